@@ -143,9 +143,14 @@ def test_without_a_step_time_nothing_is_known():
     assert value == Missing("no steps")
 
 
-def evaluation(at: float, seconds: float = 2.0, every: int | None = None) -> Event:
+def evaluation(at: float, seconds: float = 2.0, every: int | None = None, **more: Any) -> Event:
     where = {**HERE, "function": "estimate_loss"}
-    return {"e": "evaluation", "s": at, "seconds": seconds, "where": where, "every": every}
+    return {"e": "evaluation", "s": at, "seconds": seconds, "where": where, "every": every} | more
+
+
+def saving(at: float, seconds: float, line: int = 7) -> Event:
+    where = {**HERE, "line": line}
+    return {"e": "saving", "s": at, "seconds": seconds, "where": where, "every": None}
 
 
 def test_evaluations_within_a_loop_are_counted_in_its_steps():
@@ -157,6 +162,55 @@ def test_evaluations_within_a_loop_are_counted_in_its_steps():
     assert turn.training_s == pytest.approx(0.5)
     (spent,) = turn.spent
     assert (spent.what, spent.name, spent.seconds) == ("evaluation", "estimate_loss", 2.0)
+
+
+def test_checkpoints_and_samples_beside_evaluations_are_parts_of_their_own():
+    # ten steps of 0.1 s; the third and the eighth evaluate, save and draw samples for 2.5 s
+    made = steps("real", [0.1, 0.1, 2.6, 0.1, 0.1, 0.1, 0.1, 2.6, 0.1, 0.1])
+    for step in (made[2], made[7]):
+        step["p"] = "evaluated"
+    works = [evaluation(at, 1.5) for at in (100.25, 103.25)]
+    works += [saving(at + 1.6, 0.6) for at in (100.25, 103.25)]
+    works.append(saving(100.5, 0.1))  # within an evaluation, whose time it is
+    turn = found(*made, *works)
+    assert (turn.turn, turn.steps) == ("evaluation", 5)
+    assert [(one.what, one.seconds) for one in turn.spent] == [
+        ("evaluation", 1.5),
+        ("saving", 0.6),
+        ("other", pytest.approx(0.4)),
+    ]
+
+
+def test_checkpoints_of_two_lines_are_counted_each_by_its_steps():
+    made = steps("real", [0.1, 0.1, 0.6, 0.1, 0.1, 0.6, 0.1, 0.1, 0.6, 0.1])
+    ends = [made[at]["t"] - 0.5 for at in (2, 5, 8)]
+    files = ((0.0, 0.1, 7), (0.1, 0.15, 7), (0.25, 0.25, 8))  # two of the first line
+    works = [saving(at + more, took, line) for at in ends for more, took, line in files]
+    turn = found(*made, *works)
+    assert (turn.turn, turn.steps) == ("pause", 3)
+    assert [(one.what, one.seconds, one.where.line) for one in turn.spent] == [
+        ("saving", 0.25, 7),
+        ("saving", 0.25, 8),
+    ]
+
+
+def test_a_checkpoint_in_every_step_is_not_counted_twice():
+    made = steps("real", [0.1] * 10)
+    turn = found(*made, *(saving(step["s"] + 0.02, 0.06) for step in made))
+    assert (turn.steps, turn.seconds) == (1, pytest.approx(0.1))
+    assert turn.training_s == pytest.approx(0.04)
+
+
+def test_an_evaluation_in_the_first_turn_of_the_steps_own_loop_comes_back():
+    where = {**HERE, "line": 30}
+    loop = {"e": "loop", "kind": "iterator", "framework": "torch", "phases": ["real"]}
+    events = ({**loop, "where": where}, *steps("real", [0.1] * 5))
+    turn = outside(observed(evaluation(50.0, every=250, loop=where), *events), REAL)
+    assert isinstance(turn, Outside)
+    assert turn.steps == 250
+    epochs = {**where, "line": 29}
+    unknown = outside(observed(evaluation(50.0, every=250, loop=epochs), *events), REAL)
+    assert isinstance(unknown, Missing)
 
 
 def test_an_evaluation_before_the_first_step_comes_back_as_the_source_says():

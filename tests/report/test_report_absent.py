@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from recordings import FIT, recording
 from trainperf.fixes.common.cases import by_cuda, evidence, machine
-from trainperf.model import Instance, InstanceType, Machine
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.model import Instance, InstanceType, LogCall, Machine, Site
 from trainperf.report import assemble as report
 from trainperf.samplers.nvml import NO_DRIVER
 
@@ -32,6 +33,18 @@ def test_a_gpu_that_the_instance_has_is_missed() -> None:
     kind = InstanceType("ml.g5.xlarge", 4, 16 * GIB, gpus=1, gpu="A10G")
     rented = machine(instance=Instance("sagemaker", "ml.g5.xlarge", kind))
     assert gpu_use(rented).endswith(", though ml.g5.xlarge has 1 × A10G")
+
+
+def test_what_a_tracker_would_send_is_said_not_to_be_timed() -> None:
+    where = Site("train.py", 33, "main")
+    logs = tuple(
+        LogCall(what, where, 1.0, 0.001)
+        for what in ("tqdm.set_postfix", "mlflow.log_metric", "mlflow.log_param")
+    )
+    found = report.not_measured(recording(FIT), torch_evidence(torch={"logs": logs}))
+    (one,) = (one for one in found if "sending" in one.what)
+    assert one.what == "what sending to MLflow takes"
+    assert "`mlflow.log_metric` (train.py:33)" in one.reason
 
 
 def test_a_gpu_that_only_cuda_tells_of_is_named_and_nvml_is_missed() -> None:

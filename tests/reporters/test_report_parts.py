@@ -11,12 +11,13 @@ import pytest
 from reporters.rendering import coloured, of, text
 from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_torch import TORCH, TORCH_GPT, TORCH_OBSERVED, TORCH_TRIED
-from trainperf.model import Framework, StartUp, SyncPoint
+from trainperf.model import Framework, LogCall, Site, StartUp, SyncPoint
 from trainperf.model.diagnosis import DeviceMemory, ReportedPart
 from trainperf.report.sections.trials import BEATEN
 from trainperf.reporters.json import render
 
 PARTS, WAITS = "The step, part by part", "Calls that wait for the GPU"
+LOGGING = "Logging, progress bars and callbacks"
 MACHINE = "Machine while training"
 
 
@@ -53,6 +54,16 @@ def test_a_part_that_took_no_time_has_no_row() -> None:
     told = alone(ReportedPart("transfer", 0.0, 0.0, 0.0), ReportedPart("forward", 0.0612, 1.0, 1.0))
     assert "copying" not in told
     assert "forward 61.2 ms 100 %" in told
+
+
+def test_what_logs_is_told_only_where_it_takes_a_part_of_the_step() -> None:
+    where = Site(f"{TORCH_OBSERVED.cwd}/train.py", 46, "main")
+    log = LogCall("wandb.Run.log", where, 1.0, 0.0124, 20)
+    short = replace(log, what="tqdm.set_postfix", seconds=0.0001)
+    report = replace(TORCH_OBSERVED, log_calls=(log, short))
+    assert "`wandb.Run.log` train.py:46 12.4 ms" in of(report, LOGGING)
+    assert "set_postfix" not in of(report, LOGGING)
+    assert LOGGING not in text(replace(TORCH_OBSERVED, log_calls=(short,)))
 
 
 def test_a_step_without_a_host_time_is_not_split_by_one() -> None:

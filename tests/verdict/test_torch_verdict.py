@@ -23,6 +23,7 @@ from trainperf.model import (
     Finding,
     Function,
     FunctionCost,
+    LogCall,
     Loop,
     Measure,
     Missing,
@@ -165,6 +166,15 @@ def test_work_outside_the_model_names_the_users_function() -> None:
         "Host-bound: 24 % of each step passes outside forward, backward and optimizer, mostly in "
         "`get_batch`, train.py:31."
     )
+
+
+def test_logging_that_is_most_of_the_work_outside_the_model_is_named() -> None:
+    parts = split(forward=0.025, backward=0.045, optimizer=0.006, log=0.02, rest=0.004)
+    log = LogCall("wandb.Run.log", Site("train.py", 33, "main"), 1.0, 0.02, 20)
+    text = said(bare(split=parts, torch={"logs": (log,)})).text
+    assert "mostly in `wandb.Run.log`, train.py:33." in text
+    short = replace(log, seconds=0.002)
+    assert "wandb" not in said(bare(split=parts, torch={"logs": (short,)})).text
 
 
 @pytest.mark.parametrize(

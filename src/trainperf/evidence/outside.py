@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-from trainperf.evidence.events import Observed, host_times, site
+from trainperf.evidence.events import Observed, site
 from trainperf.evidence.facts import loop
+from trainperf.evidence.now_and_then import LEAST_SHARE, evaluated, is_between, named, now_and_then
 from trainperf.evidence.own_work import CALLS_OF_MODELS
 from trainperf.evidence.pauses import pauses
 from trainperf.evidence.timing import between_epochs
@@ -27,9 +27,6 @@ KINDS: dict[str, SpentOn] = {
 
 SAVING = ("save", "save_weights", "save_model", "export", "_legacy_save")
 """Library functions that write a model: what runs them is not the script's own work."""
-
-LEAST_SHARE = 0.01
-"""The share of a turn below which work gets no line."""
 
 LEAST_IN_STEP = 0.05
 """The same of a step: its own parts are told apart elsewhere."""
@@ -55,7 +52,7 @@ def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
         return found
     return (
         _steps(observed, real.seconds)
-        or _evaluations(observed, real.seconds)
+        or now_and_then(observed, real.seconds)
         or pauses(observed, real.seconds)
         or _epochs(observed, real.seconds)
         or NOTHING_SEEN
@@ -142,72 +139,6 @@ def _steps(observed: Observed, real: float) -> Outside | None:
     return Outside("step", real, 1, max(0.0, real - taken), _spent(calls, real))
 
 
-def _evaluations(observed: Observed, real: float) -> Outside | None:
-    """The steps from one evaluation to the next, in a loop that evaluates now and then.
-
-    How many they are is counted where two were seen, else read off the source.
-    """
-    steps = list(observed.of("step"))
-    seen = [one for one in _evaluated(observed) if not _between(observed, one)]
-    if not steps or not seen:
-        return None
-    within = [one for one in seen if one["s"] > steps[0]["s"]]
-    every = _apart(observed, within, seen)
-    if every < 1:
-        return None
-    used = within[1:] or within or seen
-    taken = statistics.median(one["seconds"] for one in used)
-    training = every * _plain(observed, within, real)
-    seconds = training + taken
-    spent = _spent([_evaluation(taken, used[-1])], seconds)
-    return Outside("evaluation", seconds, every, training, spent, turns=len(used))
-
-
-def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
-    """How many steps lie between two evaluations; 0 if that is not known.
-
-    Of one before the first step of an epoch it is not known whether steps are meant.
-    """
-    starts = [one["s"] for one in within]
-    counts = [
-        sum(1 for step in observed.of("step") if first <= step["t"] < second)
-        for first, second in pairwise(starts)
-    ]
-    if counts:
-        return round(statistics.median(counts) * observed.steps_per_call)
-    if within or observed.start["kind"] in ("update", "call"):
-        return int(seen[-1]["every"] or 0)
-    return 0
-
-
-def _evaluated(observed: Observed) -> list[Event]:
-    """The times in which a PyTorch model was one that evaluates, in the whole process."""
-    return [event for event in observed.process if event["e"] == "evaluation"]
-
-
-def _between(observed: Observed, one: Event) -> bool:
-    """Whether an evaluation stands between two epochs."""
-    return any(first <= one["s"] <= last for first, last in map(host_times, observed.of("between")))
-
-
-def _evaluation(seconds: float, event: Event) -> _Part:
-    where = site(event["where"])
-    name = "" if where is None or where.function == "<module>" else where.function
-    return _Part("evaluation", seconds, name, None, where)
-
-
-def _plain(observed: Observed, within: list[Event], real: float) -> float:
-    """Seconds of a step without an evaluation in it; those that have one are in `real`."""
-    if not within:
-        return real
-    plain = [
-        step["t"] - step["s"]
-        for step in observed.of("step")
-        if step["p"] == "real" and not any(step["s"] <= one["s"] < step["t"] for one in within)
-    ]
-    return statistics.median(plain) / observed.steps_per_call if plain else real
-
-
 def _epochs(observed: Observed, real: float) -> Outside | None:
     """An epoch with what follows it, where one was seen to end."""
     gaps = between_epochs(observed)
@@ -233,11 +164,12 @@ def _validation(observed: Observed, gaps: BetweenEpochs) -> _Part:
     """The evaluation between two epochs: Keras's own, or that of a PyTorch script."""
     if gaps.validation_s is not None:
         return _Part("evaluation", gaps.validation_s)
-    seen = [one for one in _evaluated(observed) if _between(observed, one)]
+    seen = [one for one in evaluated(observed) if is_between(observed, one)]
     if not seen:
         return _Part("evaluation", 0.0)
     taken = statistics.median(one["seconds"] for one in seen[1:] or seen)
-    return _evaluation(min(taken, gaps.seconds), seen[-1])
+    name, where = named(seen[-1])
+    return _Part("evaluation", min(taken, gaps.seconds), name, None, where)
 
 
 def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:

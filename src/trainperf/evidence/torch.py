@@ -1,10 +1,10 @@
 """A PyTorch process's own word, read from its events.
 
 The events `torch_loader`, `torch_trainer`, `torch_model`, `torch_optimizer`, `torch_calls`,
-`torch_evaluation`, `torch_sync`, `torch_wait` and `torch_wide_product` have the fields of
-the values they become; `torch_split` holds the seconds and calls of all profiled steps (and
-a place), `torch_flags` and `torch_memory` the two dictionaries, `torch_products` and
-`torch_trace` the fields of a `Products` and a `Trace`.
+`torch_evaluation`, `torch_sync`, `torch_log`, `torch_wait` and `torch_wide_product` have the
+fields of the values they become; `torch_split` holds the seconds and calls of all profiled
+steps (and a place), `torch_flags` and `torch_memory` the two dictionaries, `torch_products`
+and `torch_trace` the fields of a `Products` and a `Trace`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from trainperf.model import (
     Evaluation,
     Event,
     Loader,
+    LogCall,
     Measure,
     Missing,
     StepCalls,
@@ -66,6 +67,7 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
         evaluation=max(evaluations, key=_weight, default=None),
         split_=_split(observed) if gpu else adding_up(_split(observed), real),
         syncs=tuple(sorted(_all(observed, SyncPoint, taken), key=lambda one: -one.seconds)),
+        logs=tuple(sorted(_all(observed, LogCall, taken), key=lambda one: -one.seconds)),
         waits=tuple(sorted(_all(observed, DeviceWait, taken), key=lambda one: -one.calls)),
         products=_products(observed, taken),
         flags=_last(observed, "torch_flags"),
@@ -89,6 +91,7 @@ KINDS = {
     StepCalls: "torch_calls",
     Evaluation: "torch_evaluation",
     SyncPoint: "torch_sync",
+    LogCall: "torch_log",
     Trace: "torch_trace",
     Trainer: "torch_trainer",
     DeviceWait: "torch_wait",

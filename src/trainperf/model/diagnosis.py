@@ -22,7 +22,7 @@ from trainperf.model.run import Ending
 from trainperf.model.running import RunningJob
 from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, StartUp
-from trainperf.model.torch import Part, SyncPoint
+from trainperf.model.torch import LogCall, Part, SyncPoint
 from trainperf.model.trace import TraceFile
 from trainperf.model.training import Training
 from trainperf.model.trials import Control, Stack, Trial, Trials
@@ -210,6 +210,7 @@ class Diagnosis:
     output_tail: str = ""  # the script's last output, where it failed
     step_parts: tuple[ReportedPart, ...] = ()  # in the order of a step
     sync_points: tuple[SyncPoint, ...] = ()  # the dearest first
+    log_calls: tuple[LogCall, ...] = ()  # the dearest first
     device_memory: DeviceMemory | None = None
     operators: tuple[ReportedOperator, ...] = ()  # the dearest first
     kernels: ReportedKernels | None = None

@@ -13,7 +13,16 @@ from trainperf.model.trainer import Trainer
 
 NOT_SPLIT = Missing("the parts of a step were not timed")
 Part = Literal[
-    "input", "transfer", "forward", "backward", "optimizer", "zero_grad", "graph", "sync", "rest"
+    "input",
+    "transfer",
+    "forward",
+    "backward",
+    "optimizer",
+    "zero_grad",
+    "graph",
+    "sync",
+    "log",
+    "rest",
 ]
 
 
@@ -29,8 +38,8 @@ class StepPart:
     `seconds` and `calls` are per step. "input" is the wait for the next batch,
     "transfer" copies between devices, or the wait for those that go on beside the step on a
     stream of their own, "graph" a CUDA graph of the script's that is replayed, "sync" waits for
-    the device outside all other parts (`.item()`), "rest" what is none of them: the loop's own
-    Python.
+    the device outside all other parts (`.item()`), "log" what libraries do to show the training
+    or to put it on record, "rest" what is none of them: the loop's own Python.
     """
 
     name: Part
@@ -51,6 +60,39 @@ class SyncPoint:
     calls: float
     seconds: float
     printed: bool = False
+
+
+TRACKERS = {
+    "wandb": "Weights & Biases",
+    "mlflow": "MLflow",
+    "neptune": "Neptune",
+    "clearml": "ClearML",
+    "swanlab": "SwanLab",
+}
+"""Trackers that are kept off the network (`run/guarding.py`), by their packages."""
+
+
+@dataclass(frozen=True)
+class LogCall:
+    """A call by which a library shows the training or puts it on record, in a tracker or a bar.
+
+    `what` names it, its library or class first: `wandb.Run.log`, `tqdm.set_postfix`. `where` is
+    the user's call of it, exact, or the head of the user's method that a library calls back; None
+    where neither is.
+    `calls`, `seconds` and `reads`, the tensors that it reads itself, are per step.
+    """
+
+    what: str
+    where: Site | None
+    calls: float
+    seconds: float
+    reads: float = 0.0
+
+    @property
+    def unsent(self) -> str:
+        """The tracker that would send what is logged, and was kept from it; "" if none does."""
+        name = self.what.lower()
+        return next((TRACKERS[each] for each in TRACKERS if each in name), "")
 
 
 @dataclass(frozen=True)
@@ -308,6 +350,7 @@ class Torch:
     evaluation: Evaluation | None = None
     split_: tuple[StepPart, ...] | Missing = NOT_SPLIT
     syncs: tuple[SyncPoint, ...] = ()
+    logs: tuple[LogCall, ...] = ()
     waits: tuple[DeviceWait, ...] = ()
     products: Products | None = None
     flags: dict[str, Any] = field(default_factory=dict)

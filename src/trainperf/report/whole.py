@@ -54,6 +54,7 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
         section("scaling", diagnosis, parallel.scaling, side=LEFT),
         section("parts", diagnosis, parts.step_parts, side=LEFT),
         section("syncs", diagnosis, parts.sync_points, side=LEFT),
+        section("logs", diagnosis, parts.log_calls, side=LEFT),
         section("operators", diagnosis, operators.operators, side=LEFT),
         section("running", diagnosis, running.running, side=RIGHT),
         section("devices", diagnosis, devices.devices, side=RIGHT),

@@ -18,7 +18,7 @@ EXPLAINS = 1 / 3
 """A function is named if it was seen in at least so much of what is to be explained."""
 
 MODEL = ("forward", "backward", "optimizer", "graph")
-OUTSIDE = ("transfer", "zero_grad", "rest")
+OUTSIDE = ("transfer", "zero_grad", "log", "rest")
 
 
 def outside(evidence: Evidence) -> tuple[Bottleneck, str] | None:
@@ -156,6 +156,10 @@ def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
             f"before the model starts on them."
         )
     text = f"Host-bound: {percent(own)} of each step passes outside forward, backward and optimizer"
+    log = next(iter(evidence.torch.logs), None)
+    if log is not None and log.seconds >= EXPLAINS * own * evidence.times.real:
+        place = "" if log.where is None else f", {at(log.where)}"
+        return f"{text}, mostly in `{log.what}`{place}."
     cost = _culprit(evidence, own)
     if cost is not None:
         return f"{text}, mostly in `{cost.name}`, {at(Site(cost.file, cost.line))}."

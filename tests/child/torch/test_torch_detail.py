@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -750,6 +751,101 @@ def test_where_every_step_is_not_logged_a_sync_has_a_part_of_a_call(observed):
     run = observed(STEP + "if i == 0:\n    loss.item()\n", steps=4)
     [sync] = run.of("torch_sync")
     assert sync["calls"] == 0.25
+
+
+# --------------------------------------------------------------------------- logging
+
+WANDB = """\
+class Run:
+    def log(self, data):
+        return {name: float(value) for name, value in data.items()}
+"""
+LIGHTNING = """\
+class Callback:
+    def on_train_batch_end(self, net, x):
+        pass
+
+class Bar(Callback):
+    def on_train_batch_end(self, net, x):
+        pass
+
+def call_back(callbacks, net, x):
+    for one in callbacks:
+        one.on_train_batch_end(net, x)
+"""
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """Puts a module of a library in place, as it stands in site-packages."""
+
+    def put(name, source):
+        module = types.ModuleType(name)
+        exec(compile(source, f"/usr/lib/site-packages/{name}.py", "exec"), vars(module))
+        monkeypatch.setitem(sys.modules, name, module)
+        return module
+
+    return put
+
+
+def test_what_logs_has_its_line_its_time_and_the_tensors_that_it_reads(observed, tmp_path):
+    pytest.importorskip("tensorboard")
+    writer = "from torch.utils.tensorboard import SummaryWriter\n"
+    writer += f"writer = SummaryWriter({str(tmp_path)!r})\n"
+    logs = "writer.add_scalar('loss', loss, i)\n"
+    logs += "for name, one in net.named_parameters():\n"
+    logs += "    writer.add_histogram(name, one, i)\n"
+    run = observed(STEP + logs, before=writer)
+    scalar, histograms = run.of("torch_log")
+    assert scalar["what"] == "torch.SummaryWriter.add_scalar"
+    assert run.text(scalar["where"]) == "writer.add_scalar('loss', loss, i)"
+    assert (scalar["calls"], scalar["reads"]) == (1, 1)
+    assert run.text(histograms["where"]) == "writer.add_histogram(name, one, i)"
+    assert (histograms["calls"], histograms["reads"]) == (4, 4)
+    assert run.of("torch_sync") == []  # the library's own, in the time of its call
+    [split] = run.of("torch_split")
+    logged = 3 * (scalar["seconds"] + histograms["seconds"])
+    assert split["parts"]["log"][0] == pytest.approx(logged)
+    assert split["parts"]["log"][0] > 0
+
+
+def test_a_tracker_s_function_that_is_a_method_of_its_run_is_counted_once(observed, library):
+    wandb = library("wandb", "")
+    wandb.log = library("wandb.sdk.wandb_run", WANDB).Run().log
+    run = observed(STEP + "wandb.log({'loss': loss.item()})\n", before="import wandb\n")
+    [log], [sync] = run.of("torch_log"), run.of("torch_sync")
+    assert (log["what"], log["calls"], log["reads"]) == ("wandb.log", 1, 0)
+    assert (sync["what"], sync["printed"]) == ("item", True)  # read for it, by the user
+    assert wandb.log.__func__ is sys.modules["wandb.sdk.wandb_run"].Run.log
+
+
+def test_a_callback_has_the_place_of_its_method_if_it_is_the_user_s(observed, library):
+    library("lightning.pytorch.callbacks.callback", LIGHTNING)
+    before = """\
+from sys import modules
+lightning = modules["lightning.pytorch.callbacks.callback"]
+class Watch(lightning.Callback):
+    def on_train_batch_end(self, net, x):
+        net.eval()
+        with torch.no_grad():
+            net(x)
+        net.train()
+callbacks = [Watch(), lightning.Bar()]
+"""
+    run = observed(STEP + "lightning.call_back(callbacks, net, x)\n", before=before)
+    found = {log["what"].rpartition(".")[0].rpartition(".")[2]: log for log in run.of("torch_log")}
+    assert list(found) == ["Watch", "Bar"]
+    assert found["Bar"]["where"] is None
+    head = run.source.splitlines()[found["Watch"]["where"]["line"] - 1]
+    assert head.strip() == "def on_train_batch_end(self, net, x):"
+    assert run.parts["forward"] == 3 + 3  # the model is no logging, wherever it is called
+    assert run.parts["log"] == 6
+
+
+def test_what_logs_nothing_has_no_part_for_it(observed):
+    run = observed()
+    assert run.of("torch_log") == []
+    assert "log" not in run.parts
 
 
 # ------------------------------------------------------------------ input, evaluation

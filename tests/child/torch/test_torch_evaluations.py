@@ -9,6 +9,7 @@ import pytest
 
 from looping import Watcher
 from trainperf.child.process.patching import undo
+from trainperf.child.process.places import Places
 from trainperf.child.torch.hooks import watch_dynamo
 from trainperf.child.torch.step.evaluations import Evaluations
 
@@ -122,7 +123,7 @@ def test_whether_autograd_records_the_forwards_is_seen_in_the_first_evaluation_o
         assert first[0]["where"]["function"].endswith("evaluate")
         assert not inner._forward_pre_hooks
         for others, plain in ((inner, False), (frozen, True)):
-            evaluations._known.clear()
+            evaluations._places = Places()
             evaluate(others, plain)
             assert loops.process.record.of("torch_evaluation")[-1]["grad"] is False
     finally:

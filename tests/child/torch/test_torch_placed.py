@@ -115,6 +115,9 @@ def test_checkpoints_are_counted_once_a_loop_runs(loops, tmp_path):
     facts = recorded(loops)
     assert facts["checkpoint_writes"] == 2
     assert facts["checkpoint_where"]["function"].startswith("test_checkpoints_are_counted")
+    lines = [event["where"]["line"] for event in loops.process.record.of("saving")]
+    assert len(set(lines)) == 2
+    assert loops.training.driver.evaluated  # such a step is no usual one
 
 
 def test_a_checkpoint_is_written_as_without_us(loops, tmp_path):

@@ -15,7 +15,7 @@ from trainperf.fixes.common import trainers
 from trainperf.fixes.common.cases import probe
 from trainperf.fixes.common.torch_cases import CALLS, torch_evidence
 from trainperf.fixes.common.trainer_settings import GOVERNS, Setting, names
-from trainperf.model import Site, Trainer
+from trainperf.model import LogCall, Site, Trainer
 from trainperf.patch.patch import write_edits
 
 FAST = {"autocast": replace(probe(1.8), base_s=0.090, candidate_s=0.050)}
@@ -259,6 +259,17 @@ def test_an_option_of_lightnings_command_line_begins_with_the_trainer():
     trainer = replace(LIGHTNING, made="command", source="--trainer.")
     found = written(trainer, "cli = ▸LightningCLI(Model)◂\n")
     assert found == (None, ("--trainer.precision", "bf16-mixed"))
+
+
+def test_a_bar_is_switched_off_by_its_library_and_only_where_it_takes_time():
+    drawn = LogCall("lightning.TQDMProgressBar.on_train_batch_end", None, 1.0, 0.02)
+    trainer = in_a_call("lightning", "Trainer", "enable_progress_bar")
+    for log, found in ((drawn, 1), (replace(drawn, seconds=0.0002), 0)):
+        evidence = evidence_of(trainer, logs=(log,))
+        bars = [one for one in detect_all(evidence) if one.id == "progress_bar"]
+        assert [one.snippet for one in bars] == found * ["Trainer(..., enable_progress_bar=False)"]
+        tried = [one for one in possible_all(evidence, []) if one.id == "progress_bar"]
+        assert len(tried) == found
 
 
 def test_evaluations_become_so_many_times_more_seldom():

@@ -49,7 +49,7 @@ class DrivenLoop:
 
     `kind` names the loop ("fit", "iterator", "call", "update"); `plan` says which phase a step
     belongs to; `busy` are the seconds of a step within its own call, and `disturbed` says that
-    it is none of the usual ones, `evaluated` that the script evaluated its model in it;
+    it is none of the usual ones, `evaluated` that the script evaluated or saved its model in it;
     `extras` are measured once all blocks are done; `restarts` are the seconds that opening the
     input again took in the last `pull`.
     """

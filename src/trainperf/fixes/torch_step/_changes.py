@@ -6,10 +6,12 @@ import ast
 import copy
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step._feeding import fed_from
 from trainperf.source.statements import Function, assigned, called, keeps_state, root, walk
 
 if TYPE_CHECKING:
@@ -50,14 +52,20 @@ TRAINS = ("backward", "step")
 def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
     """Have the loop at `anchor` look at what is read at `site` only every so many steps.
 
-    That is the statement around `site`, or the calls of the function it stands in.
+    That is the statement around `site`, with what makes only what it is given, or the calls of
+    the function it stands in.
     Raises `CannotRewrite` where they do more than observe, or nothing counts the steps.
     """
     tree = script.module(site.file)
     loop = source.innermost_loop(script, anchor)
+    first: ast.expr | None = None
     if site.file == anchor.file and loop in script.around(site):
         found = [source.call_around(script, site)]
-        more = changes(tree, [found[0][0]])
+        statement = found[0][0]
+        more = changes(tree, [statement])
+        block, owner = source.block_of(loop, statement), source.owner(script, anchor, loop)
+        fed = fed_from(statement, block, owner, partial(changes, tree))
+        first = source.first_expression(fed)
     else:
         function = source.function_around(script, site)
         if function is None:
@@ -68,8 +76,8 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
         raise CannotRewrite(f"it does more than observe: {more}")
     step = counted(script, loop, anchor)
     for _, call in found:
-        call_site = script.site_of(anchor, call)
-        script.wrap_statements(call_site, call_site, f"if {step} % {every} == 0:")
+        begins = script.site_of(anchor, first or call)
+        script.wrap_statements(begins, script.site_of(anchor, call), f"if {step} % {every} == 0:")
 
 
 COUNTERS = ("step", "batch_index", "turn", "step_index")

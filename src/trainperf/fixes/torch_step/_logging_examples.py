@@ -115,6 +115,80 @@ for i, (x, y) in enumerate(tqdm(loader)):
 """,
         data={"edits": [SELDOM], "loop": 0},
     ),
+    Example(  # a tracker's call, and what it reads for it
+        before="""\
+for images, masks in ▸loader◂:
+    optimizer.step()
+    global_step += 1
+    ▸experiment.log({
+        'train loss': loss.item(),
+        'step': global_step,
+    })◂
+    pbar.update(images.shape[0])
+""",
+        after="""\
+for images, masks in loader:
+    optimizer.step()
+    global_step += 1
+    if global_step % 50 == 0:
+        experiment.log({
+            'train loss': loss.item(),
+            'step': global_step,
+        })
+    pbar.update(images.shape[0])
+""",
+        data={"edits": [SELDOM], "loop": 0},
+    ),
+    Example(  # histograms that only the tracker gets; a mean that the loop prints stays
+        before="""\
+for images, masks in ▸loader◂:
+    loss = criterion(model(images), masks)
+    optimizer.step()
+    global_step += 1
+    mean = images.mean()
+    histograms = {}
+    for tag, value in model.named_parameters():
+        tag = tag.replace('/', '.')
+        if not torch.isinf(value).any():
+            histograms[tag] = wandb.Histogram(value.data.cpu())
+    ▸experiment.log({'train loss': loss.item(), **histograms})◂
+print(mean)
+""",
+        after="""\
+for images, masks in loader:
+    loss = criterion(model(images), masks)
+    optimizer.step()
+    global_step += 1
+    mean = images.mean()
+    if global_step % 50 == 0:
+        histograms = {}
+        for tag, value in model.named_parameters():
+            tag = tag.replace('/', '.')
+            if not torch.isinf(value).any():
+                histograms[tag] = wandb.Histogram(value.data.cpu())
+        experiment.log({'train loss': loss.item(), **histograms})
+print(mean)
+""",
+        data={"edits": [SELDOM], "loop": 0},
+    ),
+    Example(  # what the model is asked for, and what may be random, stays
+        before="""\
+for step, images in enumerate(▸loader◂):
+    optimizer.step()
+    seen = model(images)
+    noise = torch.randn(3)
+    ▸writer.add_scalar('seen', seen.mean() + noise.mean(), step)◂
+""",
+        after="""\
+for step, images in enumerate(loader):
+    optimizer.step()
+    seen = model(images)
+    noise = torch.randn(3)
+    if step % 50 == 0:
+        writer.add_scalar('seen', seen.mean() + noise.mean(), step)
+""",
+        data={"edits": [SELDOM], "loop": 0},
+    ),
     Example(  # a loop without a loader
         before="""\
 while step < steps:

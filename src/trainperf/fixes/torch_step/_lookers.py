@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trainperf.fixes.common.step import sms_active, traced_kernels
 from trainperf.fixes.torch_step._step import part_seconds, step_seconds
-from trainperf.model import Evidence, FunctionCost, Site, SyncPoint, is_taken
+from trainperf.model import Evidence, FunctionCost, LogCall, Site, is_taken
+from trainperf.model.torch import Part
 
 EACH_STEP = 0.5
 """Calls per step from which the work is one of every step."""
+
+OUTSIDE: tuple[Part, ...] = ("rest", "sync", "log")
+"""Parts of a step in which such work is done."""
 
 STEERING = ("bool", "index", "int")
 """Reads of a number that a program decides by: no mere looking on."""
@@ -45,14 +49,21 @@ WRITERS = frozenset(
 )
 """Functions of libraries that put something on record."""
 
+COUNTS = ("tqdm.update",)
+"""Calls that count the steps of a bar: fewer of them would show a wrong count."""
+
 SELDOM, DETACH, SINK = "seldom", "detach", "sink"
 
 
 @dataclass(frozen=True)
 class Work:
-    """The work that one function, or one place of the loop itself, does only to look on."""
+    """The work that one function, or one place of the loop itself, does only to look on.
 
-    name: str  # "" in the loop itself
+    `name` is the function that does it; in the loop itself that of the library's which is called
+    there, "" for none.
+    """
+
+    name: str
     where: Site
     seconds: float
     reads: float
@@ -63,30 +74,58 @@ def lookers(evidence: Evidence) -> list[Work]:
     """Return the work that only looks on, by function; the loop's own function by place."""
     loop, evaluates, costs = _loop_functions(evidence), _evaluating(evidence), _costs(evidence)
     found: list[Work] = []
-    groups: dict[tuple[str, str], list[SyncPoint]] = {}
-    for sync in evidence.torch.syncs:
-        if sync.what in STEERING:
-            continue
-        key = _key(sync.where.file, sync.where.function)
+    groups: dict[tuple[str, str], list[Work]] = {}
+    for work, calls in _places(evidence):
+        key = _key(work.where.file, work.where.function)
         if key in loop:
-            if sync.calls >= EACH_STEP:
-                edit = SELDOM if sync.printed or sync.what != "item" else DETACH
-                found.append(Work("", sync.where, sync.seconds, sync.calls, edit))
+            if calls >= EACH_STEP:
+                found.append(work)
         elif not _makes(key, costs) and key not in evaluates:
-            groups.setdefault(key, []).append(sync)
-    for key, syncs in groups.items():
+            groups.setdefault(key, []).append(work)
+    for key, works in groups.items():
         cost = costs.pop(key, None)
-        seconds = sum(sync.seconds for sync in syncs)
+        seconds = sum(work.seconds for work in works)
         if cost is not None:
             seconds = max(seconds, cost.share * evidence.times.real)
-        reads = sum(sync.calls for sync in syncs)
-        found.append(Work(key[1], syncs[0].where, seconds, reads, SELDOM))
+        reads = sum(work.reads for work in works)
+        found.append(Work(key[1], works[0].where, seconds, reads, SELDOM))
     for key, cost in costs.items():
         if cost.calls_into in WRITERS and key not in loop and not _makes(key, {key: cost}):
             where = Site(cost.file, cost.line, key[1])
             seconds = cost.share * evidence.times.real
             found.append(Work(key[1], where, seconds, 0.0, SELDOM))
     return found
+
+
+def _places(evidence: Evidence) -> Iterator[tuple[Work, float]]:
+    """The places of the user's that read numbers or log, each with its calls per step.
+
+    What a call that logs reads for its arguments is its own.
+    """
+    syncs = [sync for sync in evidence.torch.syncs if sync.what not in STEERING]
+    for log in called_logs(evidence):
+        assert log.where is not None
+        given = [sync for sync in syncs if _holds(log.where, sync.where)]
+        syncs = [sync for sync in syncs if sync not in given]
+        seconds = log.seconds + sum(sync.seconds for sync in given)
+        reads = log.reads + sum(sync.calls for sync in given)
+        yield Work(log.what, log.where, seconds, reads, SELDOM), log.calls
+    for sync in syncs:
+        edit = SELDOM if sync.printed or sync.what != "item" else DETACH
+        yield Work("", sync.where, sync.seconds, sync.calls, edit), sync.calls
+
+
+def called_logs(evidence: Evidence) -> list[LogCall]:
+    """The calls by which the user's own source logs, shows or records; bars count on."""
+    return [
+        log
+        for log in evidence.torch.logs
+        if log.where is not None and log.where.exact and log.what not in COUNTS
+    ]
+
+
+def _holds(call: Site, site: Site) -> bool:
+    return call.file == site.file and call.line <= site.line <= (call.end_line or call.line)
 
 
 def _makes(key: tuple[str, str], costs: Mapping[tuple[str, str], FunctionCost]) -> bool:
@@ -133,7 +172,7 @@ def own_seconds(evidence: Evidence, found: Iterable[Work]) -> float:
     seconds = sum(work.seconds for work in found)
     if not is_taken(evidence.torch.split_):
         return seconds
-    outside = [part.name for part in evidence.torch.split if part.name in ("rest", "sync")]
+    outside = [part.name for part in evidence.torch.split if part.name in OUTSIDE]
     return min(seconds, part_seconds(evidence, *outside)) if outside else 0.0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -133,3 +133,29 @@ def _plain_calls(body: Iterable[ast.stmt]) -> Iterator[Calling]:
             yield node, node.value
         elif isinstance(node, ast.With | ast.AsyncWith):
             yield from _plain_calls(node.body)
+
+
+def owner(script: Script, anchor: Site, loop: Loop) -> Sequence[ast.stmt]:
+    """Return the statements of the function that the loop stands in, or of its module."""
+    body: Sequence[ast.stmt] = script.module(anchor.file).body
+    for node in script.around(anchor):
+        if isinstance(node, Function) and node.lineno <= loop.lineno:
+            body = node.body
+    return body
+
+
+def first_expression(statement: ast.stmt) -> ast.expr:
+    """Return the first expression of a statement: where it begins, for one of the usual kinds."""
+    for node in ast.iter_child_nodes(statement):
+        if isinstance(node, ast.expr):
+            return node
+    raise CannotRewrite("what reads it begins with no expression")
+
+
+def block_of(loop: Loop, statement: ast.stmt) -> Sequence[ast.stmt]:
+    """Return the statements of the block of a loop that a statement stands in."""
+    for node in ast.walk(loop):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and any(each is statement for each in body):
+            return body
+    return [statement]

@@ -34,7 +34,7 @@ def sink(script: Script, site: Site, anchor: Site) -> None:
     if more:
         raise CannotRewrite(f"it does more than observe: {more}")
     loop = source.innermost_loop(script, anchor)
-    around = _owner(script, anchor, loop)
+    around = source.owner(script, anchor, loop)
     found = [
         (block, index)
         for block in _blocks(loop.body)
@@ -50,7 +50,7 @@ def sink(script: Script, site: Site, anchor: Site) -> None:
     branch = _reader(tree, around, block, index)
     text = _with_comment(script.source(anchor.file), statement)
     first = branch.body[0]
-    script.insert_before(script.site_of(anchor, _expression(first)), text)
+    script.insert_before(script.site_of(anchor, source.first_expression(first)), text)
     script.remove_statement(script.site_of(anchor, statement.value))
 
 
@@ -84,15 +84,6 @@ def _reader(
     raise CannotRewrite("more than what is done in some of the steps reads it")
 
 
-def _owner(script: Script, anchor: Site, loop: source.Loop) -> Sequence[ast.stmt]:
-    """The statements of the function that the loop stands in, or of its module."""
-    body: Sequence[ast.stmt] = script.module(anchor.file).body
-    for node in script.around(anchor):
-        if isinstance(node, Function) and node.lineno <= loop.lineno:
-            body = node.body
-    return body
-
-
 def _blocks(body: Sequence[ast.stmt]) -> Iterator[Sequence[ast.stmt]]:
     """The blocks whose statements every turn of the loop makes."""
     yield body
@@ -112,11 +103,3 @@ def _named(function: Function) -> Iterator[ast.expr]:
 
 def _calls_it(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and called(node) == name
-
-
-def _expression(statement: ast.stmt) -> ast.expr:
-    """The first expression of a statement: where it begins, for one of the usual kinds."""
-    for node in ast.iter_child_nodes(statement):
-        if isinstance(node, ast.expr):
-            return node
-    raise CannotRewrite("what reads it begins with no expression")

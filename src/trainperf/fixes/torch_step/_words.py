@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from trainperf.model import LogCall
+
 METHODS = ("item", "tolist", "numpy", "cpu", "to", "cuda")
 CONVERSIONS = ("bool", "float", "int")
 OTHERS = {"index": "an index", "format": "format", "print": "print"}
@@ -14,3 +18,11 @@ def call(what: str) -> str:
     if what in CONVERSIONS:
         return f"{what}()"
     return OTHERS.get(what, what)
+
+
+def unsent(logs: Iterable[LogCall]) -> str:
+    """Say that sending was not timed, as trackers are kept off the network; "" if none sends."""
+    names = sorted({log.unsent for log in logs} - {""})
+    were = "was" if len(names) == 1 else "were"
+    offline = f"{' and '.join(names)} {were} kept offline: what sending takes was not measured."
+    return offline if names else ""

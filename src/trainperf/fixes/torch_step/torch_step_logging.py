@@ -22,6 +22,7 @@ from trainperf.fixes.torch_step._lookers import (
     SELDOM,
     SINK,
     Work,
+    called_logs,
     gap_seconds,
     lookers,
     own_seconds,
@@ -30,11 +31,13 @@ from trainperf.fixes.torch_step._lookers import (
 )
 from trainperf.fixes.torch_step._sinking import sink
 from trainperf.fixes.torch_step._sums import kept_on_device
+from trainperf.fixes.torch_step._words import unsent
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
     FunctionCost,
+    LogCall,
     Loop,
     Missing,
     OwnWork,
@@ -60,6 +63,9 @@ LOG_SYNC = SyncPoint(
 SUM_SYNC = SyncPoint("item", Site("train.py", 24, "main", col=17, end_line=24, end_col=28), 1, 0.0)
 EVALUATES = OwnWork("evaluation", Site("train.py", 31, "log"), 0.5, 200)
 LOG = FunctionCost("log", "train.py", 31, 0.5, "main", 200, calls_into="")
+HISTOGRAMS = LogCall(
+    "wandb.Run.log", Site("train.py", 33, "main", col=12, end_line=35, end_col=13), 1, 0.03, 20
+)
 LOGGED = Trainer(
     "transformers", "TrainingArguments", made="command", source="--", settings={"logging_steps": 1}
 )
@@ -129,9 +135,27 @@ class SeldomLogging(Fix):
         # input-bound: the loop cannot be faster than its input
         torch_evidence(input=0.099, split=PARTS, functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
         torch_evidence(real=None, functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
+        # it takes next to nothing, or comes seldom
+        torch_evidence(split=PARTS, torch={"logs": (replace(HISTOGRAMS, seconds=0.0004),)}),
+        torch_evidence(split=PARTS, torch={"logs": (replace(HISTOGRAMS, calls=0.02),)}),
+        # what a library's own loop calls, and a bar that counts the steps
+        torch_evidence(split=PARTS, torch={"logs": (replace(HISTOGRAMS, where=None),)}),
+        torch_evidence(split=PARTS, torch={"logs": (replace(HISTOGRAMS, what="tqdm.update"),)}),
     ]
     fires = [
         torch_evidence(split=PARTS, functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
+        # a tracker's call in the loop, with a number that is read for it; in a function
+        torch_evidence(
+            split=PARTS,
+            torch={
+                "logs": (HISTOGRAMS,),
+                "syncs": (replace(SUM_SYNC, where=replace(SUM_SYNC.where, line=34)),),
+            },
+        ),
+        torch_evidence(
+            split=PARTS,
+            torch={"logs": (replace(HISTOGRAMS, where=replace(LOG_SYNC.where, line=31)),)},
+        ),
         # the parts were not timed
         torch_evidence(split=Missing("not"), functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
         # a method of a class; what was found on the stacks only
@@ -209,7 +233,7 @@ class SeldomLogging(Fix):
         )
 
     def possible(self, evidence: Evidence) -> Finding | None:
-        """Try the setting by which a library's loop logs or draws its bar, whatever that takes."""
+        """Try the setting by which a library's loop logs, whatever that takes."""
         found = super().possible(evidence)
         setting = trainers.setting_of(self.id, {}, evidence)
         if found is not None or setting is None:
@@ -218,7 +242,7 @@ class SeldomLogging(Fix):
         assert trainer is not None
         now = trainer.settings[setting.name]
         return self.finding(
-            title="The loop of a library logs in every few steps, or draws its bar",
+            title="The loop of a library logs in every few steps",
             text=f"`{setting.name}` of its `{trainer.cls}` is "
             f"{'left to its default' if now is None else now}.",
             bound=None,
@@ -283,10 +307,11 @@ def _title(evidence: Evidence, work: Work, waits: bool) -> str:
 
 def _text(evidence: Evidence, works: list[Work], gaps: float, saved: float) -> str:
     named = []
+    least = HEAVY * evidence.times.real
     for work in works[:3]:
         name = f"`{work.name}` ({at(work.where)})" if work.name else at(work.where)
         took = f" takes {ms(work.seconds)}" if work.seconds >= 1e-6 else ""
-        reads = f" reads {work.reads:,.0f} numbers" if work.reads >= 2 else ""
+        reads = f" reads {work.reads:,.0f} tensors" if work.reads >= 2 else ""
         if not reads and work.reads >= EACH_STEP:
             reads = " reads a number"
         named.append(f"{name}{took}{' and' if took and reads else ''}{reads}")
@@ -298,7 +323,8 @@ def _text(evidence: Evidence, works: list[Work], gaps: float, saved: float) -> s
         )
     elif evidence.device.kind == "GPU":
         text += " Some of that may be waiting for the GPU to end the step."
-    return text
+    sending = unsent(log for log in called_logs(evidence) if log.seconds >= least)
+    return f"{text} {sending}".rstrip()
 
 
 def _advice(work: Work) -> str:
@@ -311,5 +337,6 @@ def _advice(work: Work) -> str:
 def _snippet(work: Work) -> str:
     if work.edit == DETACH:
         return "total_loss += loss.detach()"
-    called = f"{work.name}(...)" if work.name.isidentifier() else "print(loss.item())"
+    name = work.name.rpartition(".")[2]
+    called = f"{name}(...)" if name.isidentifier() else "print(loss.item())"
     return f"if step % {EVERY} == 0:\n    {called}"

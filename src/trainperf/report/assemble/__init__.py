@@ -11,6 +11,7 @@ from trainperf.report.assemble.parallel import parallel
 from trainperf.report.assemble.parts import (
     device_memory,
     kernels,
+    log_calls,
     operators,
     step_parts,
     sync_points,
@@ -27,6 +28,7 @@ __all__ = [
     "experiment_changes",
     "framework_seen",
     "kernels",
+    "log_calls",
     "not_measured",
     "notes",
     "nothing_measured",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf.model import Ending, Evidence, Missing, NotTaken, Recording
+from trainperf.fixes.common.words import at
+from trainperf.model import Ending, Evidence, LogCall, Missing, NotTaken, Recording
 from trainperf.samplers.nvml import NO_DRIVER
 
 NO_SCALING = "no run on fewer devices was made"
@@ -37,6 +38,7 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
         yield NotTaken("the operators of a step", evidence.torch_.untraced)
     if isinstance(evidence.over_time_, Missing) and "soak_s" in evidence.facts:
         yield NotTaken("late steps against early ones", evidence.over_time_.reason)
+    yield from _sending(evidence)
     yield from _probes(evidence)
     if not recording.gpus:
         yield NotTaken("GPU use", _no_gpu(recording, evidence))
@@ -54,6 +56,18 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
         length = f"an epoch has {steps:,} steps; " if steps else ""
         yield NotTaken("the time between epochs", f"{length}none ended while it was observed")
     yield from _exchange(evidence)
+
+
+def _sending(evidence: Evidence) -> Iterator[NotTaken]:
+    """The trackers that are called in a step and were kept off the network."""
+    first: dict[str, LogCall] = {}
+    for log in () if evidence.torch_ is None else evidence.torch_.logs:
+        if log.unsent:
+            first.setdefault(log.unsent, log)
+    for tracker, log in first.items():
+        place = "" if log.where is None else f" ({at(log.where)})"
+        why = f"trackers are kept offline: `{log.what}`{place} took what writing to a file takes"
+        yield NotTaken(f"what sending to {tracker} takes", why)
 
 
 def _probes(evidence: Evidence) -> Iterator[NotTaken]:

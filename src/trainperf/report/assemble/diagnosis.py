@@ -30,6 +30,7 @@ from trainperf.report.assemble.parallel import parallel
 from trainperf.report.assemble.parts import (
     device_memory,
     kernels,
+    log_calls,
     operators,
     step_parts,
     sync_points,
@@ -70,6 +71,7 @@ def assemble(
         stages=stages(evidence),
         step_parts=step_parts(evidence),
         sync_points=sync_points(evidence),
+        log_calls=log_calls(evidence),
         device_memory=device_memory(evidence),
         operators=operators(evidence),
         parallel=parallel(evidence),

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.torch_step._words import call
-from trainperf.model import Evidence, SyncPoint
+from trainperf.model import Evidence, LogCall, SyncPoint
 from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
 
 ORDER: tuple[str, ...] = (
     *("input", "transfer", "zero_grad", "forward", "backward", "optimizer", "graph", "sync"),
-    "rest",
+    *("log", "rest"),
 )
 """The parts as they come in most loops."""
 
@@ -48,6 +48,11 @@ def sync_points(evidence: Evidence) -> tuple[SyncPoint, ...]:
             printed=before.printed or sync.printed,
         )
     return tuple(sorted(lines.values(), key=lambda sync: -sync.seconds))
+
+
+def log_calls(evidence: Evidence) -> tuple[LogCall, ...]:
+    """The calls that show the training or put it on record, the dearest first."""
+    return () if evidence.torch_ is None else evidence.torch_.logs
 
 
 def operators(evidence: Evidence) -> tuple[ReportedOperator, ...]:

@@ -16,6 +16,7 @@ NAMES = {
     "optimizer": ("optimizer", MODEL),
     "graph": ("replayed CUDA graphs", MODEL),
     "sync": ("waiting for the device", RANKS),
+    "log": ("logging, bars and callbacks", HOST),
     "rest": ("the rest: the loop's own Python", HOST),
 }
 """The name of each part, and the tone of its bar."""
@@ -27,7 +28,10 @@ SLOW = 1.5
 """Times the real step from which the timed steps were slow ones, whatever timing them took."""
 
 SYNCS = 5
-"""How many of the calls that wait are named."""
+"""How many of the calls that wait, or that log, are named."""
+
+LOGS = 0.005
+"""Share of the step below which a call that logs is left out."""
 
 
 def step_parts(diagnosis: Diagnosis, page: Page) -> None:
@@ -83,6 +87,32 @@ def sync_points(diagnosis: Diagnosis, page: Page) -> None:
     more = len(diagnosis.sync_points) - SYNCS
     if more > 0:
         page.prose(say(f"and {units.count(more, 'other')}", QUIET), indent=2)
+
+
+def log_calls(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the calls that show the training or put it on record, the dearest first."""
+    real = diagnosis.times.real_s
+    logs = [one for one in diagnosis.log_calls if real and one.seconds >= LOGS * real][:SYNCS]
+    if not logs or not real:
+        return
+    page.heading("Logging, progress bars and callbacks")
+    rows: list[list[Words | str]] = [
+        [
+            f"`{log.what}`",
+            "" if log.where is None else place(log.where, diagnosis.cwd),
+            units.seconds(log.seconds),
+            units.share(log.seconds / real),
+            f"{log.calls:.3g}",
+            f"{log.reads:.3g}" if log.reads else "",
+        ]
+        for log in logs
+    ]
+    page.table(
+        rows,
+        header=("call", "where", "per step", "share", "calls", "tensors read"),
+        right=(2, 3, 4, 5),
+        elastic=(0, 1),
+    )
 
 
 def how(diagnosis: Diagnosis) -> str:

@@ -64,7 +64,7 @@ PLACED = {
     *("ranks", "exchange", "scaling", "operators", "devices", "storage", "objects", "limits"),
     *("stages", "between", "callbacks", "functions", "findings", "remains", "trials", "stack"),
     *("training", "experiment", "practices", "not_measured", "notes", "ignored"),
-    *("next", "money", "spent"),
+    *("logs", "next", "money", "spent"),
 }
 """The sections of a report that the page has a place for, or draws in its own way."""
 
@@ -131,7 +131,7 @@ def _context(diagnosis: Diagnosis, whole: Document, saved: str) -> dict[str, Any
         "input": _sections(whole, "stages"),
         "job": _sections(whole, "ranks", "exchange", "scaling"),
         "costs": _sections(
-            whole, "outside", "syncs", "between", "callbacks", "functions", *_others(whole)
+            whole, "outside", "syncs", "logs", "between", "callbacks", "functions", *_others(whole)
         ),
         "operators": step.by_operators(diagnosis),
         "operators_how": view(whole, "operators"),

@@ -21,6 +21,7 @@ _PARTS = {
     "optimizer": "optimizer",
     "graph": "model",
     "sync": "exchange",
+    "log": "host",
     "rest": "rest",
 }
 """How the parts of a step are filled."""

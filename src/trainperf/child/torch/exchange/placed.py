@@ -14,6 +14,7 @@ from typing import Any
 
 from ...process import frames
 from ...process.patching import replace
+from ...process.places import Places
 from ..built import models
 from . import fsdp as torch_fsdp
 
@@ -114,17 +115,27 @@ def _sharded(
 
 
 def watch_saves(loops: Any, module: Any) -> None:
-    """Count checkpoints that are written to files; `module` is `torch.serialization`."""
+    """Count and time checkpoints that are written to files; `module` is `torch.serialization`.
+
+    A step in which one is written now and then is no usual one.
+    """
+    places, process = Places(), loops.process
 
     def make(original: Any) -> Any:
         def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+            began = process.clock()
+            result = original(obj, f, *args, **kwargs)
             try:
-                if not loops.passive() and loops.training.driver is not None and _is_file(f):
+                driver = loops.training.driver
+                if not loops.passive() and driver is not None and _is_file(f):
                     count, where = loops.saves
                     loops.saves = count + 1, where or frames.here()
+                    seconds = process.clock() - began
+                    process.record.write("saving", s=began, seconds=seconds, **places.here())
+                    driver.evaluated = True
             except Exception as error:
-                loops.process.failed("a checkpoint", error)
-            return original(obj, f, *args, **kwargs)
+                process.failed("a checkpoint", error)
+            return result
 
         return save
 

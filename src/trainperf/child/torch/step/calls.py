@@ -12,14 +12,17 @@ from ...timing.device.clock import DeviceClock, Mark
 
 SLACK_S = 0.01
 """A call that began so long before a step still counts for it: its clock is read later."""
+LOG = "log"
+"""What a library does to show a training or to put it on record."""
 WITHIN = {
-    "forward": ("optimizer",),
+    "forward": ("optimizer", LOG),
     "backward": ("optimizer", "forward"),
     "optimizer": ("forward", "backward"),
     "zero_grad": ("optimizer", "forward", "backward"),
     "transfer": ("optimizer",),
     "graph": ("optimizer",),
-    "sync": ("optimizer",),
+    "sync": ("optimizer", LOG),
+    LOG: ("optimizer",),
     "rest": ("optimizer",),
     "": ("optimizer",),
 }
@@ -58,7 +61,7 @@ class Key(NamedTuple):
 class Call:
     """A call that is under way or over; `counted` once it counts as one, in the step it began in.
 
-    `seconds` are those that were measured elsewhere.
+    `seconds` are those that were measured elsewhere, `reads` how many tensors it has read.
     """
 
     part: str
@@ -68,6 +71,7 @@ class Call:
     began: float
     seconds: float = 0.0
     counted: bool = False
+    reads: int = 0
 
     @property
     def key(self) -> Key:
@@ -82,6 +86,7 @@ class Sum:
     seconds: float = 0.0
     calls: int = 0
     steps: int = 0
+    reads: int = 0
 
 
 Known = list[tuple[Call, bool, float]]
@@ -132,6 +137,11 @@ class Ledger:
         self._edge()
         while self.open.pop() is not call:
             pass
+
+    def read(self) -> None:
+        """A tensor is read on the host: by what is under way, if that looks on."""
+        if self.open and self.open[-1].part == LOG:
+            self.open[-1].reads += 1
 
     def add(self, part: str, seconds: float) -> None:
         """Charge a part with time that was measured elsewhere and ends now.
@@ -218,6 +228,7 @@ def _count(calls: Known, taken: dict[int, float], sums: dict[Key, Sum]) -> None:
         one = sums.setdefault(call.key, Sum())
         one.seconds += taken[id(call)]
         one.calls += not counted
+        one.reads += 0 if counted else call.reads
         if call.key not in seen and not counted:
             one.steps += 1
             seen.add(call.key)

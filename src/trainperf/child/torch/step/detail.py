@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .calls import SCALER, Ledger
 from .hooks import Before, Hooks
+from .loggers import imported
 from .patches import Dynamo, Patches, Warnings
 from .products import Products
 from .split import Split
@@ -187,6 +188,11 @@ class Detail:
         self._functions([torch.autograd], "grad", "backward", "grad")
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             self._functions([utils, utils.clip_grad], name, "rest", "clip")
+        for one in imported():
+            if isinstance(one.owner, type):
+                put(one.owner, one.name, hooks.logs(one))
+            else:
+                self._patches.replace_function([one.owner], one.name, hooks.logs(one))
 
     def _functions(
         self, owners: list[Any], name: str, part: str, what: str, before: Before | None = None

@@ -6,8 +6,9 @@ import threading
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ...process import frames, turns
+from ...process import frames
 from ...process.patching import replace, undo
+from ...process.places import Places
 
 if TYPE_CHECKING:
     from ...timing.loops import Loops
@@ -28,9 +29,8 @@ class Evaluations:
         self._main = threading.main_thread().ident
         self._began: float | None = None
         self._updates = 0
-        self._site: dict[str, Any] | None = None
-        self._every: int | None = None
-        self._known: dict[Any, tuple[dict[str, Any] | None, int | None]] = {}
+        self._places = Places()
+        self._place: dict[str, Any] = {}
         self._forwards: _Forwards | None = None
 
     def watch(self) -> None:
@@ -51,14 +51,10 @@ class Evaluations:
         try:
             if self._began is not None and self._updates == self._loops.updates:
                 return  # one model after the other
-            frame, _ = frames.users_frame()
-            key = (frame.f_code, frame.f_lineno) if frame is not None else None
-            if key not in self._known:
-                self._known[key] = frames.site(frame), turns.every()
-                if self._process.settings.get("leg") is None:
-                    self._forwards_seen()  # of one that never trained on
-                    self._forwards = _Forwards.of(model)
-            self._site, self._every = self._known[key]
+            if self._places.is_new() and self._process.settings.get("leg") is None:
+                self._forwards_seen()  # of one that never trained on
+                self._forwards = _Forwards.of(model)
+            self._place = self._places.here()
             self._updates = self._loops.updates
             if self._began is None:
                 replace(self._module.Module, "train", self._make_train)
@@ -92,8 +88,7 @@ class Evaluations:
             "evaluation",
             s=began,
             seconds=self._process.clock() - began,
-            where=self._site,
-            every=self._every,
+            **self._place,
         )
 
     def _forwards_seen(self) -> dict[str, Any] | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
+from ...process import frames
 from ..graphs import capturing
 from .arguments import CallArguments
-from .calls import EVALUATION, SCALER, TEXT, Call, Ledger, Place
+from .calls import EVALUATION, LOG, SCALER, TEXT, Call, Ledger, Place
+from .loggers import Found
 from .patches import Callers
 from .streams import Streams
 
@@ -51,14 +55,18 @@ class Hooks:
         before: Before | None = None,
         after: After | None = None,
         users: bool = False,
+        at: Callable[[], Place | None] | None = None,
     ) -> Callable[[Any], Any]:
-        """The maker of a hook that times a function; with `users`, only the user's calls."""
+        """The maker of a hook that times a function; with `users`, only the user's calls.
+
+        `at` says where it is called, if that is not where the user's source calls PyTorch.
+        """
 
         def make(original: Any) -> Any:
             def hook(*args: Any, **kwargs: Any) -> Any:
                 if not self._takes(part):
                     return original(*args, **kwargs)
-                call = self._enter(part, what, users, before, args, kwargs)
+                call = self._enter(part, what, users, before, args, kwargs, at=at)
                 if call is None:
                     return original(*args, **kwargs)
                 try:
@@ -93,6 +101,25 @@ class Hooks:
             return output
 
         return __call__
+
+    def logs(self, found: Found) -> Callable[[Any], Any]:
+        """The maker of the hook of what shows a training or puts it on record.
+
+        Its place is where the user's source calls it, or defines what a library calls back.
+        """
+
+        def make(original: Any) -> Any:
+            own: Place | None = None
+            code = getattr(inspect.unwrap(original), "__code__", None)
+            if isinstance(code, CodeType) and frames.is_users(code.co_filename):
+                own = Place(code, 0, code.co_firstlineno)
+
+            def at() -> Place | None:
+                return own if found.called_back else self._callers.through(found.library)
+
+            return self.timed(LOG, found.said, at=at)(original)
+
+        return make
 
     def transfer(self, name: str, after: After) -> Callable[[Any], Any]:
         """The maker of the hook of a copy; one beside the step costs the wait for it."""
@@ -192,10 +219,13 @@ class Hooks:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         of: int = 0,
+        at: Callable[[], Place | None] | None = None,
     ) -> Call | None:
         try:
-            place = self._place(what, users)
+            place = self._place(what, users) if at is None else at()
             if users and place is None:
+                if part == "sync" and self._waits(what, args[0]):
+                    self.ledger.read()
                 return None
             call = self.ledger.enter(part, what, place, of)
             if before is not None:
@@ -245,3 +275,7 @@ class Hooks:
         """Nobody waits for a tensor on the host, unless there is no other device at all."""
         if self.streams.used and args[0].device.type == "cpu":
             call.part = ""
+
+    def _waits(self, what: str, tensor: Any) -> bool:
+        """Whether a library that reads a tensor waits for it, or would wait for that of a GPU."""
+        return tensor.device.type != "cpu" or (what != "cpu" and not self.streams.used)

@@ -187,9 +187,21 @@ class Callers:
         """Where the user's source itself asks a tensor; None if any library does."""
         return _beyond(self._tensor)
 
+    def through(self, library: str) -> Place | None:
+        """Where the user's source calls a library; None if another one does."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and _is_of(frame, library):
+            frame = frame.f_back
+        return _place(frame)
+
     def users_place(self) -> Place | None:
         """Where the user's source calls, whatever libraries stand between."""
         return _place(frames.users_frame()[0])
+
+
+def _is_of(frame: FrameType, library: str) -> bool:
+    module = str(frame.f_globals.get("__name__"))
+    return frame.f_code.co_filename.startswith(OWN) or module.partition(".")[0] == library
 
 
 def _beyond(passed: tuple[str, ...]) -> Place | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...process import frames
 from .arguments import CallArguments
-from .calls import EVALUATION, SCALER, TEXT, Key, Ledger, Place, Sum, site
+from .calls import EVALUATION, LOG, SCALER, TEXT, Key, Ledger, Place, Sum, site
 from .source import enclosing, goes_into_text
 
 Write = Callable[..., None]
@@ -35,10 +35,12 @@ class Split:
         self._evaluations = {one for one in self._evaluations if not self._trains(one)}
 
     def record(self, write: Write) -> None:
-        """Write the events `torch_split`, `torch_sync`, `torch_calls`, `torch_evaluation`."""
+        """Write the parts of a step, its waits and logs, its calls, and evaluations, as events."""
         write("torch_split", steps=self._ledger.steps, parts=self.parts())
         for sync in self.syncs():
             write("torch_sync", **sync)
+        for log in self.logs():
+            write("torch_log", **log)
         write("torch_calls", **self.calls())
         for evaluation in self.evaluations():
             write("torch_evaluation", **evaluation)
@@ -90,6 +92,21 @@ class Split:
             }
             for key, one in self._ledger.sums.items()
             if key.part == "sync" and key.place is not None
+        ]
+
+    def logs(self) -> list[dict[str, Any]]:
+        """The calls that show the training or put it on record, by what and where; per step."""
+        steps = self._ledger.steps
+        return [
+            {
+                "what": key.what,
+                "where": _logged_at(key.place),
+                "calls": one.calls / steps,
+                "seconds": one.seconds / steps,
+                "reads": one.reads / steps,
+            }
+            for key, one in self._ledger.sums.items()
+            if key.part == LOG
         ]
 
     def calls(self) -> dict[str, Any]:
@@ -181,6 +198,13 @@ class Split:
         """The sums of the calls that are wanted, the longest first."""
         found = {key: one for key, one in self._ledger.sums.items() if wanted(key)}
         return dict(sorted(found.items(), key=lambda each: -each[1].seconds))
+
+
+def _logged_at(place: Place | None) -> dict[str, Any] | None:
+    """Where what logs is called, or where a method begins that a library calls back."""
+    if place is not None and place.f_lasti == 0:
+        return frames.definition(place.f_code)
+    return site(place)
 
 
 def _first(sums: dict[Key, Sum]) -> Place | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.keeping import class_of_items
-from trainperf.source.module import inside, names_in
+from trainperf.source.module import inside
+from trainperf.source.statements import names_in
 
 if TYPE_CHECKING:
     from trainperf.model import Site

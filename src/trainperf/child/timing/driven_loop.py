@@ -192,7 +192,9 @@ class DrivenLoop:
 
 
 class DrivenIterator(DrivenLoop):
-    """A loop under way that takes its batches from an iterator."""
+    """A loop under way that takes its batches from an iterator; `loops` are its framework's."""
+
+    loops: Any
 
     def owns(self, iterator: Any) -> bool:
         """Whether an iterator is the loop's own."""

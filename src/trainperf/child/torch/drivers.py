@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..timing.fit_driver import FitDriver
 from ..timing.iterator_driver import IteratorDriver
 from ..timing.loop_drivers import LoopDriver, UpdateDriver
 from ..timing.tracing import NotTraced
@@ -174,6 +175,10 @@ class LoaderDriver(IteratorDriver, TorchDriver):
             return
         super()._remember(batches.fresh(batch))
         self._handed, self._versions = self.batch, batches.versions(batch)
+
+
+class TorchFitDriver(FitDriver, LoaderDriver):
+    """Keras's `fit`, which makes a `DataLoader` of whatever it is given."""
 
 
 class TorchUpdateDriver(UpdateDriver, TorchDriver):

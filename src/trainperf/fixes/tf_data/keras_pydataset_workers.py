@@ -66,6 +66,7 @@ class PyDatasetWorkers(Fix):
     """
 
     category = "input"
+    framework = "keras"
     usual = 2.0
     equivalence = Equivalence.EXACT
 

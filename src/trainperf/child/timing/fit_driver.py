@@ -1,0 +1,103 @@
+"""The driver of Keras's `fit` where it takes its batches from Python: on PyTorch and on JAX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .iterator_driver import IteratorDriver
+
+if TYPE_CHECKING:
+    from .loops import Loops
+
+
+class FitEpochs(Protocol):
+    """Keras's loop as its driver asks for it.
+
+    `feeds` says that what is asked for a batch now is asked for training's.
+    """
+
+    feeds: bool
+
+    @property
+    def model(self) -> Any:
+        """The model that is trained."""
+
+    @property
+    def source(self) -> Any:
+        """The dataset or loader that the user gave, None for arrays and generators."""
+
+    def again(self) -> Any:
+        """Begin another epoch of the input; return its iterator, or None if there is none."""
+
+    def facts(self, driver: Any) -> dict[str, Any]:
+        """The arguments of the call of `fit`, and the steps of an epoch."""
+
+    def record(self, driver: Any) -> None:
+        """Record what is known of the model and its callbacks."""
+
+    def stages(self, driver: Any, deadline: float) -> None:
+        """Time the stages of the input."""
+
+
+class FitDriver(IteratorDriver):
+    """Keras's `fit`, which counts its own steps: `epochs` tells it when an epoch is over."""
+
+    kind = "fit"
+
+    def __init__(self, loops: Loops, iterator: Any) -> None:
+        assert loops.epochs is not None
+        self.epochs: FitEpochs = loops.epochs
+        self.model = self.epochs.model
+        super().__init__(loops, iterator)
+        self.extras.append(("Keras's own facts", lambda deadline: self.epochs.record(self)))
+
+    @property
+    def given(self) -> Any:
+        """The iterator that Keras holds."""
+        return self._iterator
+
+    def serves(self, owner: Any) -> bool:
+        """Whether this driver times the loop of a model."""
+        return owner is self.model
+
+    def companion(self, iterator: Any) -> bool:
+        """Keras takes from one iterator only."""
+        return False
+
+    def describe(self) -> dict[str, Any]:
+        """As in every loop, and what `fit` was given."""
+        return super().describe() | {"batches_per_step": 1} | self.epochs.facts(self)
+
+    def dataset(self) -> Any:
+        """The user's own: Keras wraps it."""
+        return self.epochs.source
+
+    @property
+    def loader(self) -> Any:
+        """The user's `DataLoader`, None where there is none: Keras makes some of its own."""
+        return self.dataset() if type(self.dataset()).__name__ == "DataLoader" else None
+
+    def can_end(self) -> bool:
+        """Keras's own loop can be told that the epoch is over."""
+        return True
+
+    def end_epoch(self) -> bool:
+        """Not where Keras asks for a batch: it would say that the input ran out of data."""
+        return False
+
+    def fit_epoch_over(self) -> bool:
+        """Whether Keras is to be told, as it asks for the next step, that the epoch is over."""
+        return super().end_epoch()
+
+    def reopen(self) -> bool:
+        """Begin the next epoch of the input without Keras noticing."""
+        return self._reopen()
+
+    def _feeds(self, dataset: Any) -> bool:
+        return self.epochs.feeds
+
+    def _open_again(self) -> Any:
+        return self.epochs.again()
+
+    def _time_stages(self, deadline: float) -> None:
+        self.epochs.stages(self, deadline)

@@ -58,6 +58,8 @@ def test_the_workers_of_a_pydataset_are_found(framework: Framework) -> None:
     loop = replace(LOOP, input_kind="PyDataset", pydataset_arguments=ARGUMENTS)
     starved = evidence(real=0.1, resident=0.02, input=0.1, loop=loop, framework=framework)
     assert "keras_pydataset_workers" in said(starved)
+    (found,) = [one for one in detect_all(starved) if one.id == "keras_pydataset_workers"]
+    assert ("use_multiprocessing" in found.data) == (framework is TORCH)
 
 
 @pytest.mark.parametrize("framework", [TORCH, JAX])

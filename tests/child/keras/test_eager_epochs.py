@@ -11,6 +11,7 @@ pytest.importorskip("keras")
 
 import numpy as np
 from keras.src.trainers.epoch_iterator import EpochIterator
+from keras.utils import PyDataset
 
 from trainperf.child.keras.eager_epochs import EagerEpochs
 from trainperf.child.timing.fit_driver import FitDriver
@@ -108,3 +109,25 @@ def test_only_what_the_epochs_of_training_ask_for_feeds_it() -> None:
     epochs.next(evaluation, lambda one: (seen.append(epochs.feeds), (0, 0, []))[1])
     assert seen == [True, False]
     assert not epochs.feeds
+
+
+class Rows(PyDataset):
+    """Three batches, made by workers."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        return np.zeros((2, 1)), np.zeros(2)
+
+
+def test_workers_that_keras_stopped_are_begun_again() -> None:
+    epochs = EagerEpochs(SimpleNamespace(), takes=False)
+    epochs._current = epoch = JaxIterator(Rows(workers=2))
+    batches = epochs.again()
+    assert len(next(batches)) == 2
+    assert not epochs.stopped
+    epoch.data_adapter.on_epoch_end()
+    assert epochs.stopped
+    assert len(list(epochs.again())) == 3
+    epoch.data_adapter.on_epoch_end()

@@ -55,13 +55,16 @@ class EagerEpochs(Epochs):
     def _beyond(self, epoch: Any, driver: Any) -> Any:
         """One more step after the last of an epoch by Keras's count."""
         epoch._current_iterator = None  # Keras has opened the next one
-        workers = getattr(epoch.data_adapter, "enqueuer", None) is not None
-        if workers and not driver.resident and not epoch.data_adapter._within_epoch:
-            driver.reopen()  # Keras has stopped them
         if not self._takes:
             return 0, epoch.steps_per_execution - 1, driver.given
         self.feeds = True
         return 0, 0, [next(driver.given)]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether Keras has stopped the workers of a `PyDataset`, which raises if it is asked."""
+        adapter = self._current.data_adapter
+        return getattr(adapter, "enqueuer", None) is not None and not adapter._within_epoch
 
     def again(self, keep: bool = False) -> Any:
         """Begin another epoch; return its iterator, or None if there is none."""

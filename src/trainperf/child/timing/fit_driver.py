@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .iterator_driver import IteratorDriver
@@ -26,6 +27,10 @@ class FitEpochs(Protocol):
     def source(self) -> Any:
         """The dataset or loader that the user gave, None for arrays and generators."""
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the input gives no batch before it is begun again."""
+
     def again(self) -> Any:
         """Begin another epoch of the input; return its iterator, or None if there is none."""
 
@@ -49,7 +54,7 @@ class FitDriver(IteratorDriver):
         self.epochs: FitEpochs = loops.epochs
         self.model = self.epochs.model
         super().__init__(loops, iterator)
-        self.extras.append(("Keras's own facts", lambda deadline: self.epochs.record(self)))
+        self.extras.append(("keras facts", lambda deadline: self.epochs.record(self)))
 
     @property
     def given(self) -> Any:
@@ -59,6 +64,16 @@ class FitDriver(IteratorDriver):
     def serves(self, owner: Any) -> bool:
         """Whether this driver times the loop of a model."""
         return owner is self.model
+
+    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """As in every loop; an input that Keras has stopped is begun again as one that is over."""
+
+        def taken(source: Any) -> Any:
+            if self.epochs.stopped:
+                raise StopIteration
+            return original(source)
+
+        return super().next(iterator, taken)
 
     def companion(self, iterator: Any) -> bool:
         """Keras takes from one iterator only."""
@@ -88,10 +103,6 @@ class FitDriver(IteratorDriver):
     def fit_epoch_over(self) -> bool:
         """Whether Keras is to be told, as it asks for the next step, that the epoch is over."""
         return super().end_epoch()
-
-    def reopen(self) -> bool:
-        """Begin the next epoch of the input without Keras noticing."""
-        return self._reopen()
 
     def _feeds(self, dataset: Any) -> bool:
         return self.epochs.feeds

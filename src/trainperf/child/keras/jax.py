@@ -93,7 +93,7 @@ class JaxLoops(Loops):
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
-        self.device = JaxClock(self.process.clock)
+        self.device: JaxClock = JaxClock(self.process.clock)
         self._taken = 0
         watched = {"__next__": self.watching(KerasIterator.__next__)}
         self.iterator_class = type("KerasIterator", (KerasIterator,), watched)
@@ -137,7 +137,11 @@ class JaxLoops(Loops):
 
     def facts(self, driver: Any) -> dict[str, Any]:
         """Size and kind of the batch."""
-        found = {"updates_per_step": 1, "epochs_ended": driver.epochs_ended, "replicas": 1}
+        found: dict[str, Any] = {
+            "updates_per_step": 1,
+            "epochs_ended": driver.epochs_ended,
+            "replicas": 1,
+        }
         arrays = list(leaves(driver.batch))
         if arrays and arrays[0].shape:
             found["batch_size"] = int(arrays[0].shape[0])

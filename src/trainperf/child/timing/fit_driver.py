@@ -3,45 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from .iterator_driver import IteratorDriver
 
 if TYPE_CHECKING:
+    from .driven_loop import FitEpochs
     from .loops import Loops
-
-
-class FitEpochs(Protocol):
-    """Keras's loop as its driver asks for it.
-
-    `feeds` says that what is asked for a batch now is asked for training's.
-    """
-
-    feeds: bool
-
-    @property
-    def model(self) -> Any:
-        """The model that is trained."""
-
-    @property
-    def source(self) -> Any:
-        """The dataset or loader that the user gave, None for arrays and generators."""
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the input gives no batch before it is begun again."""
-
-    def again(self) -> Any:
-        """Begin another epoch of the input; return its iterator, or None if there is none."""
-
-    def facts(self, driver: Any) -> dict[str, Any]:
-        """The arguments of the call of `fit`, and the steps of an epoch."""
-
-    def record(self, driver: Any) -> None:
-        """Record what is known of the model and its callbacks."""
-
-    def stages(self, driver: Any, deadline: float) -> None:
-        """Time the stages of the input."""
 
 
 class FitDriver(IteratorDriver):

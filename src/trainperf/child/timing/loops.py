@@ -13,12 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .calls import Calls
-from .driven_loop import DrivenIterator
+from .driven_loop import DrivenIterator, FitEpochs
 from .framework import Framework
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
-    from .fit_driver import FitEpochs
     from .training import Training
 
 BARE_UPDATES = 3

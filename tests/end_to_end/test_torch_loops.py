@@ -213,11 +213,12 @@ STYLES = [
     Seen(
         "keras_torch.py",
         "model.fit(x, x.sum(1)",
+        kind="fit",
+        feeds="numpy",
         epoch_steps=80,
         parts=("input", "forward", "backward", "zero_grad", "rest"),
-        stages={},
+        ops=(),
         calls={"forward": None, "backward": None, "step": None, "backwards": 1},
-        loader={"shuffled": True, "dataset": "ArrayDataAdapter.get_torch_dataloader"},
         model={"where": "keras.Sequential(", "call": None},
     ),
 ]

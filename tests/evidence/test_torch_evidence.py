@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from recordings import FIT, observed
-from trainperf.evidence.torch import UNTRACED, torch
-from trainperf.model import Measure, Missing, Operator, Site, Torch
+from trainperf.evidence.torch import UNTRACED, adding_up, torch
+from trainperf.model import Measure, Missing, Operator, Site, StepPart, Torch
 
 IMPORT = {"e": "import", "name": "torch", "version": "2.13.0"}
 LOOP = {**FIT, "kind": "iterator", "framework": "torch"}
@@ -130,3 +130,12 @@ def test_the_settings_of_a_trainer_are_read_as_they_were():
     assert trainer.settings == TRAINER["settings"]
     assert trainer.where == Site("/w/train.py", 3, "main", end_line=3)
     assert trainer.made == "command"
+
+
+def test_parts_that_do_not_add_up_to_a_plain_step_are_left_out() -> None:
+    parts = (StepPart("forward", 3.0, 1), StepPart("backward", 2.12, 1))
+    for step in (1.68, 8.0):
+        left_out = adding_up(parts, Measure(step, 40, (step,) * 8, 0.98 * step, 1.02 * step))
+        assert isinstance(left_out, Missing)
+        assert left_out.reason.startswith("the steps that were taken apart took 5.12 s each")
+    assert adding_up(parts, Measure(4.9, 40, (4.9,) * 8, 4.8, 5.0)) == parts

@@ -214,7 +214,7 @@ def test_its_text_is_of_the_form_of_the_catalogue(fix: Fix) -> None:
     assert len(fix.summary) <= 90
     assert not fix.documentation.splitlines()[1]
     assert isinstance(fix.equivalence, Equivalence)
-    assert fix.framework in ("tensorflow", "torch", "any")
+    assert fix.framework in ("tensorflow", "torch", "keras", "any")
     headings = re.findall(r"^## .*$", fix.documentation, re.MULTILINE)
     bodies = re.split(r"^## .*$", fix.documentation, flags=re.MULTILINE)[1:]
     assert tuple(headings) == HEADINGS

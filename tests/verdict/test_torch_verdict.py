@@ -295,3 +295,14 @@ def test_the_culprit_of_a_loader_is_the_users_own_code_where_there_is_any(
     found = torch_evidence(stages_=stages, loader=loader)  # type: ignore[arg-type]
     assert says in input_culprit(found)
     assert ITEM_SITE.line == ITEM.line
+
+
+def test_what_is_lost_against_a_resident_step_is_not_hidden_by_less_work_outside() -> None:
+    """The bar shows 74 % that are not explained: 25 % outside the model do not bind the step."""
+    parts = split(input=0.074, forward=0.001, rest=0.025)
+    answer = said(torch_evidence(real=0.1, resident=0.026, input=0.0001, split=parts))
+    assert answer.grade == "probable"
+    assert "25 %" not in answer.text
+    mostly_outside = split(input=0.02, forward=0.02, rest=0.06)
+    answer = said(torch_evidence(real=0.1, resident=0.08, input=0.001, split=mostly_outside))
+    assert answer.text.startswith("Host-bound: 60 % of each step passes outside")

@@ -22,6 +22,7 @@ from .timing.training import Training
 from .torch import modules as torch
 
 if TYPE_CHECKING:
+    from .keras.jax import JaxLoops
     from .keras.legacy import Legacy
     from .reads.s3_counts import Counts
     from .tensorflow.loops import TensorFlowLoops
@@ -71,6 +72,7 @@ class Frameworks:
         self._process = training.process
         self.tensorflow = cache(self._tensorflow)
         self.torch = cache(self._torch)
+        self.jax = cache(self._jax)
         self._legacy = cache(self._keras_2)
         self._counts = cache(self._s3_counts)
 
@@ -96,8 +98,9 @@ class Frameworks:
 
     def _hook_keras(self, module: ModuleType, seconds: float) -> None:
         from .keras import hooks
+        from .tensorflow.models import backend
 
-        loops: Any = self.torch() if hooks.backend() == "torch" else self.tensorflow()
+        loops: Any = {"jax": self.jax, "torch": self.torch}.get(backend(), self.tensorflow)()
         hooks.hook(loops, module)
 
     def _hook_keras_2(self, module: ModuleType, seconds: float) -> None:
@@ -144,6 +147,12 @@ class Frameworks:
         from .torch.loops import TorchLoops
 
         return TorchLoops(self._training)
+
+    def _jax(self) -> JaxLoops:
+        from .keras.jax import JaxLoops
+
+        self._training.framework_imported()
+        return JaxLoops(self._training)
 
     def _keras_2(self) -> Legacy:
         from .keras.legacy import Legacy

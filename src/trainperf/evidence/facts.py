@@ -32,7 +32,8 @@ KINDS = {
 }
 
 
-FRAMEWORKS: dict[str, Literal["tensorflow", "torch"]] = {
+FRAMEWORKS: dict[str, Literal["tensorflow", "torch", "jax"]] = {
+    "jax": "jax",
     "tensorflow": "tensorflow",
     "torch": "torch",
 }

@@ -67,6 +67,7 @@ class Fix:
     category: ClassVar[Category]
     equivalence: ClassVar[Equivalence] = Equivalence.EXACT
     framework: ClassVar[str] = "tensorflow"
+    """That whose scripts it is for, or "any"; "keras" is Keras on any backend."""
     silent: ClassVar[list[Evidence]]
     fires: ClassVar[list[Evidence]]
     tries_not: ClassVar[list[Evidence]] = []
@@ -241,7 +242,7 @@ def concern(finding: Finding) -> Concern:
 def detect_all(
     evidence: Evidence, failed: Callable[[Fix, Exception], None] | None = None
 ) -> tuple[Finding, ...]:
-    """Ask every fix of the script's framework; those that lack a number abstain.
+    """Ask every fix that is for such a script; those that lack a number abstain.
 
     A fix that fails must not cost the reader the report: `failed` is told, if given.
     """
@@ -294,6 +295,29 @@ def undisturbed(fix: Fix | None, category: Category, evidence: Evidence) -> bool
         return False
 
 
+def _is_for(fix: Fix, evidence: Evidence) -> bool:
+    """Whether a fix is for the script's framework.
+
+    Where Keras trains on PyTorch or JAX, its input may still be another framework's, and what
+    changes a loop of one's own has no place.
+    """
+    framework, keras = evidence.framework, evidence.framework.on_other_backend
+    family = type(fix).__module__.split(".")[-2]
+    if fix.framework == "any":
+        return True
+    if fix.framework == "keras":
+        return keras or framework.name == "tensorflow"
+    if keras and family in FEEDING:
+        return evidence.loop.input_kind == FEEDING[family]
+    return fix.framework == framework.name and not (keras and family in OWN_STEPS)
+
+
+FEEDING = {"tf_data": "tf.data", "dataloader": "DataLoader"}
+"""What feeds the loops that the fixes of a family are for."""
+OWN_STEPS = ("torch_step", "precision")
+"""Families whose fixes for PyTorch edit the step of a loop, which is Keras's own in `fit`."""
+
+
 def _asked(
     evidence: Evidence,
     ask: Callable[[Fix], Finding | None],
@@ -301,7 +325,7 @@ def _asked(
 ) -> tuple[Finding, ...]:
     found = []
     for fix in all_fixes():
-        if fix.framework not in (evidence.framework.name, "any"):
+        if not _is_for(fix, evidence):
             continue
         try:
             finding = ask(fix)

@@ -15,11 +15,16 @@ from trainperf.model.machine.machine import CudaDevice
 class Framework:
     """The framework the script trains with, as the script's own process saw it."""
 
-    name: Literal["tensorflow", "torch", ""]
+    name: Literal["tensorflow", "torch", "jax", ""]
     version: str
     keras: str | None = None  # version of Keras, or of tf_keras
     legacy_keras: bool = False
     built_with_cuda: bool | None = None
+
+    @property
+    def on_other_backend(self) -> bool:
+        """Whether Keras trains on another framework than TensorFlow."""
+        return self.keras is not None and self.name in ("torch", "jax")
 
 
 @dataclass(frozen=True)

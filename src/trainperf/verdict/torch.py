@@ -5,7 +5,16 @@ from __future__ import annotations
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.fixes.torch_step._words import call
-from trainperf.model import Bottleneck, Evidence, Finding, FunctionCost, Measure, Site, SyncPoint
+from trainperf.model import (
+    INPUT_BOUND_BELOW,
+    Bottleneck,
+    Evidence,
+    Finding,
+    FunctionCost,
+    Measure,
+    Site,
+    SyncPoint,
+)
 from trainperf.model.torch import HOOK_S
 
 OUTSIDE_SHARE = 0.10
@@ -24,12 +33,13 @@ OUTSIDE = ("transfer", "zero_grad", "log", "rest")
 def outside(evidence: Evidence) -> tuple[Bottleneck, str] | None:
     """The step is bound by work of the host: copies, its own Python, waiting for the device.
 
-    None where that takes less than a tenth of it, or the step was not taken apart.
+    None where that takes less than a tenth of it, or less than it loses against a resident one,
+    or the step was not taken apart.
     """
     parts = _shares(evidence)
     own = min(sum(parts.get(name, 0.0) for name in OUTSIDE), _not_hidden(evidence))
     waiting = max(_waiting(evidence), parts.get("sync", 0.0))
-    if max(own, waiting) < OUTSIDE_SHARE:
+    if max(own, waiting) < max(OUTSIDE_SHARE, _lost(evidence)):
         return None
     if own >= waiting and own < OUTSIDE_SHARE + SLOWED * _slowed(evidence):
         return None
@@ -120,6 +130,15 @@ def _not_hidden(evidence: Evidence) -> float:
     if times.device_s is None or not isinstance(times.real_, Measure):
         return 1.0
     return max(0.0, 1 - times.device_s / times.real_.seconds)
+
+
+def _lost(evidence: Evidence) -> float:
+    """Share of a step that a resident one does without, where its work outside is the same."""
+    try:
+        lost = 1 - evidence.utilization
+    except NotMeasured:
+        return 0.0
+    return lost if lost > 1 - INPUT_BOUND_BELOW else 0.0
 
 
 def _waiting(evidence: Evidence) -> float:

@@ -43,6 +43,9 @@ SIDES: dict[Category, str] = {
 }
 """How a verdict begins, by the category of what it names."""
 
+MOSTLY_LOST = 0.5
+"""Below this utilisation a step is bound by what it loses, or by nothing that is known."""
+
 HOST_SHARE = 0.10
 """Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
 
@@ -129,6 +132,8 @@ def _timed(
         return _without_resident(evidence, findings)
     if evidence.input_bound:
         return surroundings.storage_bound(evidence, findings) or _input(evidence)
+    if utilization < MOSTLY_LOST:  # the bar of the step would show that before all else
+        return surroundings.counted(evidence, findings)
     for judge in (_eager, _host, _tracing, torch.compiling, torch.outside):
         found = judge(evidence)
         if found is not None:

@@ -107,7 +107,7 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
             if driver is not None and driver.cycles is not None:
                 driver.cycles.fit_begins()
             loops.fit_call = (frames.here(), args, kwargs)
-            loops.strategies.write()  # `fit` may fail under it
+            loops.fit_begins()
             result = original(self, *args, **kwargs)
             driver = loops.training.driver
             if driver is not None and driver.cycles is not None:

@@ -9,11 +9,15 @@ from typing import Any
 from ..process.patching import replace
 from ..process.process import Process
 from ..tensorflow.loops import TensorFlowLoops
+from ..tensorflow.models import backend
 from ..tensorflow.strategies.hooks import make_model
+from ..timing.loops import Loops
 from .callbacks import time_callbacks, time_logs
 from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
 from .eager_calls import EagerCalls
+from .eager_epochs import EagerEpochs
 from .epochs import Epochs
+from .jax import watch_iterators
 from .modules import HOOKS
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
@@ -65,14 +69,8 @@ def watch_compile(loops: TensorFlowLoops, module: Any) -> None:
 def _name_backend(process: Process) -> None:
     """Say which backend Keras trains with, where that is none that is observed."""
     name = backend()
-    if name not in ("tensorflow", "torch"):
+    if name not in ("jax", "tensorflow", "torch"):
         process.record.write("unsupported", name=f"Keras on {name}", version="")
-
-
-def backend() -> str:
-    """The name of the framework that Keras trains with."""
-    config: Any = sys.modules.get("keras.src.backend.config")
-    return str(config.backend()) if config is not None else "tensorflow"
 
 
 def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
@@ -97,7 +95,24 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
     replace(trainer, "__init__", make_model(loops.strategies))
     replace(trainer, "make_train_function", make_function)
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
+    _watch_calls(loops, trainer)
+    replace(module.TFEpochIterator, "__next__", make_next)
+
+
+def watch_torch_trainer(loops: Loops, module: Any) -> None:
+    """See models being trained by `fit` on PyTorch."""
+    _watch_calls(loops, module.TorchTrainer)
+    EagerEpochs(loops, takes=True).watch(module.TorchTrainer, module.TorchEpochIterator)
+
+
+def watch_jax_trainer(loops: Any, module: Any) -> None:
+    """See models being trained by `fit` on JAX."""
+    _watch_calls(loops, module.JAXTrainer)
+    EagerEpochs(loops, takes=False).watch(module.JAXTrainer, module.JAXEpochIterator)
+    replace(module.JAXEpochIterator, "_get_iterator", watch_iterators(loops))
+
+
+def _watch_calls(loops: Any, trainer: Any) -> None:
     remember_call(loops, trainer, "fit")
     time_evaluation(loops, trainer)
     count_calls(loops, trainer)
-    replace(module.TFEpochIterator, "__next__", make_next)

@@ -97,18 +97,8 @@ def fit_facts(driver: LoopDriver) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     call = driver.loops.fit_call
     if call is not None:
-        where, args, kwargs = call
-        names = (
-            "x",
-            "y",
-            "batch_size",
-            "epochs",
-            "verbose",
-            "callbacks",
-            "validation_split",
-            "validation_data",
-        )
-        given = dict(zip(names, args, strict=False)) | kwargs
+        where = call[0]
+        given = given_to_fit(call)
         callbacks = given.get("callbacks") or []
         callbacks = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
         classes = [type(callback).__name__ for callback in callbacks]
@@ -135,12 +125,29 @@ def fit_facts(driver: LoopDriver) -> dict[str, Any]:
     return facts
 
 
-def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
-    import tensorflow as tf
+def given_to_fit(call: Any) -> dict[str, Any]:
+    """The arguments of a call of `fit` by their names; none where no call was seen."""
+    if call is None:
+        return {}
+    names = (
+        "x",
+        "y",
+        "batch_size",
+        "epochs",
+        "verbose",
+        "callbacks",
+        "validation_split",
+        "validation_data",
+    )
+    return dict(zip(names, call[1], strict=False)) | call[2]
 
+
+def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
     kinds = {cls.__name__ for cls in type(x).__mro__}
-    if isinstance(x, (tf.data.Dataset, tf.distribute.DistributedDataset)):
+    if kinds & {"DatasetV2", "DistributedDatasetInterface"}:
         return {"input_kind": "tf.data"}
+    if "DataLoader" in kinds:
+        return {"input_kind": "DataLoader"}
     if kinds & {"PyDataset", "Sequence"} and hasattr(x, "__getitem__") and hasattr(x, "workers"):
         return {
             "input_kind": "PyDataset",
@@ -157,7 +164,7 @@ def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
         return {"input_kind": "PyDataset"}
     if hasattr(x, "__next__"):
         return {"input_kind": "generator"}
-    if isinstance(x, tf.Tensor):
+    if "Tensor" in kinds:
         return {"input_kind": "tensors"}
     return {"input_kind": "numpy"}
 
@@ -187,7 +194,7 @@ def record(driver: LoopDriver) -> None:
         ("strategies", all_reduce.record),
         ("devices", tf_devices.record),
         ("models", models.record),
-        ("callbacks", _callbacks),
+        ("callbacks", record_callbacks),
         ("step function", _step_function),
         ("padding", models.record_padding),
         ("build", gpu_build.record_tensorflow),
@@ -222,7 +229,8 @@ def _keras_version(driver: LoopDriver) -> str | None:
     return getattr(module, "__version__", None)
 
 
-def _callbacks(driver: LoopDriver) -> None:
+def record_callbacks(driver: LoopDriver) -> None:
+    """Record what each callback's hooks took, and where it was made."""
     for callback, costs in driver.loops.callback_costs.values():
         if not costs:
             continue

@@ -227,6 +227,10 @@ class TensorFlowLoops(Loops):
             self.losses.returned(("function", id(owner)), result)
         return result
 
+    def fit_begins(self) -> None:
+        """Keras's `fit` is called: it may fail under a strategy, which is recorded first."""
+        self.strategies.write()
+
     def gradient_taken(self, target: Any = None, sources: Any = None) -> None:
         """A tape gave the gradients of `target` with respect to `sources`."""
         self.gradient_pending = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import TYPE_CHECKING, Any
 
 from . import batches as tf_batches
@@ -18,6 +19,12 @@ def record(driver: LoopDriver) -> None:
     models = [trained] if trained is not None else _models_alive()
     for model in models[:4]:
         driver.record.write("model", **_model(driver, model))
+
+
+def backend() -> str:
+    """The name of the framework that Keras trains with."""
+    config: Any = sys.modules.get("keras.src.backend.config")
+    return str(config.backend()) if config is not None else "tensorflow"
 
 
 def _models_alive() -> list[Any]:
@@ -76,7 +83,7 @@ def _model(driver: LoopDriver, model: Any) -> dict[str, Any]:
             layer.name for layer in layers if getattr(layer, "supports_jit", True) is False
         ],
         "compile_where": compiled,
-        "frozen": frozen(model) if compiled else None,
+        "frozen": frozen(model) if compiled and backend() == "tensorflow" else None,
     }
     facts |= _learning_rate(optimizer)
     if compiled and not facts["jit"]:
@@ -106,19 +113,21 @@ def _learning_rate(optimizer: Any) -> dict[str, Any]:
 
 def _jit_blocker(model: Any, given: dict[str, Any], facts: dict[str, Any]) -> str:
     """Which clause of Keras's `_resolve_auto_jit_compile` turned XLA off (Keras 3.15.1)."""
-    import tensorflow as tf
-
     requested = given.get("jit_compile", "auto")
     if requested is False:
         return "jit_compile=False was given to compile()"
     if facts["run_eagerly"]:
         return "run_eagerly is on"
+    if facts["jit_blocking"]:
+        return "these layers do not support XLA: " + ", ".join(facts["jit_blocking"][:5])
+    if backend() != "tensorflow":
+        return 'jit_compile="auto" leaves torch.compile off' if backend() == "torch" else ""
+    import tensorflow as tf
+
     if not tf.config.list_physical_devices("GPU") and requested == "auto":
         return 'jit_compile="auto" leaves XLA off where there is no GPU'
     if getattr(model, "_distribute_strategy", None) is not None and requested == "auto":
         return 'jit_compile="auto" leaves XLA off under tf.distribute'
-    if facts["jit_blocking"]:
-        return "these layers do not support XLA: " + ", ".join(facts["jit_blocking"][:5])
     if tf.config.experimental.is_op_determinism_enabled():
         return "op determinism is enabled"
     return "Keras does not say why"

@@ -44,6 +44,39 @@ class FitCycles(Protocol):
         """It returned; whether it surely is called again."""
 
 
+class FitEpochs(Protocol):
+    """The loop of Keras's `fit`, as the driver of its batches asks for it.
+
+    `feeds` says that what is asked for a batch now is asked for training's.
+    """
+
+    feeds: bool
+
+    @property
+    def model(self) -> Any:
+        """The model that is trained."""
+
+    @property
+    def source(self) -> Any:
+        """The dataset or loader that the user gave, None for arrays and generators."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the input gives no batch before it is begun again."""
+
+    def again(self) -> Any:
+        """Begin another epoch of the input; return its iterator, or None if there is none."""
+
+    def facts(self, driver: Any) -> dict[str, Any]:
+        """The arguments of the call of `fit`, and the steps of an epoch."""
+
+    def record(self, driver: Any) -> None:
+        """Record what is known of the model and its callbacks."""
+
+    def stages(self, driver: Any, deadline: float) -> None:
+        """Time the stages of the input."""
+
+
 class DrivenLoop:
     """A loop under way; subclasses say of their kind of loop what does not hold for most.
 
@@ -200,7 +233,9 @@ class DrivenLoop:
 
 
 class DrivenIterator(DrivenLoop):
-    """A loop under way that takes its batches from an iterator."""
+    """A loop under way that takes its batches from an iterator; `loops` are its framework's."""
+
+    loops: Any
 
     def owns(self, iterator: Any) -> bool:
         """Whether an iterator is the loop's own."""

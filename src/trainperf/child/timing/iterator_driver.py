@@ -40,7 +40,7 @@ class IteratorDriver(LoopDriver, DrivenIterator):
         self._companions: dict[int, Any] = {}
         seen = getattr(iterator, "_trainperf_updates", loops.updates)
         self._step_updates = max(1, loops.updates - seen)
-        self.extras.insert(0, ("stages", lambda deadline: loops.stages(self, deadline)))
+        self.extras.insert(0, ("stages", self._time_stages))
         self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
 
     def owns(self, iterator: Any) -> bool:
@@ -48,7 +48,7 @@ class IteratorDriver(LoopDriver, DrivenIterator):
         if iterator is self._iterator:
             return True
         dataset = self.batches.dataset_of(iterator)
-        if dataset is None or not self.batches.same_dataset(dataset, self._dataset):
+        if not self._feeds(dataset):
             return False
         if self._at is not None and not self._opened_for_each():
             self.epoch_ended(self.clock(), complete=False)  # the last was left before its end
@@ -59,6 +59,13 @@ class IteratorDriver(LoopDriver, DrivenIterator):
             self.lay_aside_of_gap(self.clock() - began)
         self._dataset = dataset
         return True
+
+    def _feeds(self, dataset: Any) -> bool:
+        """Whether an iterator over this dataset feeds the loop."""
+        return dataset is not None and self.batches.same_dataset(dataset, self._dataset)
+
+    def _time_stages(self, deadline: float) -> None:
+        self.loops.stages(self, deadline)
 
     def _opened_for_each(self) -> bool:
         """Whether the last iterator was asked for one batch, and updates followed."""
@@ -178,14 +185,19 @@ class IteratorDriver(LoopDriver, DrivenIterator):
         self.batch = self.batches.fresh(batch)
         self._ring.append(self.batch)
 
+    def _open_again(self) -> Any:
+        """A new iterator over the input, None where it gives its batches a single time."""
+        return None if self._dataset is None else iter(self._dataset)
+
     def _reopen(self) -> bool:
-        if self._dataset is None:
-            return False
         self.opens_again()
         self.process.off = True
         try:
-            self._source = iter(self._dataset)
+            source = self._open_again()
         finally:
             self.process.off = False
+        if source is None:
+            return False
+        self._source = source
         self.epoch_reopened()
         return True

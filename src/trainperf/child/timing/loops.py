@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .calls import Calls
-from .driven_loop import DrivenIterator
+from .driven_loop import DrivenIterator, FitEpochs
 from .framework import Framework
 from .loop import WARM_UP
 
@@ -28,6 +28,7 @@ class Loops(Framework):
     """The state that a framework's hooks share: which calls and iterators are the training loop.
 
     `depth` is above 0 inside a step that is one call: what happens there belongs to the step.
+    `epochs` are those of Keras's `fit` where it takes its batches one by one from Python.
     """
 
     def __init__(self, training: Training) -> None:
@@ -43,6 +44,7 @@ class Loops(Framework):
         self.fit_call: Any = None
         self.compile_arguments: dict[int, dict[str, Any]] = {}
         self.callback_costs: dict[int, Any] = {}
+        self.epochs: FitEpochs | None = None
         self._nexts = 0
         self._bare = 0
         self._asked: dict[int, int] = {}
@@ -64,7 +66,7 @@ class Loops(Framework):
         """A `next(iterator)` of the user's loop."""
         self._nexts += 1
         driver = self.training.driver
-        if isinstance(driver, DrivenIterator):
+        if isinstance(driver, DrivenIterator) and driver.loops is self:
             if driver.owns(iterator):
                 return driver.next(iterator, original)
             if driver.companion(iterator):
@@ -106,6 +108,9 @@ class Loops(Framework):
                 driver.interrupted()
             self.training.driver = self.update_driver()
         self.update()
+
+    def fit_begins(self) -> None:
+        """Keras's `fit` is called."""
 
     def makes_batches(self) -> bool:
         """Count an update; whether so many came without a batch that the loop makes its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..timing.fit_driver import FitDriver
 from ..timing.iterator_driver import IteratorDriver
 from ..timing.loop_drivers import LoopDriver, UpdateDriver
 from ..timing.tracing import NotTraced
@@ -174,6 +175,17 @@ class LoaderDriver(IteratorDriver, TorchDriver):
             return
         super()._remember(batches.fresh(batch))
         self._handed, self._versions = self.batch, batches.versions(batch)
+
+
+class TorchFitDriver(FitDriver, LoaderDriver):
+    """Keras's `fit`, which makes a `DataLoader` of whatever it is given."""
+
+    def probe_names(self) -> tuple[str, ...]:
+        """As for every loop, but for what varies a step of the user's own."""
+        from .probes.probes import OWN_STEP
+
+        own = {f"probe {one}" for one in OWN_STEP}
+        return tuple(one for one in super().probe_names() if one not in own)
 
 
 class TorchUpdateDriver(UpdateDriver, TorchDriver):

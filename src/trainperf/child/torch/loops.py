@@ -222,10 +222,11 @@ class TorchLoops(Loops):
         return all_reduce.extras(driver)
 
     def iterator_driver(self, iterator: Any) -> Any:
-        """A driver for the loop over a `DataLoader`."""
-        from .drivers import LoaderDriver
+        """A driver for the loop over a `DataLoader`: the user's, or Keras's own."""
+        from .drivers import LoaderDriver, TorchFitDriver
 
-        return LoaderDriver(self, iterator)
+        fit = self.epochs is not None and self.epochs.feeds
+        return (TorchFitDriver if fit else LoaderDriver)(self, iterator)
 
     def update_driver(self) -> Any:
         """A driver for a loop that makes its own batches."""

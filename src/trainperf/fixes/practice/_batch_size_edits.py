@@ -34,12 +34,14 @@ ARRAYS = ("numpy", "tensors")
 
 def chosen(evidence: Evidence) -> tuple[Site, int] | None:
     """Return the call that makes the batches of the loop, and their size; None if not known."""
-    if evidence.framework.name == "torch":
+    loop = evidence.loop
+    own_loop = evidence.framework.name == "torch" and loop.kind != "fit"
+    if own_loop or loop.input_kind == "DataLoader":
         loaders = [one for one in evidence.torch.loaders if one.role == "training"]
         if len(loaders) == 1 and loaders[0].where and loaders[0].batch_size:
             return loaders[0].where, loaders[0].batch_size
         return None
-    loop, stages = evidence.loop, evidence.stages_
+    stages = evidence.stages_
     if loop.kind == "fit" and loop.input_kind in ARRAYS and loop.where and loop.batch_size:
         return loop.where, loop.batch_size
     if not isinstance(stages, tuple):

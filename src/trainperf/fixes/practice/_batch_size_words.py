@@ -39,7 +39,7 @@ def adjusted(evidence: Evidence, size: int | None, larger: Sequence[int]) -> str
 
 def _rate(evidence: Evidence) -> tuple[str, float | None, bool]:
     """The optimizer's class, its rate if that is known, and whether a schedule sets it."""
-    if evidence.framework.name == "torch":
+    if evidence.framework.name == "torch" and not evidence.framework.on_other_backend:
         try:
             optimizer = evidence.torch.optimizer
         except NotMeasured:

@@ -71,6 +71,7 @@ class MixedPrecision(Fix):
     """
 
     category = "model"
+    framework = "keras"
     usual = 1.5
     equivalence = Equivalence.NUMERICS
 

@@ -76,6 +76,7 @@ class PyDatasetItems(Fix):
     """
 
     category = "input"
+    framework = "keras"
     usual = 1.7
     equivalence = Equivalence.EXACT
     warm_up_epochs = 1  # the first one makes the items

@@ -66,6 +66,7 @@ class PyDatasetWorkers(Fix):
     """
 
     category = "input"
+    framework = "keras"
     usual = 2.0
     equivalence = Equivalence.EXACT
 
@@ -208,10 +209,14 @@ def _alone(evidence: Evidence) -> bool:
 
 
 def _settings(evidence: Evidence, width: int) -> dict[str, object]:
-    """Return workers, processes unless TensorFlow runs in them, and a queue that feeds them."""
+    """Return workers, processes unless TensorFlow runs in them, and a queue that feeds them.
+
+    They are forked, of which JAX warns: its threads may hold locks that a fork never gets.
+    """
     loads = [each for each in evidence.functions if each.thread == "worker"]
     threads = any(each.calls_into in TENSORFLOW_CALLS for each in loads)
     threads = threads or evidence.loop.pydataset_random is True
+    threads = threads or evidence.framework.name == "jax"
     settings: dict[str, object] = {"workers": width}
     given = evidence.loop.pydataset_arguments
     if not threads:

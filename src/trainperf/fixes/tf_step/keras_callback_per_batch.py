@@ -71,6 +71,7 @@ class LighterCallback(Fix):
     """
 
     category = "host"
+    framework = "keras"
     usual = 1.5
     equivalence = Equivalence.SEMANTICS
 

@@ -10,7 +10,16 @@ from trainperf.fixes.common.cases import SITE, evidence, probe
 from trainperf.fixes.common.step import PROBE_LEAST, bound_by, left_by, saved_by, step_can_matter
 from trainperf.fixes.common.words import at, ms, times, worth
 from trainperf.fixes.tf_step._compile_arguments import compile_seen, set_compile
-from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, ModelFacts, Probe
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Framework,
+    Loop,
+    Missing,
+    ModelFacts,
+    Probe,
+)
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -30,14 +39,15 @@ LSTM_BLOCKS = replace(
 
 
 class CompileWithXla(Fix):
-    """Compile the step with XLA: `jit_compile=True`.
+    """Compile the step with XLA, or `torch.compile`: `jit_compile=True`.
 
     ## Why it is slow
     Without XLA each operation of the step is a kernel of its own that reads its
     input from memory and writes its result back. XLA fuses them. Keras turns it on by
     itself (`jit_compile="auto"`), but off again, without a word, on hosts without a
     GPU, under `tf.distribute`, with op determinism, and for the whole model as soon as
-    one layer does not support it.
+    one layer does not support it. On PyTorch it is off unless it is asked for, and what
+    compiles is `torch.compile`.
 
     ## What changes
     The step is compiled as a whole before the first batch, which takes seconds to
@@ -50,6 +60,7 @@ class CompileWithXla(Fix):
     """
 
     category = "model"
+    framework = "keras"
     usual = 1.2
     compiles = True
     equivalence = Equivalence.NUMERICS
@@ -95,6 +106,7 @@ class CompileWithXla(Fix):
     ]
     tries = [
         evidence(model=MODEL),
+        evidence(model=MODEL, framework=Framework("torch", "2.13.0", keras="3.15.1")),
         evidence(model=MODEL, resident=None, input=None),
         evidence(model=MODEL, real=None, resident=None, input=None),
         evidence(model=MODEL, probes={"jit_compile": Missing("no time was left")}),
@@ -139,7 +151,11 @@ class CompileWithXla(Fix):
         if isinstance(made, Probe) and _too_late(evidence, made):
             return None
         bound, basis = left_by(evidence, "jit_compile")
-        text = "Keras runs the compiled step without XLA, each operation as a kernel of its own."
+        step = "step" if evidence.framework.on_other_backend else "compiled step"
+        text = (
+            f"Keras runs the {step} without {_compiler(evidence)}, each operation as a kernel of "
+            "its own."
+        )
         return self._finding(evidence, text, bound, basis, {})
 
     def _finding(
@@ -150,7 +166,7 @@ class CompileWithXla(Fix):
         refused = bool(model.jit_blocking_layers) or "determinis" in model.jit_blocker.lower()
         advice, snippet = _advice(model, refused)
         return self.finding(
-            title=f"XLA is off{_why(model)}",
+            title=f"{_compiler(evidence)} is off{_why(model)}",
             text=text,
             bound=bound,
             bound_basis=basis,
@@ -164,6 +180,11 @@ class CompileWithXla(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the keyword in the call of `compile`."""
         set_compile(script, finding, "jit_compile", "True")
+
+
+def _compiler(evidence: Evidence) -> str:
+    """Name what `jit_compile=True` compiles the step with."""
+    return "torch.compile" if evidence.framework.name == "torch" else "XLA"
 
 
 def _why(model: ModelFacts) -> str:

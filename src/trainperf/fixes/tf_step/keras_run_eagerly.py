@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
@@ -15,7 +16,7 @@ from trainperf.fixes.common.step import (
 )
 from trainperf.fixes.common.words import at, ms, times, worth
 from trainperf.fixes.tf_step._compile_arguments import compile_seen, set_compile
-from trainperf.model import Equivalence, Evidence, Finding, Missing, ModelFacts
+from trainperf.model import Equivalence, Evidence, Finding, Framework, Missing, ModelFacts
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 def _model(**fields: Any) -> ModelFacts:
     fields.setdefault("run_eagerly", True)
     return ModelFacts("model", "Functional", compile_where=SITE, **fields)
+
+
+TORCH = Framework("torch", "2.13.0", keras="3.15.1")
 
 
 class RunAsGraph(Fix):
@@ -44,6 +48,7 @@ class RunAsGraph(Fix):
     """
 
     category = "host"
+    framework = "keras"
     usual = 5.0
     equivalence = Equivalence.NUMERICS
 
@@ -57,8 +62,10 @@ class RunAsGraph(Fix):
         # every tf.function is switched off: another finding
         evidence(model=_model(), facts={"functions_run_eagerly": True}),
         evidence(models=()),
+        evidence(model=_model(), framework=TORCH),  # Keras's step is eager there in any case
     ]
     fires = [
+        evidence(model=_model(), framework=replace(TORCH, name="jax")),
         evidence(model=_model(), probes={"compiled": probe(3.0)}),
         # what it would give could not be measured: said, without a bound
         evidence(model=_model(), probes={"compiled": Missing("tracing it failed")}),
@@ -68,6 +75,7 @@ class RunAsGraph(Fix):
         evidence(),
         evidence(model=_model(run_eagerly=False)),
         evidence(model=_model(), facts={"functions_run_eagerly": True}),
+        evidence(model=_model(), framework=TORCH),
         evidence(model=_model(), resident=0.010, input=0.100),
     ]
     tries = [
@@ -95,9 +103,7 @@ model.fit(dataset)
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a model with `run_eagerly`, unless compiling it was tried in vain."""
-        model = evidence.model
-        # Keras 2 says `run_eagerly` for this as well; `tf_function` tells it.
-        if not model.run_eagerly or evidence.facts.get("functions_run_eagerly"):
+        if not _matters(evidence):
             return None
         taken = evidence.probes.get("compiled", Missing("compiling the step was not tried"))
         bound: float | None = None
@@ -119,9 +125,7 @@ model.fit(dataset)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try a model with `run_eagerly` as a graph, whatever a probe said."""
-        model = evidence.model
-        on = model.run_eagerly and not evidence.facts.get("functions_run_eagerly")
-        if not on or not step_can_matter(evidence):
+        if not _matters(evidence) or not step_can_matter(evidence):
             return None
         text = "It is for debugging."
         return self._finding(evidence, text, *left_by(evidence, "compiled"))
@@ -148,3 +152,12 @@ model.fit(dataset)
             script.remove_keyword(site, "run_eagerly")
         else:
             set_compile(script, finding, "run_eagerly", "False")
+
+
+def _matters(evidence: Evidence) -> bool:
+    """Whether the model runs eagerly for that word alone.
+
+    Keras 2 says it as well where all functions run eagerly, which `tf_function` tells.
+    """
+    on = evidence.model.run_eagerly and not evidence.facts.get("functions_run_eagerly")
+    return on and evidence.framework.name != "torch"

@@ -15,6 +15,7 @@ from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
+    Framework,
     Loop,
     Missing,
     ModelFacts,
@@ -62,6 +63,7 @@ class StepsPerExecution(Fix):
     """
 
     category = "host"
+    framework = "keras"
     usual = 2.5
     equivalence = Equivalence.EXACT
 
@@ -106,6 +108,8 @@ class StepsPerExecution(Fix):
     ]
     tries_not = [
         evidence(),
+        # Keras refuses it there
+        evidence(model=MODEL, framework=Framework("torch", "2.13.0", keras="3.15.1")),
         evidence(model=MODEL, loop=replace(LOOP, steps_per_execution=8)),
         evidence(model=MODEL, loop=replace(LOOP, kind="call")),
         evidence(model=replace(MODEL, run_eagerly=True)),
@@ -114,6 +118,7 @@ class StepsPerExecution(Fix):
     ]
     tries = [
         evidence(model=MODEL),
+        evidence(model=MODEL, framework=Framework("jax", "0.10.2", keras="3.15.1"), probes={}),
         evidence(model=MODEL, real=0.004, resident=0.004, input=0.0003, probes={}),
         evidence(model=MODEL, real=0.004, resident=None, input=None, host=None),
         evidence(model=MODEL, host=None, probes=TINY),
@@ -188,6 +193,8 @@ model.compile(**how)
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try several steps per call, whatever a probe said; long steps have least to gain."""
         loop, model = evidence.loop, evidence.model
+        if evidence.framework.name == "torch":  # Keras raises: it must be 1 there
+            return None
         alone = loop.kind == "fit" and loop.steps_per_execution <= 1 and not model.run_eagerly
         if not alone or loop.epoch_steps == 1 or not step_can_matter(evidence):
             return None

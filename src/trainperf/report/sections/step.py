@@ -50,7 +50,7 @@ PARTIAL = {
 
 WITH_OUTPUT = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 
-_FRAMEWORKS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
+_FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
 
 
 def partial(diagnosis: Diagnosis, page: Page) -> None:
@@ -188,6 +188,8 @@ def _loop(loop: Loop, framework: Framework, cwd: str) -> str:
         kinds["update"] = "a loop that makes its own batches"
     if loop.input_kind == "DataLoader":
         kinds["iterator"] = "a loop over a `DataLoader`"
+    if framework.on_other_backend:
+        kinds["fit"] += f" on {_FRAMEWORKS[framework.name]}"
     parts = [kinds.get(loop.kind, loop.kind)]
     if loop.where is not None:
         parts[0] += f" at {place(loop.where, cwd)}"
@@ -207,6 +209,8 @@ def _loop(loop: Loop, framework: Framework, cwd: str) -> str:
 
 def framework_line(framework: Framework) -> str:
     text = f"{_FRAMEWORKS.get(framework.name, framework.name)} {framework.version}"
+    if framework.on_other_backend:
+        return f"Keras {framework.keras} on {text}"
     if framework.keras:
         text += f", {'tf_keras' if framework.legacy_keras else 'Keras'} {framework.keras}"
     return text

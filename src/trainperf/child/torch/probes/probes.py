@@ -32,6 +32,8 @@ PROBES: dict[str, Callable[[Probing], None]] = {
     "compile": forward_backward.compiled,
 }
 """The quick and the likely ones first."""
+OWN_STEP = frozenset(PROBES) - {"double_batch"}
+"""Those that vary what is the user's own to write, and Keras's in its `fit`."""
 
 
 def record(driver: LoopDriver, deadline: float) -> None:
@@ -50,6 +52,8 @@ def record(driver: LoopDriver, deadline: float) -> None:
         deadline = time.monotonic() + min(left)
     probing = Probing(driver, deadline)
     for name, run in PROBES.items():
+        if driver.kind == "fit" and name in OWN_STEP:
+            continue
         late = time.monotonic() > deadline
         reason = probing.lacking(PROBE_S) if late else _attempt(run, probing, name)
         if reason:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step._source import refuse_if_named
-from trainperf.source.module import inside, names_in
+from trainperf.source.module import inside
+from trainperf.source.statements import names_in
 
 if TYPE_CHECKING:
     from trainperf.model import Site

@@ -1,0 +1,133 @@
+"""Keras's epochs on PyTorch and JAX go on past their end, with the batches of one iterator."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("keras")
+
+import numpy as np
+from keras.src.trainers.epoch_iterator import EpochIterator
+from keras.utils import PyDataset
+
+from trainperf.child.keras.eager_epochs import EagerEpochs
+from trainperf.child.timing.fit_driver import FitDriver
+
+
+class JaxIterator(EpochIterator):
+    """As Keras has it for JAX: it hands out the iterator, and takes nothing."""
+
+    def __next__(self) -> Any:
+        return next(self._epoch_iterator)
+
+
+class Driver(FitDriver):
+    """Wants so many more steps; what it does of its own accord is noted."""
+
+    wants_more = resident = over = False  # type: ignore[assignment]
+
+    def __init__(self, epochs: Any) -> None:
+        self.epochs = epochs
+        self.ended = 0
+        self._iterator: Any = None
+
+    def fit_epoch_over(self) -> bool:
+        return self.over
+
+    def between(self) -> bool:
+        return False
+
+    def ran_out(self, at: float, complete: bool = False) -> None:
+        self.ended += 1
+
+
+def fit_of(kind: type[EpochIterator], takes: bool) -> tuple[Any, EagerEpochs, Driver]:
+    """The first step of a `fit` of three steps an epoch, as Keras makes it."""
+    loops: Any = SimpleNamespace(
+        training=SimpleNamespace(driver=None),
+        passive=lambda: False,
+        process=SimpleNamespace(clock=lambda: 0.0),
+    )
+    epochs = EagerEpochs(loops, takes=takes)
+    epoch = kind(np.arange(6.0).reshape(6, 1), batch_size=2)
+    iter(epoch)
+    epochs.next(epoch, kind.__next__)
+    epochs.begins()
+    loops.training.driver = driver = Driver(epochs)
+    driver._iterator = epoch._current_iterator
+    return epoch, epochs, driver
+
+
+BOTH = pytest.mark.parametrize(("kind", "takes"), [(EpochIterator, True), (JaxIterator, False)])
+
+
+@BOTH
+def test_an_epoch_ends_as_written_once_nothing_more_is_wanted(kind: Any, takes: bool) -> None:
+    epoch, epochs, driver = fit_of(kind, takes)
+    steps = [epochs.next(epoch, kind.__next__)[0] for _ in range(2)]
+    assert steps == [1, 2]
+    with pytest.raises(StopIteration):
+        epochs.next(epoch, kind.__next__)
+    assert driver.ended == 1
+
+
+@BOTH
+def test_more_steps_come_of_the_iterator_that_keras_holds(kind: Any, takes: bool) -> None:
+    epoch, epochs, driver = fit_of(kind, takes)
+    given = [epochs.next(epoch, kind.__next__)[2] for _ in range(2)]
+    driver.wants_more = True  # type: ignore[misc]
+    driver._iterator = held = iter([("one",), ("another",)])
+    beyond = [epochs.next(epoch, kind.__next__) for _ in range(2)]
+    assert len(given) == 2
+    if takes:
+        assert beyond == [(0, 0, [("one",)]), (0, 0, [("another",)])]
+    else:
+        assert beyond == [(0, 0, held), (0, 0, held)]
+    assert not driver.ended
+    assert epoch._current_iterator is None
+
+
+@BOTH
+def test_keras_is_told_between_two_steps_that_an_epoch_is_over(kind: Any, takes: bool) -> None:
+    epoch, epochs, driver = fit_of(kind, takes)
+    driver.over = True
+    with pytest.raises(StopIteration):
+        epochs.next(epoch, kind.__next__)
+    driver.over = False
+    iter(epoch)
+    assert epochs.next(epoch, kind.__next__)[0] == 0
+
+
+def test_only_what_the_epochs_of_training_ask_for_feeds_it() -> None:
+    epoch, epochs, _ = fit_of(EpochIterator, True)
+    seen = []
+    epochs.next(epoch, lambda one: (seen.append(epochs.feeds), (0, 0, []))[1])
+    evaluation = EpochIterator(np.zeros((4, 1)), batch_size=2)
+    epochs.next(evaluation, lambda one: (seen.append(epochs.feeds), (0, 0, []))[1])
+    assert seen == [True, False]
+    assert not epochs.feeds
+
+
+class Rows(PyDataset):
+    """Three batches, made by workers."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        return np.zeros((2, 1)), np.zeros(2)
+
+
+def test_workers_that_keras_stopped_are_begun_again() -> None:
+    epochs = EagerEpochs(SimpleNamespace(), takes=False)
+    epochs._current = epoch = JaxIterator(Rows(workers=2))
+    batches = epochs.again()
+    assert len(next(batches)) == 2
+    assert not epochs.stopped
+    epoch.data_adapter.on_epoch_end()
+    assert epochs.stopped
+    assert len(list(epochs.again())) == 3
+    epoch.data_adapter.on_epoch_end()

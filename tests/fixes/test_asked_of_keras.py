@@ -1,0 +1,70 @@
+"""Keras on another backend is asked for Keras's causes and its input's, not for other loops'."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trainperf.fixes import all_fixes, by_id, detect_all, possible_all
+from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.model import Evidence, Framework, Loop, ModelFacts
+
+TORCH = Framework("torch", "2.13.0", keras="3.15.1")
+JAX = Framework("jax", "0.10.2", keras="3.15.1")
+LOOP = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=1000, input_kind="numpy")
+MODEL = ModelFacts("model", "Functional", policy="float32", compile_where=SITE, jit=False)
+ARGUMENTS = {"workers": 1, "use_multiprocessing": False, "max_queue_size": 10}
+
+
+def said(on: Evidence) -> set[str]:
+    found = {one.id for one in detect_all(on)}
+    return found | {one.id for one in possible_all(on, found)}
+
+
+def on_torch(**fields: Any) -> Evidence:
+    return torch_evidence(framework=TORCH, models=(MODEL,), **{"loop": LOOP, **fields})
+
+
+def test_nothing_of_a_loop_of_ones_own_is_said_of_kerass() -> None:
+    for fix in all_fixes():
+        family = type(fix).__module__.split(".")[-2]
+        if fix.framework == "torch" and family in ("torch_step", "precision", "dataloader"):
+            for case in (*fix.fires, *fix.tries):
+                keras = replace(case, framework=TORCH, loop=replace(case.loop, input_kind="numpy"))
+                assert fix.id not in said(keras)
+
+
+@pytest.mark.parametrize("framework", [TORCH, JAX])
+def test_what_only_tensorflow_has_is_said_of_no_other(framework: Framework) -> None:
+    for fix in all_fixes():
+        family = type(fix).__module__.split(".")[-2]
+        if fix.framework == "tensorflow" and family != "tf_data":
+            for case in (*fix.fires, *fix.tries):
+                assert fix.id not in said(replace(case, framework=framework))
+
+
+def test_kerass_own_settings_are_tried() -> None:
+    assert {"keras_jit_compile", "batch_size"} <= said(on_torch())
+    assert "keras_steps_per_execution" not in said(on_torch())
+    jax = evidence(framework=JAX, model=MODEL, loop=LOOP)
+    assert {"keras_jit_compile", "keras_steps_per_execution", "batch_size"} <= said(jax)
+
+
+@pytest.mark.parametrize("framework", [TORCH, JAX])
+def test_the_workers_of_a_pydataset_are_found(framework: Framework) -> None:
+    loop = replace(LOOP, input_kind="PyDataset", pydataset_arguments=ARGUMENTS)
+    starved = evidence(real=0.1, resident=0.02, input=0.1, loop=loop, framework=framework)
+    assert "keras_pydataset_workers" in said(starved)
+    (found,) = [one for one in detect_all(starved) if one.id == "keras_pydataset_workers"]
+    assert ("use_multiprocessing" in found.data) == (framework is TORCH)
+
+
+@pytest.mark.parametrize("framework", [TORCH, JAX])
+def test_causes_of_tf_data_are_found_where_it_feeds_keras(framework: Framework) -> None:
+    (case, *_) = by_id()["tf_map_parallel"].fires
+    assert "tf_map_parallel" in said(replace(case, framework=framework))
+    arrays = replace(case, framework=framework, loop=replace(case.loop, input_kind="numpy"))
+    assert "tf_map_parallel" not in said(arrays)

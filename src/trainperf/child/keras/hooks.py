@@ -15,6 +15,7 @@ from .calls import count_calls, remember_call, remember_compile, remember_site, 
 from .eager_calls import EagerCalls
 from .epochs import Epochs
 from .modules import HOOKS
+from .on_batch import of_predict
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
 
@@ -99,5 +100,5 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
     remember_call(loops, trainer, "fit")
     time_evaluation(loops, trainer)
-    count_calls(loops, trainer)
+    count_calls(loops, trainer, of_predict)
     replace(module.TFEpochIterator, "__next__", make_next)

@@ -45,7 +45,7 @@ from trainperf.model.machine.container import ContainerUse
 from trainperf.model.machine.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine.machine import CudaDevice, Gpu, Machine, MigSlice
 from trainperf.model.machine.storage import Channel, Objects, Reads, Volume
-from trainperf.model.outside import Outside, Spent
+from trainperf.model.outside import InPlace, Outside, Spent
 from trainperf.model.parallel import (
     AllReduce,
     Ddp,
@@ -119,6 +119,7 @@ __all__ = [
     "GpuSample",
     "HostSample",
     "Ignored",
+    "InPlace",
     "Instance",
     "InstanceType",
     "Item",

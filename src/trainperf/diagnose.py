@@ -216,7 +216,7 @@ def _proven(
         before = patch.skipped if patch is not None else ()
         left_out = (one for one in before if one.what not in tried.patch.findings)
         patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
-    findings = rank.after_trials(shown, tried.trials)
+    findings = rank.after_trials(shown, tried.trials, evidence)
     return replace(
         first,
         verdict=rank.verdict_after(evidence, findings, tried.trials),

@@ -16,7 +16,7 @@ class Outcome(StrEnum):
     NO_EFFECT = "no measurable effect"  # the interval does not clear 1 and the noise floor
     SLOWER = "slower"
     LOSSES_DIFFER = "losses differ"
-    LOSES = "faster, but not in this training"  # costs more once than its steps save
+    LOSES = "faster, but not in this training"  # costs more once than it saves, or saves too little
     REDUNDANT = "adds nothing to the others"  # pays alone, not on top of the stack
     FAILED = "failed"  # crashed, hung, was killed, made no step
     NOT_TRIED = "not tried"

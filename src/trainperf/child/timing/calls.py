@@ -76,10 +76,10 @@ class Calls:
         finally:
             self.inside = False
             seconds = self._process.clock() - began
-            place = self.add(what, seconds, rows)
-        if instead is not None and place is not None and self._in_place is not None:
-            told = {"what": what, "where": self._found[place][2]}
-            self._in_place.called(place, told, seconds, result, instead)
+            found = self.add(what, seconds, rows)
+        if instead is not None and found is not None and self._in_place is not None:
+            place, where = found
+            self._in_place.called(place, {"what": what, "where": where}, seconds, result, instead)
         return result
 
     def _rows(self, rows: Rows, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
@@ -89,10 +89,10 @@ class Calls:
             self._process.failed("the samples of a call", error)
             return None
 
-    def add(self, what: str, seconds: float, rows: int | None = None) -> Place | None:
+    def add(self, what: str, seconds: float, rows: int | None = None) -> tuple[Place, Any] | None:
         """Count a call that stands in the user's innermost frame, with so many samples.
 
-        Return its place, None where it could not be counted.
+        Return its place, and what the record says of that; None where it could not be counted.
         """
         try:
             frame, _ = frames.users_frame()
@@ -103,7 +103,7 @@ class Calls:
             entry[0] += 1
             entry[1] += seconds
             entry[3] = None if rows is None or entry[3] is None else max(rows, entry[3])
-            return key
+            return key, entry[2]
         except Exception as error:
             self._process.failed(f"counting {what}", error)
             return None

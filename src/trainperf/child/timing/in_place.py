@@ -64,27 +64,31 @@ class InPlace:
         instead: Instead,
     ) -> None:
         """A call was made that took `seconds`; `told` is what the record says of its place."""
-        count = self._calls[place] = self._calls.get(place, 0) + 1
-        if count < AFTER or (count - AFTER) % EVERY or seconds > LONGEST_S:
-            return
-        driver = self._training.driver
-        full = self._pairs.get(place, 0) >= MOST or self._taken.get(place, 0.0) >= MOST_S
-        alone = self._training.world is None and self._process.settings.get("leg") is None
-        if full or not alone or driver is None or not driver.beside_steps():
-            return
-        began = self._process.clock()
-        self._process.off = True
         try:
-            self._compare(place, told, seconds, result, instead)
+            driver = self._training.driver
+            if not self._due(place, seconds) or driver is None or not driver.beside_steps():
+                return
+            began = self._process.clock()
+            self._process.off = True
+            try:
+                self._compare(place, told, seconds, result, instead)
+            finally:
+                self._process.off = False
+                own = self._process.clock() - began
+                self._taken[place] = self._taken.get(place, 0.0) + own
+                self.own_s += own
+                driver.lay_aside_of_gap(own)
         except Exception as error:
             self._pairs[place] = MOST
             self._process.failed(f"what could stand for {told['what']}", error)
-        finally:
-            self._process.off = False
-            own = self._process.clock() - began
-            self._taken[place] = self._taken.get(place, 0.0) + own
-            self.own_s += own
-            driver.lay_aside_of_gap(own)
+
+    def _due(self, place: Hashable, seconds: float) -> bool:
+        count = self._calls[place] = self._calls.get(place, 0) + 1
+        if count < AFTER or (count - AFTER) % EVERY or seconds > LONGEST_S:
+            return False
+        if self._pairs.get(place, 0) >= MOST or self._taken.get(place, 0.0) >= MOST_S:
+            return False
+        return self._training.world is None and self._process.settings.get("leg") is None
 
     def _compare(
         self, place: Hashable, told: dict[str, Any], seconds: float, result: Any, instead: Instead

@@ -13,7 +13,7 @@ from trainperf.report.sections.experiment import apart
 GROUPS = {
     Outcome.KEPT: ("kept", GOOD),
     Outcome.CHANGES: ("tried, faster, but changes the experiment", WARN),
-    Outcome.LOSES: ("tried, faster, but too dear for this training", WARN),
+    Outcome.LOSES: ("tried, faster, but does not pay in this training", WARN),
     Outcome.REDUNDANT: ("tried, adds nothing to the others", WARN),
     Outcome.NO_EFFECT: ("tried, no measurable effect", WARN),
     Outcome.SLOWER: ("tried, slower", WARN),

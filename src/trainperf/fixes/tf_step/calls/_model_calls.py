@@ -64,7 +64,9 @@ class ModelCalls:
         """Those of a loop over small inputs; None where they take nothing that would be felt."""
         turn = evidence.outside
         found = tuple(one for one in turn.spent if one.name == name and _in_loop(one, turn))
-        left = turn.seconds - sum(_saved_s(one, one.instead and one.instead.high) for one in found)
+        left = turn.seconds - sum(
+            one.seconds if one.instead is None else _saved_s(one, one.instead.high) for one in found
+        )
         bound = turn.seconds / left if left > NOTHING * turn.seconds else None
         if not found or (bound is not None and bound <= 1 + SMALLEST_GAIN):
             return None
@@ -152,8 +154,8 @@ class ModelCalls:
         """
         turn = self.evidence.outside
         there = [one for one in self.found if one.where is not None]
-        known = [one.instead if one.instead and _same(one.instead) else None for one in there]
-        ratios = [one and (one.ratio, one.low, one.high) for one in known]
+        known = [_standing(one) for one in there]
+        ratios = [None if one is None else (one.ratio, one.low, one.high) for one in known]
         if not turn.whole or not any(ratios):
             return {}
 
@@ -173,9 +175,14 @@ def is_batch(rows: int | None) -> bool:
     return rows is not None and rows <= ONE_BATCH
 
 
-def _saved_s(one: Spent, ratio: float | None) -> float:
-    """Seconds of a turn that calls which are so many times as quick save; None is all."""
-    return one.seconds if ratio is None else one.seconds * (1 - 1 / ratio)
+def _saved_s(one: Spent, ratio: float) -> float:
+    """Seconds of a turn that these calls save where they are so many times as quick."""
+    return one.seconds * (1 - 1 / ratio)
+
+
+def _standing(one: Spent) -> InPlace | None:
+    """What was measured of what may stand for these calls: it returns the same."""
+    return one.instead if one.instead is not None and _same(one.instead) else None
 
 
 def _same(one: InPlace) -> bool:

@@ -95,7 +95,6 @@ class PredictInLoop(Fix):
         evidence(outside_=IN_STEPS),
         # hardly anything else takes time
         evidence(outside_=replace(IN_STEPS, spent=(replace(IN_STEPS.spent[0], seconds=0.1),))),
-        evidence(outside_=timed_in_place(BETWEEN_FITS)),
         # it gives other numbers in place: told of, and left as it is
         evidence(outside_=timed_in_place(BETWEEN_FITS, apart=0.2)),
         # what it is given was not seen to be one batch: told of, and left as it is

@@ -92,7 +92,8 @@ def _kept(before: Verdict, first: Finding, best: Trial, evidence: Evidence) -> V
         return Verdict(before.bottleneck, before.text + gave, before.utilization)
     if before.bottleneck == side and before.grade == "settled":
         text = PROMISE.sub("", before.text)
-        text = text if first.title in text else f"{text} {first.title}."
+        named = first.title in text or best.basis == "calls"
+        text = text if named else f"{text} {first.title}."
         return Verdict(side, text + gave, before.utilization)
     text = f"{SIDES[first.category]}: {first.title}.{gave}"
     return Verdict(side, text, before.utilization)

@@ -231,7 +231,7 @@ def _proven(
         gone = {*tried.patch.findings, *(one.id for one in told)}
         left_out = (one for one in before if one.what not in gone)
         patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
-    findings = rank.after_trials(shown, tried.trials)
+    findings = rank.after_trials(shown, tried.trials, evidence)
     return replace(
         first,
         verdict=rank.verdict_after(evidence, findings, tried.trials),

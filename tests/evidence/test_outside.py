@@ -262,3 +262,31 @@ def test_the_samples_of_calls_are_known_if_those_of_all_are():
         calls = [{**called(5, 0.1), "rows": one} for one in rows]
         turn = found({"e": "calls", "b": 0, "n": 10, "calls": calls}, block("real", 1, 10))
         assert turn.spent[0].rows == known
+
+
+def in_place(seconds: float, instead_s: float, **fields: Any) -> Event:
+    at = {"e": "in_place", "what": "predict", "where": HERE, "apart": 0.0, "traced": False}
+    return {**at, "seconds": seconds, "instead_s": instead_s, **fields}
+
+
+def test_what_could_stand_for_a_call_is_told_with_it():
+    pairs = [in_place(0.05 + n / 1000, 0.002) for n in range(6)]
+    traced = in_place(0.05, 0.5, traced=True)
+    rounded = in_place(0.05, 0.002, apart=1e-7)
+    turn = found(cycle(10.0, calls=[called(200, 9.0)]), traced, *pairs, rounded)
+    instead = turn.spent[0].instead
+    assert instead is not None
+    assert (instead.pairs, instead.apart) == (7, 1e-7)
+    assert instead.instead_s == pytest.approx(0.002)
+    assert 24 < instead.low < instead.ratio < instead.high < 28
+
+
+def test_a_few_pairs_of_a_call_prove_nothing():
+    turn = found(cycle(10.0, calls=[called(200, 9.0)]), *[in_place(0.05, 0.002)] * 4)
+    assert turn.spent[0].instead is None
+
+
+def test_pairs_of_another_line_are_not_those_of_a_call():
+    other = {**HERE, "line": 99}
+    turn = found(cycle(10.0, calls=[called(20, 9.0)]), *[in_place(0.05, 0.002, where=other)] * 8)
+    assert turn.spent[0].instead is None

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from trainperf.fixes import detect_all
 from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.practice.evaluation_between import OFTEN
+from trainperf.fixes.tf_step.calls._model_calls import timed_in_place
 from trainperf.fixes.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS, CALLED
-from trainperf.model import Evidence, Missing, Outside, Verdict
-from trainperf.verdict import ranked, verdict
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Missing,
+    Outcome,
+    Outside,
+    Trial,
+    Verdict,
+)
+from trainperf.verdict import after_trials, ranked, verdict, verdict_after
 from trainperf.verdict.turns import beside_the_steps
 
 
@@ -77,3 +88,41 @@ def test_steps_that_were_not_examined_are_not_said_to_have_nothing_to_repair():
     said = beside_the_steps(case, examined=False)
     assert said.startswith("The training steps were not examined; they take 70 % of each turn")
     assert beside_the_steps(case, examined=True) == answered(case).text
+
+
+def kept(fix: str, speedup: float, basis: Any = "steps") -> Trial:
+    low, high = 0.98 * speedup, 1.02 * speedup
+    return Trial(fix, Outcome.KEPT, "", speedup, low, high, 12, 60, kept=True, basis=basis)
+
+
+IN_PLACE = evidence(outside_=timed_in_place(BETWEEN_FITS), around=SITE)
+CALLS = kept("keras_predict_in_loop", 9.4, "calls")
+OF_STEPS = Finding(
+    "keras_mixed_precision", "model", "Float32", "", 2.0, "", Equivalence.NUMERICS, (SITE,)
+)
+
+
+def test_what_repairs_most_of_a_turn_stands_before_what_repairs_its_steps_more():
+    (predict,) = ranked(detect_all(IN_PLACE), IN_PLACE)
+    quicker = kept(OF_STEPS.id, 20.0)
+    found = after_trials((OF_STEPS, predict), (quicker, CALLS), IN_PLACE)
+    assert [one.id for one in found] == [predict.id, OF_STEPS.id]
+    alone = evidence()
+    found = after_trials((predict, OF_STEPS), (quicker, kept(predict.id, 9.4)), alone)
+    assert [one.id for one in found] == [OF_STEPS.id, predict.id]
+
+
+def test_the_verdict_says_what_a_repair_that_was_timed_in_place_makes_of_a_turn():
+    findings = ranked(detect_all(IN_PLACE), IN_PLACE)
+    said = verdict_after(IN_PLACE, findings, (CALLS,))
+    assert said.text.endswith(
+        "train.py:27). Repaired, each turn of the loop around `fit` is 9.4× (9.2 to 9.6) as fast."
+    )
+
+
+def test_a_repair_of_the_steps_does_not_answer_for_a_turn_that_is_mostly_something_else():
+    said = verdict_after(IN_PLACE, (OF_STEPS,), (kept(OF_STEPS.id, 1.1),))
+    assert said.text.startswith("Held up outside the training steps: they take 4.6 %")
+    assert said.text.endswith("Repaired, the steps ran 1.10× (1.08 to 1.12) as fast.")
+    alone = verdict_after(evidence(), (OF_STEPS,), (kept(OF_STEPS.id, 1.1),))
+    assert alone.text.startswith("Model-bound")

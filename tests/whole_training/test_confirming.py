@@ -230,3 +230,108 @@ def test_time_is_kept_back_for_what_lies_outside_the_steps(predicts, tmp_path, l
     assert reserved_s(replace(found, findings=(in_steps,)), BEFORE, left) == 0.0
     unknown = Training(None, reason="endless")
     assert reserved_s(found, unknown, left) == 0.0
+
+
+@pytest.fixture
+def timed(predicts):
+    """`predict` takes all that stands between the fits, and 1/4 of it in place."""
+    gives = {"speedup": 2.0, "low": 1.9, "high": 2.1, "pairs": 12, "turn": "fit"}
+    data = predicts.data | {"in_place": {**gives, "ratios": [(4.0, 3.2, 5.0)]}}
+    return replace(predicts, data=data)
+
+
+@pytest.fixture
+def lasting(predicts):
+    """A training in which `predict` takes two thirds, too long to be run whole."""
+    (where,) = predicts.where
+    steps, between = BEFORE.items
+    return replace(BEFORE, items=(steps, replace(between, where=where)))
+
+
+TOO_LONG = PlainRuns(reason="whole runs would take 300 s")
+
+
+def test_what_was_timed_in_place_is_kept_without_whole_runs(confirm, timed, lasting, script):
+    tried, whole = confirm(TOO_LONG, NOTHING, lasting, [timed])
+    (trial,) = tried.trials
+    assert (trial.outcome, trial.kept, trial.basis) == (Outcome.KEPT, True, "calls")
+    assert (trial.speedup, trial.low, trial.high, trial.pairs) == (2.0, 1.9, 2.1, 12)
+    assert b"predict_on_batch" in tried.sources[str(script)]
+    # 8 s of calls become 2
+    assert [one.after_s for one in whole.items] == [4.0, 2.0]
+    assert (whole.basis, whole.seconds_after) == ("ledger", pytest.approx(6.0))
+    assert (whole.low, whole.high) == pytest.approx((12.0 - 6.4, 12.0 - 5.5))
+    assert whole.reason == "whole runs would take 300 s"
+
+
+def test_what_was_timed_in_place_stands_on_what_the_steps_gave(confirm, timed, lasting, kept):
+    both = replace(kept, trials=(KEPT, OPEN), patch=replace(kept.patch, findings=()))
+    tried, whole = confirm(TOO_LONG, both, lasting, [timed])
+    assert [one.kept for one in tried.trials] == [True, True]
+    assert [one.after_s for one in whole.items] == [2.0, 2.0]
+    assert len(confirm.asked[0]) == 2, "one patched version, with both"
+
+
+def test_whole_runs_confirm_what_was_timed_in_place(confirm, timed, lasting):
+    tried, whole = confirm(PlainRuns(((12.0, 12.4), (6.0, 6.2))), NOTHING, lasting, [timed])
+    assert (tried.trials[0].kept, whole.basis, whole.seconds_after) == (True, "whole runs", 6.1)
+    tried, whole = confirm(PlainRuns(((12.0, 12.2), (13.0, 13.1))), NOTHING, lasting, [timed])
+    assert (tried.trials[0].outcome, tried.sources) == (Outcome.LOSES, {})
+    assert whole.seconds_after is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data": {"rows": [1], "outside": True}},
+        {"where": (Site("/nowhere/train.py", 4),)},
+        {"rewritable": False},
+    ],
+)
+def test_what_was_not_timed_in_place_or_cannot_be_made_is_not_kept(confirm, timed, lasting, change):
+    tried, _ = confirm(TOO_LONG, NOTHING, lasting, [replace(timed, **change)], left=20.0)
+    assert not tried.trials[0].kept
+    assert tried.patch is None
+
+
+def test_a_gain_in_place_that_does_not_clear_the_floor_is_not_kept(confirm, timed, lasting):
+    timed.data["in_place"]["low"] = 1.01
+    tried, _ = confirm(TOO_LONG, NOTHING, lasting, [timed], left=20.0)
+    assert tried.trials[0].outcome is Outcome.NOT_TRIED
+
+
+def test_what_was_tried_in_slices_is_not_kept_by_calls(confirm, timed, lasting):
+    slower = replace(SLOWER, fix=timed.id)
+    tried, _ = confirm(TOO_LONG, replace(NOTHING, trials=(slower,)), lasting, [timed])
+    assert tried.trials == (slower,)
+
+
+def test_what_saves_next_to_nothing_of_the_training_is_not_kept(confirm, kept):
+    little = replace(kept, stack=replace(STACK, speedup=1.05, low=1.04, high=1.06))
+    tried, whole = confirm(None, little)
+    assert (tried.trials[0].kept, tried.trials[0].outcome) == (False, Outcome.LOSES)
+    assert tried.trials[0].reason == (
+        "it saves 190 ms of the 12.0 s that the training steps and what stands between them take"
+    )
+    assert (tried.stack, tried.patch.findings, whole) == (None, (), BEFORE)
+    alone = replace(BEFORE, seconds_now=4.0, items=BEFORE.items[:1])
+    assert confirm(TOO_LONG, little, alone)[0].trials[0].kept
+
+
+def test_a_place_that_cannot_be_edited_gives_nothing(confirm, timed, lasting, script):
+    told = SOURCE + "    q = model.predict(x, callbacks=[c])\n"
+    script.write_text(told)
+    ratio = (4.0, 3.2, 5.0)
+    second = Site(str(script), 5, col=8, end_line=5, end_col=39)
+    gives = timed.data["in_place"] | {"ratios": [ratio, ratio]}
+    both = replace(
+        timed,
+        where=(*timed.where, second),
+        data=timed.data | {"rows": [1, 1], "in_place": gives},
+    )
+    tried, _ = confirm(TOO_LONG, NOTHING, lasting, [both], left=20.0)
+    assert tried.trials[0].outcome is Outcome.NOT_TRIED
+    script.write_text(told.replace(", callbacks=[c]", ""))
+    fits = replace(second, end_col=24)
+    both = replace(both, where=(*timed.where, fits))
+    assert confirm(TOO_LONG, NOTHING, lasting, [both])[0].trials[0].kept

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.fixes.common.cases import evidence
+from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.model import (
     BetweenEpochs,
+    Equivalence,
+    Finding,
+    InPlace,
     Item,
     Length,
     Missing,
@@ -19,7 +22,7 @@ from trainperf.model import (
 )
 from trainperf.model.torch_compiling import Compiling, Recompiling
 from trainperf.whole_training import ledger, with_changes
-from trainperf.whole_training.ledger import started_in
+from trainperf.whole_training.ledger import started_in, with_calls
 
 TEN = Length(400, "10 epochs of 40 steps", epochs=10)
 START = StartUp(12.0, imports_s=4.0, setup_s=6.0, tracing_s=1.5, first_step_s=2.0)
@@ -156,3 +159,40 @@ def test_what_is_compiled_again_in_the_first_steps_has_a_line():
     assert whole.seconds_now == pytest.approx(58.9)
     changed = with_changes(whole, STACK, True)
     assert lines(changed)["compiling again"] == (1, 7.0, 7.0)
+
+
+INSTEAD = InPlace(0.05, 0.005, 10.0, 8.0, 12.5, 12, 0.0)
+
+
+def predicts(*ratios):
+    data = {"in_place": {"ratios": list(ratios)}}
+    where = (SITE,) * len(ratios)
+    return Finding("", "host", "", "", None, "", Equivalence.EXACT, where, data=data)
+
+
+def test_calls_of_a_callback_that_were_timed_in_place_have_a_line_of_their_own():
+    spent = Spent("prediction", 0.05, 0.01, "predict", 10, SITE, 1, INSTEAD)
+    turn = Outside("epoch", 5.0, 40, 4.0, (spent,))
+    told = lines(made(outside_=turn, between_epochs=PAUSE))
+    assert told["prediction"][:2] == (10, pytest.approx(0.5))
+    assert told["callbacks at the ends of epochs"][:2] == (10, pytest.approx(0.5))
+    assert told["else between epochs"][:2] == (10, pytest.approx(1.0))
+
+
+def test_calls_shrink_by_what_was_timed_in_place():
+    spent = Spent("prediction", 5.0, 0.5, "predict", 100, SITE, 1, INSTEAD)
+    turn = Outside("fit", 9.0, 40, 4.0, (spent,))
+    before = made(length_=replace(TEN, fits=10), outside_=turn)
+    after = with_calls(before, [predicts((10.0, 8.0, 12.5))])
+    assert lines(after)["prediction"] == (10, pytest.approx(50.0), pytest.approx(5.0))
+    now = before.seconds_now
+    assert after.seconds_after == pytest.approx(now - 45.0)
+    assert (after.low, after.high) == (pytest.approx(now - 46.0), pytest.approx(now - 43.75))
+
+
+def test_without_calls_or_a_known_whole_nothing_shrinks():
+    before = made()
+    assert with_calls(before, []) == before
+    assert with_calls(before, [predicts(None)]) == before
+    unknown = replace(before, reason="the gain lasts as long as what it mends goes on")
+    assert with_calls(unknown, [predicts((10.0, 8.0, 12.5))]) == unknown

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from trainperf.child.timing.estimating import FEWEST
 from trainperf.evidence.events import Observed, site
 from trainperf.evidence.facts import loop
 from trainperf.evidence.now_and_then import LEAST_SHARE, evaluated, is_between, named, now_and_then
 from trainperf.evidence.own_work import CALLS_OF_MODELS
 from trainperf.evidence.pauses import pauses
-from trainperf.evidence.timing import between_epochs
-from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
+from trainperf.evidence.timing import between_epochs, probe
+from trainperf.model import BetweenEpochs, Event, InPlace, Measure, Missing, Outside, Site, Spent
 from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn
 
 KINDS: dict[str, SpentOn] = {
@@ -41,6 +42,7 @@ class _Part(NamedTuple):
     calls: float | None = None
     where: Site | None = None
     rows: int | None = None
+    instead: InPlace | None = None
 
 
 def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
@@ -79,7 +81,7 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
     steps = epochs * facts.epoch_steps
     training = steps * real
     gap = statistics.fmean(one["gap_s"] for one in used)
-    calls = list(_called(used, len(used)))
+    calls = _in_place(observed, _called(used, len(used)))
     ends = _ends_of_epochs(observed, used, epochs, training)
     opening = statistics.fmean(one["opening_s"] or 0.0 for one in used)
     seconds = training + ends + opening + gap
@@ -147,7 +149,8 @@ def _epochs(observed: Observed, real: float) -> Outside | None:
     training = gaps.epoch_steps * real
     seconds = training + gaps.seconds
     asides = list(observed.of("aside"))
-    calls = list(_called(asides, max(1, sum(1 for _ in observed.of("between")))))
+    called = _called(asides, max(1, sum(1 for _ in observed.of("between"))))
+    calls = _in_place(observed, called)
     parts: list[_Part] = [
         _validation(observed, gaps),
         _Part("opening", gaps.restart_s or 0.0),
@@ -188,6 +191,31 @@ def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:
         most = max(given) if len(given) == len(rows[name, where]) else None
         taken = seconds[name, where] / turns
         yield _Part(KINDS[name], taken, name, count / turns, where, most)
+
+
+def _in_place(observed: Observed, calls: Iterable[_Part]) -> list[_Part]:
+    """The calls, with what was timed of what could stand for them."""
+    pairs: dict[tuple[str, Site | None], list[Event]] = {}
+    for event in observed.of("in_place"):
+        if not event["traced"]:
+            pairs.setdefault((event["what"], site(event["where"])), []).append(event)
+    return [
+        one._replace(instead=_instead(pairs[one.name, one.where]))
+        if len(pairs.get((one.name, one.where), ())) >= FEWEST
+        else one
+        for one in calls
+    ]
+
+
+def _instead(pairs: list[Event]) -> InPlace:
+    base, candidate = ([one[key] for one in pairs] for key in ("seconds", "instead_s"))
+    found = probe(
+        {"name": "in place", "base": base, "candidate": candidate, "one_off": 0.0, "detail": {}}
+    )
+    apart = max(one["apart"] for one in pairs)
+    return InPlace(
+        found.base_s, found.candidate_s, found.ratio, found.low, found.high, len(pairs), apart
+    )
 
 
 def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> list[_Part]:
@@ -231,7 +259,11 @@ def _spent(parts: Iterable[_Part], seconds: float) -> tuple[Spent, ...]:
         if share < LEAST_SHARE:
             left += one.seconds
             continue
-        kept.append(Spent(one.what, one.seconds, share, one.name, one.calls, one.where, one.rows))
+        kept.append(
+            Spent(
+                one.what, one.seconds, share, one.name, one.calls, one.where, one.rows, one.instead
+            )
+        )
     if left >= LEAST_SHARE * seconds:
         kept.append(Spent("other", left, left / seconds))
     return tuple(sorted(kept, key=lambda one: -one.seconds))

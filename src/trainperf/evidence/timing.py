@@ -304,11 +304,11 @@ def probes(observed: Observed) -> dict[str, Probe | Missing]:
         elif what == "probes":
             found["all changes"] = Missing(str(event["reason"]))
     for event in observed.of("probe"):
-        found[event["name"]] = _probe(event)
+        found[event["name"]] = probe(event)
     return found
 
 
-def _probe(event: Event) -> Probe:
+def probe(event: Event) -> Probe:
     """The geometric mean of the paired ratios, trimmed, with an interval on their logarithms."""
     pairs = list(zip(event["base"], event["candidate"], strict=False))
     logs = [math.log(base / candidate) for base, candidate in pairs]

@@ -45,7 +45,7 @@ from trainperf.model.machine.container import ContainerUse
 from trainperf.model.machine.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine.machine import CudaDevice, Gpu, Machine, MigSlice
 from trainperf.model.machine.storage import Channel, Objects, Reads, Volume
-from trainperf.model.outside import Outside, Spent
+from trainperf.model.outside import InPlace, Outside, Spent
 from trainperf.model.over_time import Grown, MemoryGrowth, OverTime
 from trainperf.model.parallel import (
     AllReduce,
@@ -125,6 +125,7 @@ __all__ = [
     "Grown",
     "HostSample",
     "Ignored",
+    "InPlace",
     "Instance",
     "InstanceType",
     "Item",

@@ -32,12 +32,32 @@ SPENT_ON: dict[SpentOn, str] = {
 
 
 @dataclass(frozen=True)
+class InPlace:
+    """What could stand for a call, timed after some of its calls on the input of each.
+
+    `called_s` are seconds of a call, `instead_s` of what could stand for it; `ratio` says how many
+    times as quick that is, over so many `pairs`, `low` and `high` are its 95 % interval. `apart` is
+    by how much the results of a pair differ at most, as a share of the largest number: 0.0 where
+    all are the same, 1.0 where they cannot be compared.
+    """
+
+    called_s: float
+    instead_s: float
+    ratio: float
+    low: float
+    high: float
+    pairs: int
+    apart: float
+
+
+@dataclass(frozen=True)
 class Spent:
     """The time that one turn spends on something else than training steps.
 
     `seconds` in one turn, `share` of the turn. `name` is what was called ("predict",
     "evaluate", a function of the user's); `calls` how often in one turn, None where that
-    was not counted, and `rows` the most samples that one of them was given in arrays.
+    was not counted, and `rows` the most samples that one of them was given in arrays. `instead`
+    is what was measured of what could stand for them.
     """
 
     what: SpentOn
@@ -47,6 +67,7 @@ class Spent:
     calls: float | None = None
     where: Site | None = None
     rows: int | None = None
+    instead: InPlace | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ class Outcome(StrEnum):
     NO_EFFECT = "no measurable effect"  # the interval does not clear 1 and the noise floor
     SLOWER = "slower"
     LOSSES_DIFFER = "losses differ"
-    LOSES = "faster, but not in this training"  # costs more once than its steps save
+    LOSES = "faster, but not in this training"  # costs more once than it saves, or saves too little
     REDUNDANT = "adds nothing to the others"  # pays alone, not on top of the stack
     FAILED = "failed"  # crashed, hung, was killed, made no step
     NOT_TRIED = "not tried"
@@ -51,7 +51,8 @@ class Trial:
     steps earn that back; None where nothing was to be earned back. `variant` says which
     of several ways to make the fix this was ("workers=4"). `note` says how it was measured
     where that was another way than that of the others. `basis` says of what the speed-up is: of
-    steps, in pairs of slices, or of the whole script, in pairs of plain runs.
+    steps, in pairs of slices; of the whole script, in pairs of plain runs; or of a turn of what the
+    script repeats, by pairs of calls that were timed in place.
     """
 
     fix: str
@@ -69,7 +70,7 @@ class Trial:
     break_even_steps: int | None = None
     variant: str = ""
     note: str = ""
-    basis: Literal["steps", "whole runs"] = "steps"
+    basis: Literal["steps", "whole runs", "calls"] = "steps"
 
     @property
     def name(self) -> str:

@@ -9,6 +9,8 @@ from trainperf.fixes.common.words import ms, times
 from trainperf.model import Evidence, Finding, Measure, Outcome, Trial, Trials, Verdict, by_fix
 from trainperf.model.words import measured
 from trainperf.verdict.healthy import tried
+from trainperf.verdict.order import share_compared
+from trainperf.verdict.turns import MOST_OF_IT, PLACES, mostly_outside
 from trainperf.verdict.verdict import SIDES, side_of, verdict
 
 PROMISE = re.compile(
@@ -32,7 +34,7 @@ def verdict_after(
     first = findings[0] if findings else None
     best = None if first is None else came.get(first.id)
     if first is not None and best is not None and best.kept:
-        return _kept(verdict(evidence, findings), first, best)
+        return _kept(verdict(evidence, findings), first, best, evidence)
     open_ = tuple(one for one in findings if not _rejected(came.get(one.id)))
     now = verdict(evidence, open_, trials)
     if open_ or now.healthy or "tried on the script" in now.text:
@@ -78,19 +80,32 @@ def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterat
         )
 
 
-def _kept(before: Verdict, first: Finding, best: Trial) -> Verdict:
-    """The verdict with the repair that was kept: on its side of the step, by its name."""
+def _kept(before: Verdict, first: Finding, best: Trial, evidence: Evidence) -> Verdict:
+    """The verdict with the repair that was kept: on its side of the step, by its name.
+
+    Where the steps take the smaller part of a turn, a repair of theirs does not answer for it.
+    """
     gave = ""
     if best.speedup is not None:
-        what = "the whole script" if best.basis == "whole runs" else "the steps"
-        gave = f" Repaired, {what} ran {measured(best.speedup, best.low, best.high)} as fast."
+        figure = measured(best.speedup, best.low, best.high)
+        gave = f" Repaired, {_repaired(best, evidence)} {figure} as fast."
     side = side_of(first)
+    if share_compared(first, best, evidence) < MOST_OF_IT and mostly_outside(evidence, ()):
+        return Verdict(before.bottleneck, before.text + gave, before.utilization)
     if before.bottleneck == side and before.grade == "settled":
         text = PROMISE.sub("", before.text)
-        text = text if first.title in text else f"{text} {first.title}."
+        named = first.title in text or best.basis == "calls"
+        text = text if named else f"{text} {first.title}."
         return Verdict(side, text + gave, before.utilization)
     text = f"{SIDES[first.category]}: {first.title}.{gave}"
     return Verdict(side, text, before.utilization)
+
+
+def _repaired(best: Trial, evidence: Evidence) -> str:
+    """What a speed-up is of: the subject of a sentence, and its verb."""
+    if best.basis == "calls":
+        return f"{PLACES[evidence.outside.turn]} is"
+    return "the whole script ran" if best.basis == "whole runs" else "the steps ran"
 
 
 def _rejected(trial: Trial | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from trainperf.fixes import by_id, concern, undisturbed
 from trainperf.fixes.common.words import NOISES, SMALLEST_GAIN
-from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, by_fix
+from trainperf.model import Equivalence, Evidence, Finding, Missing, Outcome, Trial, by_fix
 
 MOST = 0.5
 """The share of what a finding could save from which storage is its cause."""
@@ -33,24 +33,40 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
     return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
 
 
-def after_trials(findings: tuple[Finding, ...], trials: Iterable[Trial]) -> tuple[Finding, ...]:
-    """The findings in the order their trials give: kept ones by what was measured.
+def after_trials(
+    findings: tuple[Finding, ...], trials: Iterable[Trial], evidence: Evidence
+) -> tuple[Finding, ...]:
+    """The findings in the order their trials give: kept ones by what they save of a turn.
 
     Then what could not be tried, in its own order, and last what was tried and not kept.
     """
     came = by_fix(trials)
+
+    def saved(finding: Finding, trial: Trial) -> float:
+        share = share_compared(finding, trial, evidence)
+        return share * (1 - 1 / trial.speedup) if trial.speedup else 0.0
 
     def order(finding: Finding) -> tuple[int, float]:
         trial = came.get(finding.id)
         if trial is None or trial.outcome is Outcome.NOT_TRIED:
             return 1, 0.0
         if trial.kept:
-            return 0, -(trial.speedup or 0.0)
+            return 0, -saved(finding, trial)
         if trial.outcome is Outcome.CHANGES:
             return 2, -(trial.speedup or 0.0)
         return 3, 0.0
 
     return tuple(sorted(findings, key=order))
+
+
+def share_compared(finding: Finding, trial: Trial, evidence: Evidence) -> float:
+    """The share of a turn of the script that a trial compared: slices may hold steps alone."""
+    turn = evidence.outside_
+    if trial.basis != "steps" or finding.data.get("epoch"):
+        return 1.0
+    if isinstance(turn, Missing) or turn.turn not in ("fit", "epoch"):
+        return 1.0
+    return 1 - turn.share
 
 
 def practices(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -1,16 +1,17 @@
-"""Changes that no slice of steps could show: those that whole runs of the script may try."""
+"""Changes that no slice of steps could show: timed in place, or tried by whole runs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainperf.fixes import by_id
 from trainperf.model import Equivalence, Finding, Outcome, Training, Trial
 from trainperf.patch.patch import Written
 from trainperf.trial import Tried
-from trainperf.trial.candidates import variants, writer
+from trainperf.trial.candidates import Write, variants, writer
+from trainperf.trial.outcome import floor
 from trainperf.whole_training.plain_runs import PlainRuns, Version, needed_s
 
 LEAST = 1.25
@@ -19,6 +20,8 @@ CLEARLY = 1.05
 """The slower run with a change must be so many times as fast as the quicker one without."""
 WHOLE_RUNS = "in plain runs of the whole script"
 """How it was measured."""
+IN_PLACE = "by calls that were timed in place"
+"""How it was measured without a run of its own."""
 SHARE_KEPT = 0.5
 """At most so much of the time that is left is kept back from trials of steps."""
 
@@ -56,6 +59,70 @@ def reserved_s(found: Found, before: Training, left_s: float) -> float:
     return 0.0
 
 
+def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
+    """Keep the changes that were not tried, and whose calls were timed in place; return these.
+
+    The interval of what they give a turn of the script must clear the floor of all trials.
+    """
+    open_, write = _open(tried), _write(found, tried)
+    ids, kept = _ids(tried), list[Finding]()
+    for one in found.findings:
+        gives = one.data.get("in_place")
+        if one.id not in open_ or not gives or gives["low"] <= 1 + floor(tried.control):
+            continue
+        if not all(_made_at(found, one, place) for place, r in enumerate(gives["ratios"]) if r):
+            continue
+        written = write((*ids, one.id))
+        if one.id not in written.patch.findings or written.patch.skipped:
+            continue
+        ids.append(one.id)
+        kept.append(one)
+        trial = Trial(
+            fix=one.id,
+            outcome=Outcome.KEPT,
+            reason="",
+            speedup=gives["speedup"],
+            low=gives["low"],
+            high=gives["high"],
+            pairs=gives["pairs"],
+            kept=True,
+            bound=one.bound,
+            basis="calls",
+            note=IN_PLACE,
+        )
+        tried = replace(with_trial(tried, trial), patch=written.patch, sources=written.contents)
+    return tried, kept
+
+
+def _made_at(found: Found, one: Finding, place: int) -> bool:
+    """Whether the edit can be made at one of the places of a finding."""
+    if len(one.where) == 1:
+        return True
+    data = one.data | {"rows": one.data["rows"][place : place + 1]}
+    alone = replace(one, where=one.where[place : place + 1], data=data)
+    return one.id in writer(found.root, by_id())((alone,))((one.id,)).patch.findings
+
+
+def with_trial(tried: Tried, trial: Trial) -> Tried:
+    """The trials with this one in place of that of its fix."""
+    trials = (trial if each.fix == trial.fix else each for each in tried.trials)
+    return replace(tried, trials=tuple(trials))
+
+
+def _open(tried: Tried) -> set[str]:
+    return {one.fix for one in tried.trials if one.outcome is Outcome.NOT_TRIED}
+
+
+def _write(found: Found, tried: Tried) -> Write:
+    return writer(found.root, by_id())(
+        tuple(tried.choices.get(one.id, one) for one in found.findings)
+    )
+
+
+def _ids(tried: Tried) -> list[str]:
+    return list(tried.patch.findings if tried.patch is not None else ())
+
+
 def additions(
     found: Found, tried: Tried, before: Training, first: Sequence[Version], left_s: float
 ) -> list[Addition]:
@@ -64,11 +131,7 @@ def additions(
     As many as can be run beside the `first` versions, the script as it is and what was kept, in
     `left_s` seconds; at least the one that promises most.
     """
-    open_ = {one.fix for one in tried.trials if one.outcome is Outcome.NOT_TRIED}
-    write = writer(found.root, by_id())(
-        tuple(tried.choices.get(one.id, one) for one in found.findings)
-    )
-    ids = list(tried.patch.findings if tried.patch is not None else ())
+    open_, write, ids = _open(tried), _write(found, tried), _ids(tried)
     versions, made = list(first), list[Addition]()
     for one, saved_s in _promising(found, before):
         expected_s = versions[-1].expected_s

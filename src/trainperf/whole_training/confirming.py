@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from trainperf.model import Event, Outcome, Patch, Run, Training
+from trainperf.model import Event, Outcome, Patch, Run, Training, words
 from trainperf.trial import Tried
 from trainperf.trial.budget import Clock
-from trainperf.whole_training.beyond import Addition, Found, additions, judged
-from trainperf.whole_training.ledger import started_in, with_changes
+from trainperf.whole_training.beyond import Addition, Found, additions, in_place, judged, with_trial
+from trainperf.whole_training.ledger import started_in, with_calls, with_changes
 from trainperf.whole_training.plain_runs import (
     PlainRuns,
     Version,
@@ -19,6 +19,10 @@ from trainperf.whole_training.plain_runs import (
     plain_runs,
     run_once,
 )
+
+LEAST_SAVED = 0.02
+"""Kept changes must save so much of the steps and of what stands between them: what they do to the
+latter was not measured, and may well be more than less."""
 
 
 def confirm(
@@ -34,18 +38,23 @@ def confirm(
 
     Where whole runs of the script fit into what `clock` has left they are made, and tell; else
     the ledger does. What fails in them, or makes every one of them longer, is not kept. What
-    could not be tried, as it saves outside the steps, is tried in them.
+    could not be tried, as it saves outside the steps, is kept by what was timed in place, or tried
+    in them.
     """
     if before is None:
         return tried, None
     before = started_in(before, tried.start_s)
     after = with_changes(before, tried.stack, not tried.passing)
+    if too_little := _too_little(after):
+        tried, after = _without(tried, Outcome.LOSES, too_little), before
+    tried, calls = in_place(found, tried)
+    after = with_calls(after, calls)
 
     def say(text: str, share: float | None) -> None:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
     first = [Version(before.seconds_now)]
-    if tried.stack is not None and tried.patch is not None:
+    if (tried.stack is not None or calls) and tried.patch is not None:
         patch = tried.patch
         expected_s = before.seconds_now if after.seconds_after is None else after.seconds_after
         first.append(Version(expected_s, tried.sources, patch.environment, patch.arguments))
@@ -61,7 +70,7 @@ def confirm(
         if not runs.seconds and not runs.failure:
             runs = run_once(run, first[1], folder, clock, say, runs)
         if _broken(runs) or _longer(runs):
-            return _without(tried, runs), before
+            return _without(tried, *_why(runs)), before
     tried, last = _with(tried, more, runs, len(first) - 1)
     return tried, _by_runs(after, runs, last)
 
@@ -76,13 +85,29 @@ def _longer(runs: PlainRuns) -> bool:
     return len(runs.seconds) > 1 and min(runs.seconds[1]) > max(runs.seconds[0])
 
 
-def _without(tried: Tried, runs: PlainRuns) -> Tried:
-    """The trials with nothing kept: the patch did not stand the whole training."""
-    outcome, reason = Outcome.FAILED, f"in a plain run of the whole script it {runs.failure}"
-    if _longer(runs):
-        outcome = Outcome.LOSES
-        without, with_it = (_listed(one) for one in runs.seconds[:2])
-        reason = f"the whole script took {with_it} with it, {without} without"
+def _too_little(after: Training) -> str:
+    """Why what the steps save is nothing that would be felt in the training; "" where it is."""
+    repeated = [one for one in after.items if one.part in ("steps", "between")]
+    now = sum(one.now_s for one in repeated)
+    saved = sum(one.now_s - (one.now_s if one.after_s is None else one.after_s) for one in repeated)
+    if after.seconds_after is None or saved >= LEAST_SAVED * now:
+        return ""
+    return (
+        f"it saves {words.seconds(saved)} of the {words.seconds(now)} that the training steps and "
+        "what stands between them take"
+    )
+
+
+def _why(runs: PlainRuns) -> tuple[Outcome, str]:
+    """The outcome of what did not stand the whole training, and its reason."""
+    if not _longer(runs):
+        return Outcome.FAILED, f"in a plain run of the whole script it {runs.failure}"
+    without, with_it = (_listed(one) for one in runs.seconds[:2])
+    return Outcome.LOSES, f"the whole script took {with_it} with it, {without} without"
+
+
+def _without(tried: Tried, outcome: Outcome, reason: str) -> Tried:
+    """The trials with nothing kept."""
     trials = tuple(
         replace(one, kept=False, outcome=outcome, reason=reason) if one.kept else one
         for one in tried.trials
@@ -101,8 +126,7 @@ def _with(tried: Tried, more: list[Addition], runs: PlainRuns, last: int) -> tup
         trial = judged(one, runs, last)
         if trial is None:
             break
-        trials = tuple(trial if each.fix == trial.fix else each for each in tried.trials)
-        tried = replace(tried, trials=trials)
+        tried = with_trial(tried, trial)
         if not trial.kept:
             break
         tried = replace(tried, patch=one.written.patch, sources=one.written.contents)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from trainperf.model import (
     BetweenEpochs,
     Evidence,
+    Finding,
     Item,
     Length,
     Measure,
     Missing,
     Outside,
+    Spent,
     Stack,
     StartUp,
     Training,
@@ -92,6 +94,38 @@ def with_changes(before: Training, stack: Stack | None, lasting: bool) -> Traini
     )
 
 
+def with_calls(training: Training, kept: Sequence[Finding]) -> Training:
+    """Return the training where what was timed in place stands for the calls of `kept` findings.
+
+    Where something else makes it unknown how long it takes, it stays so.
+    """
+    ratios = {
+        site: ratio
+        for one in kept
+        for site, ratio in zip(one.where, one.data["in_place"]["ratios"], strict=True)
+        if ratio is not None
+    }
+    if not ratios or training.seconds_now is None or training.reason:
+        return training
+    items, saved = list[Item](), [0.0, 0.0, 0.0]
+    for item in training.items:
+        left = item.now_s if item.after_s is None else item.after_s
+        if item.part == "between" and item.where in ratios:
+            each = [left * (1 - 1 / ratio) for ratio in ratios[item.where]]
+            saved = [sum(both) for both in zip(saved, each, strict=True)]
+            left -= each[0]
+        items.append(replace(item, after_s=left))
+    middle, least, most = saved
+    now = training.seconds_now
+    return replace(
+        training,
+        items=tuple(items),
+        seconds_after=(training.seconds_after or now) - middle,
+        low=(training.low or now) - most,
+        high=(training.high or now) - least,
+    )
+
+
 def started_in(before: Training, seconds: float | None) -> Training:
     """Return the training as it goes where it starts in so many seconds, if that is sooner.
 
@@ -148,25 +182,36 @@ def _beside(evidence: Evidence, length: Length) -> Iterator[Item]:
     elif isinstance(turn, Outside) and turn.turn == "fit":
         yield from _in_turns(turn, length.fits)
     elif evidence.between_epochs is not None and length.epochs:
-        yield from _ends(evidence.between_epochs, length.epochs)
+        calls = turn.spent if isinstance(turn, Outside) and turn.turn == "epoch" else ()
+        yield from _ends(evidence.between_epochs, length.epochs, calls)
 
 
 def _in_turns(turn: Outside, many: int) -> Iterator[Item]:
     for one in turn.spent if many else ():
-        name = SPENT_ON[one.what]
-        if one.name and one.name not in name:
-            name = f"{name} ({one.name})"
-        yield Item("between", name, many, many * one.seconds, where=one.where)
+        yield Item("between", _named(one), many, many * one.seconds, where=one.where)
 
 
-def _ends(pause: BetweenEpochs, epochs: int) -> Iterator[Item]:
-    """The parts of what passes between epochs; after the last one nothing is opened again."""
+def _named(one: Spent) -> str:
+    name = SPENT_ON[one.what]
+    return f"{name} ({one.name})" if one.name and one.name not in name else name
+
+
+def _ends(pause: BetweenEpochs, epochs: int, spent: Sequence[Spent]) -> Iterator[Item]:
+    """The parts of what passes between epochs; after the last one nothing is opened again.
+
+    Calls that were timed in place have lines of their own; callbacks make them.
+    """
+    calls = [one for one in spent if one.instead is not None]
+    inside = sum(one.seconds for one in calls)
+    callbacks = None if pause.callbacks_s is None else max(0.0, pause.callbacks_s - inside)
     known = {
         "validation": (pause.validation_s, epochs),
-        "callbacks at the ends of epochs": (pause.callbacks_s, epochs),
+        "callbacks at the ends of epochs": (callbacks, epochs),
         "opening the input again": (pause.restart_s, epochs - 1),
     }
-    rest = pause.seconds
+    rest = pause.seconds - inside
+    for one in calls:
+        yield Item("between", _named(one), epochs, epochs * one.seconds, where=one.where)
     for name, (seconds, many) in known.items():
         if seconds is not None:
             rest -= seconds

@@ -72,7 +72,8 @@ def test_functions_that_were_set_on_a_callback_are_timed_as_its_methods_are_and_
     watcher = Watcher()
     driver = SimpleNamespace(counts_callbacks=lambda: True)
     training = SimpleNamespace(driver=driver)
-    loops = SimpleNamespace(process=watcher, training=training, callback_costs={})
+    own = SimpleNamespace(own_s=1.0)
+    loops = SimpleNamespace(process=watcher, training=training, callback_costs={}, in_place=own)
     time_callbacks(loops, Callbacks)
     given = Base()
     given.on_train_batch_end = lambda batch, logs=None: watcher.clock.tick(0.5)
@@ -81,3 +82,27 @@ def test_functions_that_were_set_on_a_callback_are_timed_as_its_methods_are_and_
     given.on_train_batch_end(0)
     ((_, costs),) = loops.callback_costs.values()
     assert costs["on_train_batch_end"] == [1, 0.5, 0.5]
+
+
+def test_what_we_call_ourselves_in_a_callback_is_not_its_cost():
+    watcher = Watcher()
+    training = SimpleNamespace(driver=SimpleNamespace(counts_callbacks=lambda: False))
+    own = SimpleNamespace(own_s=1.0)
+    loops = SimpleNamespace(process=watcher, training=training, callback_costs={}, in_place=own)
+
+    class Fresh:
+        def __init__(self, callbacks):
+            self.callbacks = callbacks
+
+    time_callbacks(loops, Fresh)
+
+    def predicts(epoch, logs=None):
+        watcher.clock.tick(2.5)
+        own.own_s += 2.0
+
+    given = Base()
+    given.on_epoch_end = predicts
+    Fresh([given])
+    given.on_epoch_end(0)
+    ((_, costs),) = loops.callback_costs.values()
+    assert costs["on_epoch_end"] == [1, 0.5, 0.5]

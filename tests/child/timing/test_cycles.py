@@ -77,6 +77,21 @@ def test_a_turn_is_recorded_from_one_fit_to_the_first_step_of_the_next(driver: A
     assert driver.process.finished, "a long turn is not waited for again"
 
 
+def test_what_is_laid_aside_is_in_no_turn(driver: Any) -> None:
+    driver.plan.step_estimate = lambda: 0.01
+    seen = Cycles(driver, 30.0)
+    assert not seen.between()
+    for aside in (1.5, 0.0):
+        seen.fit_ended(True)
+        assert seen.between()
+        driver.clock.tick(2.0)
+        seen.lay_aside(aside)
+        seen.fit_begins()
+        assert not seen.between()
+        seen.step(True)
+    assert [one["gap_s"] for one in driver.record.of("cycle")] == [0.5, 2.0]
+
+
 def test_short_turns_are_seen_again_as_they_are_written(driver: Any) -> None:
     driver.plan.step_estimate = lambda: 0.01
     seen = Cycles(driver, 30.0)

@@ -132,6 +132,29 @@ def test_closing_an_iterator_whose_epoch_was_broken_off_is_not_a_pause_where_it_
     assert max(pauses) == pytest.approx(passed_s, abs=0.01)
 
 
+@pytest.mark.parametrize("aside", [0.0, 2.0])
+def test_what_is_laid_aside_between_epochs_is_in_no_pause(
+    loops: Made, watcher: Watcher, monkeypatch: pytest.MonkeyPatch, aside: float
+) -> None:
+    monkeypatch.setattr(IteratorDriver, "can_end", lambda self: True)
+    loader = Loader(20)
+    beside = 0
+    for _ in range(200):
+        for _ in over(loops, loader):
+            watcher.clock.tick(STEP_S)
+            assert watcher.driver is None or not watcher.driver.beside_steps()
+            loops.bare_update("one")
+        watcher.clock.tick(2.5)
+        if watcher.driver.beside_steps():
+            beside += 1
+            watcher.driver.lay_aside_of_gap(aside)
+        if watcher.finished:
+            break
+    assert beside
+    pauses = [event["seconds"] for event in watcher.record.of("between")]
+    assert min(pauses) == pytest.approx(2.5 - aside, abs=0.01)
+
+
 def test_a_loader_that_is_only_evaluated_never_drives(loops, watcher):
     for _ in range(5):
         for _ in over(loops, Loader()):

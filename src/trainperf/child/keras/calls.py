@@ -8,6 +8,7 @@ from typing import Any
 from ..process import frames, turns
 from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
+from ..timing.calls import InsteadOf
 
 VALIDATION = "_use_cached_eval_dataset"
 """An argument that only `fit` gives to `evaluate` (Keras 2.13 to 3.15)."""
@@ -32,9 +33,13 @@ def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
     replace(owner, name, make)
 
 
-def count_calls(loops: TensorFlowLoops, owner: Any) -> None:
-    """Count the calls of a model that do not train it, and their time."""
-    for name in ("predict", "predict_on_batch", "test_on_batch"):
+def count_calls(loops: TensorFlowLoops, owner: Any, instead: InsteadOf | None = None) -> None:
+    """Count the calls of a model that do not train it, and their time.
+
+    `instead` tells what could stand for one of `predict`.
+    """
+    replace(owner, "predict", loops.calls.counting("predict", rows, instead))
+    for name in ("predict_on_batch", "test_on_batch"):
         replace(owner, name, loops.calls.counting(name, rows))
 
 

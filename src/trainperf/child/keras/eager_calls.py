@@ -12,6 +12,7 @@ from ..process import frames
 from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
 from .calls import samples
+from .on_batch import is_keras, on_batch
 
 NAME = "model(x)"
 """The name of such a call in the record."""
@@ -52,8 +53,13 @@ class EagerCalls:
             elif not calls.passive() and (rows := _rows(args, kwargs)) is not None:
                 caller = sys._getframe(1)
                 if frames.is_users(caller.f_code.co_filename):
-                    given = rows if self._replaceable(model, _place(caller), args, kwargs) else None
-                    return calls.timed(NAME, given, lambda: original(model, *args, **kwargs))
+                    same = self._replaceable(model, _place(caller), args, kwargs)
+                    return calls.timed(
+                        NAME,
+                        rows if same else None,
+                        lambda: original(model, *args, **kwargs),
+                        (lambda: on_batch(model, args[0])) if same else None,
+                    )
             return original(model, *args, **kwargs)
 
         return __call__
@@ -74,7 +80,7 @@ class EagerCalls:
             return False
         layers = len(getattr(model, "_layers", ()))
         if model not in self._built:
-            self._built[model] = layers if _is_keras(model) else -1
+            self._built[model] = layers if is_keras(model) else -1
             self._first[place] += 1
         return self._built[model] == layers and self._first[place] <= MOST_MODELS
 
@@ -89,11 +95,3 @@ def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
     if not args or (training is not None and training is not False):
         return None
     return samples(args[0])
-
-
-def _is_keras(model: Any) -> bool:
-    """Whether all layers are Keras's, none of them with code of the user's."""
-    return all(
-        type(layer).__module__.startswith("keras.") and type(layer).__name__ != "Lambda"
-        for layer in model._flatten_layers()
-    )

@@ -11,6 +11,7 @@ from ..process.process import Process
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
 from ..tensorflow.strategies.hooks import make_model
+from ..timing.calls import InsteadOf
 from ..timing.loops import Loops
 from .callbacks import time_callbacks, time_logs
 from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
@@ -19,6 +20,7 @@ from .eager_epochs import EagerEpochs
 from .epochs import Epochs
 from .jax import watch_iterators
 from .modules import HOOKS
+from .on_batch import of_predict
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
 
@@ -95,7 +97,7 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
     replace(trainer, "__init__", make_model(loops.strategies))
     replace(trainer, "make_train_function", make_function)
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
-    _watch_calls(loops, trainer)
+    _watch_calls(loops, trainer, of_predict)
     replace(module.TFEpochIterator, "__next__", make_next)
 
 
@@ -112,7 +114,7 @@ def watch_jax_trainer(loops: Any, module: Any) -> None:
     replace(module.JAXEpochIterator, "_get_iterator", watch_iterators(loops))
 
 
-def _watch_calls(loops: Any, trainer: Any) -> None:
+def _watch_calls(loops: Any, trainer: Any, instead: InsteadOf | None = None) -> None:
     remember_call(loops, trainer, "fit")
     time_evaluation(loops, trainer)
-    count_calls(loops, trainer)
+    count_calls(loops, trainer, instead)

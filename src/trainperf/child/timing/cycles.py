@@ -42,6 +42,7 @@ class Cycles:
         self._over = False
         self._began: float | None = None  # the end of `fit`
         self._gap: float | None = None  # from there to the next one
+        self._aside_s = 0.0  # of it, our own calls
         self._turn: int | None = None  # of the loop around `fit`, when it ended
         self._fit_at = 0.0
         self._fit_s: float | None = None
@@ -67,6 +68,7 @@ class Cycles:
         self._stacks = StackSampler(INTERVAL_S)
         self._stacks.start()
         self._turn = turns.counter()
+        self._aside_s = 0.0
         self._began = self._clock()
 
     def fit_begins(self) -> None:
@@ -74,9 +76,17 @@ class Cycles:
         if self._began is None:
             return
         with self._lock:
-            self._gap = self._clock() - self._began
+            self._gap = self._clock() - self._began - self._aside_s
             self._found = self._parts() | {"turns": self._turns()}
         self._fit_at = self._clock()
+
+    def between(self) -> bool:
+        """Whether `fit` has returned, and is not called again yet."""
+        return self._began is not None and self._gap is None
+
+    def lay_aside(self, seconds: float) -> None:
+        """Leave seconds out of the time until it is called again."""
+        self._aside_s += seconds
 
     def step(self, same: bool) -> None:
         """A step of training begins; `same` says that it is one of the loop that was timed."""
@@ -129,7 +139,9 @@ class Cycles:
             self._over = True
             try:
                 if self._began is not None:
-                    gap = self._clock() - self._began if self._gap is None else self._gap
+                    gap = self._gap
+                    if gap is None:
+                        gap = self._clock() - self._began - self._aside_s
                     found = self._found if self._gap is not None else self._parts()
                     self._write(gap, complete=False, opening_s=None, **found)
             except Exception as error:

@@ -43,6 +43,12 @@ class FitCycles(Protocol):
     def fit_ended(self, sure: bool) -> None:
         """It returned; whether it surely is called again."""
 
+    def between(self) -> bool:
+        """Whether what stands between two of its calls is timed now."""
+
+    def lay_aside(self, seconds: float) -> None:
+        """Leave seconds out of that time."""
+
 
 class FitEpochs(Protocol):
     """The loop of Keras's `fit`, as the driver of its batches asks for it.
@@ -135,6 +141,13 @@ class DrivenLoop:
     def between(self) -> bool:
         """Whether an epoch has ended, and the next has not begun."""
         raise NotImplementedError
+
+    def beside_steps(self) -> bool:
+        """Whether all else is measured, and what stands beside the steps is timed now."""
+        return False
+
+    def lay_aside_of_gap(self, seconds: float) -> None:
+        """Leave seconds out of what passes now between two epochs, or two calls of `fit`."""
 
     def leave(self, now: float) -> float | None:
         """The loop was left at `now`, to be entered again; seconds since its last step."""

@@ -231,9 +231,18 @@ class Driver(DrivenLoop):
         """Whether what a callback costs now is what it costs in a usual step."""
         return self.plan.phase in (REAL, RESIDENT)
 
+    def beside_steps(self) -> bool:
+        """Whether all else is measured, and what stands beside the steps is timed now."""
+        if self.cycles is not None and self.cycles.between():
+            return True
+        return self.ending and self.between()
+
     def lay_aside_of_gap(self, seconds: float) -> None:
-        """Leave seconds out of the time between two epochs that passes now."""
-        self._gap_aside_s = seconds
+        """Leave seconds out of what passes now between two epochs, or two calls of `fit`."""
+        if self.cycles is not None and self.cycles.between():
+            self.cycles.lay_aside(seconds)
+        else:
+            self._gap_aside_s += seconds
 
     def reopened(self) -> None:
         """The input was opened again by us: the next step pays for its first batch."""
@@ -406,4 +415,6 @@ class Driver(DrivenLoop):
         self._epoch_ends.leave()
         since, self._gap_from, self._at = self._gap_from, None, None
         self._times.read()
-        return None if since is None else max(0.0, now - self.device.at(since))
+        if since is None:
+            return None
+        return max(0.0, now - self.device.at(since) - self._gap_aside_s)

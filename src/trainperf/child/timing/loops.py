@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .calls import Calls
 from .driven_loop import DrivenIterator, FitEpochs
 from .framework import Framework
+from .in_place import InPlace
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Loops(Framework):
         self.training = training
         self.process = training.process
         self.losses = training.losses
-        self.calls = Calls(self.process)
+        self.in_place = InPlace(training)
+        self.calls = Calls(self.process, self.in_place)
         self.main = threading.main_thread().ident
         self.depth = 0
         self.applying = 0

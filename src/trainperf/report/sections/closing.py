@@ -236,7 +236,7 @@ def answer(diagnosis: Diagnosis) -> tuple[str, str]:
             return "", ""
         figure = units.measured(best.speedup, best.low, best.high)
         if len(kept) == 1:
-            return _apply(1) + figure, GOOD
+            return ", ".join(filter(None, (_apply(1) + figure, best.note))), GOOD
         alone = f"{best.fix} alone gives {figure}, all of them together were not measured"
         return _apply(len(kept)) + alone, GOOD
     tried = {trial.outcome for trial in diagnosis.trials} - {Outcome.NOT_TRIED}

@@ -8,6 +8,7 @@ from trainperf.report.document import GOOD, QUIET, STRONG, WARN, Apart, Code, Pa
 from trainperf.report.level import rejected
 from trainperf.report.places import places
 from trainperf.report.sections.experiment import apart
+from trainperf.report.sections.outside import TURNS
 from trainperf.report.sections.remains import open_question
 
 EQUIVALENCE = {
@@ -94,7 +95,7 @@ def worth(finding: Finding, trial: Trial | None, tried: bool, page: Page) -> Non
     """Print what a finding gives: measured beside predicted, or the bound alone."""
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
-        way += ", the whole script" if trial.basis == "whole runs" else ""
+        way += _of(finding, trial)
         alone = trial.outcome is Outcome.NOT_TRIED
         words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
@@ -113,6 +114,14 @@ def worth(finding: Finding, trial: Trial | None, tried: bool, page: Page) -> Non
         reason = f": {trial.reason}" if trial.reason else ""
         text += say(f"; {trial.outcome}{reason}")
     page.prose(text, indent=4)
+
+
+def _of(finding: Finding, trial: Trial) -> str:
+    """Of what a speed-up is, where that is not the steps."""
+    if trial.basis == "calls":
+        turn = TURNS[finding.data["in_place"]["turn"]]
+        return f", {turn[0].lower()}{turn[1:]}"
+    return ", the whole script" if trial.basis == "whole runs" else ""
 
 
 def _predicted(finding: Finding, trial: Trial) -> str:

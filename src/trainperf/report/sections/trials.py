@@ -14,7 +14,7 @@ from trainperf.report.sections.experiment import apart
 GROUPS = {
     Outcome.KEPT: ("kept", GOOD),
     Outcome.CHANGES: ("tried, faster, but changes the experiment", WARN),
-    Outcome.LOSES: ("tried, faster, but too dear for this training", WARN),
+    Outcome.LOSES: ("tried, faster, but does not pay in this training", WARN),
     Outcome.REDUNDANT: ("tried, adds nothing to the others", WARN),
     Outcome.NO_EFFECT: ("tried, no measurable effect", WARN),
     Outcome.SLOWER: ("tried, slower", WARN),
@@ -61,7 +61,7 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     if all(one.outcome is Outcome.NOT_TRIED for one in found):
         return
     page.heading("Tried on the script itself")
-    if diagnosis.control is not None or any(one.pairs for one in found):
+    if diagnosis.control is not None or any(map(_by_slices, found)):
         control = diagnosis.control
         page.prose(NO_CONTROL if control is None else _against_itself(control), indent=2)
     if busy := beside_trials(diagnosis):
@@ -111,10 +111,14 @@ def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
         measured=units.measured(trial.speedup, trial.low, trial.high),
         kept=trial.kept,
         pairs=f"{trial.pairs:,}",
-        steps=f"{trial.steps:,}",
+        steps=f"{trial.steps:,}" if trial.basis == "steps" else "",
         reason=trial.why if trial.outcome in SAYS_WHY else trial.note,
         once=once(trial),
     )
+
+
+def _by_slices(trial: Trial) -> bool:
+    return trial.basis == "steps" and bool(trial.pairs)
 
 
 def once(trial: Trial) -> str:
@@ -128,7 +132,7 @@ def once(trial: Trial) -> str:
 
 def how(diagnosis: Diagnosis) -> list[str]:
     """Say how the trials were made, and how much of their figures could be noise."""
-    trying, measured = diagnosis.trying, [one for one in diagnosis.trials if one.pairs]
+    trying, measured = diagnosis.trying, list(filter(_by_slices, diagnosis.trials))
     told = []
     if trying is not None and trying.mode != "none":
         told.append(_mode(trying, measured))

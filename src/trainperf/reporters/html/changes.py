@@ -251,7 +251,9 @@ def _row(trial: Trial, diagnosis: Diagnosis, on: Scale) -> Row:
     told = [one for one in (reason, trials.once(trial)) if one]
     slices = ""
     if trial.pairs:
-        slices = f"{units.count(trial.pairs, 'pair')}, {units.count(trial.steps, 'step')}"
+        slices = units.count(trial.pairs, "pair")
+    if trial.steps:
+        slices += f", {units.count(trial.steps, 'step')}"
     return Row(
         name=clipped(one_line(trial.name), 120),
         badge=_badge(trial, diagnosis),

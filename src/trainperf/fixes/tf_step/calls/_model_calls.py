@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainperf.fixes.common.cases import SITE
 from trainperf.fixes.common.turns import outside_steps
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent
-from trainperf.model import Evidence, Outside, Site, Spent
+from trainperf.model import Evidence, InPlace, Outside, Site, Spent
 
 LEAST_CALLS = 10
 """So many calls between two of `fit` are a loop over small inputs, not a prediction of a set.
@@ -23,6 +23,9 @@ NOTHING = 0.01
 ONE_BATCH = 32
 """Samples that `predict` takes as one batch by default; as many are no trouble for any memory."""
 
+ROUNDING = 1e-4
+"""Results that differ by no more than this share of the largest number differ in rounding."""
+
 CALL = Site("train.py", 27, "main", col=18, end_line=27, end_col=49)
 
 
@@ -30,6 +33,13 @@ def between_fits(name: str) -> Outside:
     """A case: a script that calls `name` many times between two of `fit`."""
     called = Spent("prediction", 12.0, 0.92, name, calls=200, where=CALL, rows=1)
     return Outside("fit", 13.0, 32, 0.6, (called,), loop=SITE)
+
+
+def timed_in_place(turn: Outside, ratio: float = 37.5, apart: float = 0.0) -> Outside:
+    """A case: what could stand for the calls of a turn was timed, so many times as quick."""
+    measured = InPlace(0.06, 0.06 / ratio, ratio, 0.98 * ratio, 1.02 * ratio, 12, apart)
+    (called,) = turn.spent
+    return replace(turn, spent=(replace(called, instead=measured),))
 
 
 def in_steps(name: str) -> Outside:
@@ -54,7 +64,9 @@ class ModelCalls:
         """Those of a loop over small inputs; None where they take nothing that would be felt."""
         turn = evidence.outside
         found = tuple(one for one in turn.spent if one.name == name and _in_loop(one, turn))
-        left = turn.seconds - sum(one.seconds for one in found)
+        left = turn.seconds - sum(
+            one.seconds if one.instead is None else _saved_s(one, one.instead.high) for one in found
+        )
         bound = turn.seconds / left if left > NOTHING * turn.seconds else None
         if not found or (bound is not None and bound <= 1 + SMALLEST_GAIN):
             return None
@@ -80,6 +92,8 @@ class ModelCalls:
         """What the bound rests on."""
         if self.bound is None:
             return "next to nothing is left of it without these calls"
+        if any(one.instead for one in self.found):
+            return "what `predict_on_batch` leaves of these calls, timed in place"
         return "all that these calls take"
 
     @property
@@ -89,8 +103,12 @@ class ModelCalls:
 
     @property
     def rows(self) -> list[int | None]:
-        """The most samples that was given at each of these places."""
-        return [one.rows for one in self.found if one.where is not None]
+        """The most samples that was given at each place; None where it is not to be edited."""
+        return [
+            None if one.instead is not None and not _same(one.instead) else one.rows
+            for one in self.found
+            if one.where is not None
+        ]
 
     def said(self) -> str:
         """How often, where and how long: "10 times in each step (train.py:66), 2 ms a call: …"."""
@@ -109,6 +127,15 @@ class ModelCalls:
             )
         return f"{often}{place}, {ms(self.seconds / self.calls)} a call: {rest}"
 
+    def timed(self) -> str:
+        """What was measured in place, in sentences that begin with a space; "" if nothing was."""
+        known = [(one.where, one.instead) for one in self.found if one.instead is not None]
+        return "".join(
+            f" On the same inputs `predict_on_batch` took {ms(one.instead_s)}"
+            f"{f' at {at(where)}' if len(known) > 1 else ''} ({one.pairs} pairs) and {_gave(one)}."
+            for where, one in known
+        )
+
     def data(self) -> dict[str, Any]:
         """The figures, and how a repair is tried."""
         return {
@@ -116,12 +143,58 @@ class ModelCalls:
             "seconds": self.seconds,
             "turn_s": self.evidence.outside.seconds,
             "rows": self.rows,
-        } | outside_steps(self.evidence)
+            **self._in_place(),
+            **outside_steps(self.evidence),
+        }
+
+    def _in_place(self) -> dict[str, Any]:
+        """What the edit gives a turn that was seen whole, by what was timed in place.
+
+        `ratios` are of each place: how many times as quick, at least, at most.
+        """
+        turn = self.evidence.outside
+        there = [one for one in self.found if one.where is not None]
+        known = [_standing(one) for one in there]
+        ratios = [None if one is None else (one.ratio, one.low, one.high) for one in known]
+        if not turn.whole or not any(ratios):
+            return {}
+
+        def gain(which: int) -> float:
+            pairs = zip(there, ratios, strict=True)
+            saved = sum(_saved_s(one, ratio[which]) for one, ratio in pairs if ratio)
+            return turn.seconds / (turn.seconds - saved)
+
+        speedup, low, high = map(gain, range(3))
+        pairs = min(one.pairs for one in known if one)
+        measured = {"speedup": speedup, "low": low, "high": high, "pairs": pairs}
+        return {"in_place": {**measured, "ratios": ratios, "turn": turn.turn}}
 
 
 def is_batch(rows: int | None) -> bool:
     """Whether so many samples are one small batch; None is not known."""
     return rows is not None and rows <= ONE_BATCH
+
+
+def _saved_s(one: Spent, ratio: float) -> float:
+    """Seconds of a turn that these calls save where they are so many times as quick."""
+    return one.seconds * (1 - 1 / ratio)
+
+
+def _standing(one: Spent) -> InPlace | None:
+    """What was measured of what may stand for these calls: it returns the same."""
+    return one.instead if one.instead is not None and _same(one.instead) else None
+
+
+def _same(one: InPlace) -> bool:
+    return one.apart <= ROUNDING
+
+
+def _gave(one: InPlace) -> str:
+    if one.apart == 0:
+        return "returned the same numbers"
+    if _same(one):
+        return f"returned the same numbers but for rounding (at most {one.apart:.0e} apart)"
+    return f"returned others (up to {percent(one.apart)} apart), so that it does not stand for them"
 
 
 def _in_loop(one: Spent, turn: Outside) -> bool:

@@ -13,7 +13,12 @@ from trainperf.fixes.common.cases import evidence
 from trainperf.fixes.common.many import make_those_that_can_be
 from trainperf.fixes.tf_step.calls._array_uses import ArrayUses
 from trainperf.fixes.tf_step.calls._eager_examples import EXAMPLES
-from trainperf.fixes.tf_step.calls._model_calls import ModelCalls, between_fits, in_steps
+from trainperf.fixes.tf_step.calls._model_calls import (
+    ModelCalls,
+    between_fits,
+    in_steps,
+    timed_in_place,
+)
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.model.outside import CALLED_EAGERLY
 from trainperf.source.arguments import argument, starred
@@ -78,6 +83,7 @@ class EagerCall(Fix):
     fires = [
         evidence(outside_=BETWEEN_FITS),
         evidence(outside_=IN_STEPS),
+        evidence(outside_=timed_in_place(BETWEEN_FITS)),
         # where it was not seen that `predict_on_batch` does the same: told of, and left as it is
         evidence(outside_=replace(BETWEEN_FITS, spent=(replace(CALLED, rows=None),))),
     ]
@@ -91,7 +97,7 @@ class EagerCall(Fix):
         return self.finding(
             title=f"A model called eagerly in a Python loop takes {calls.share} of the time",
             text=f"Models are called eagerly, outside of gradient tapes, {calls.said()}. "
-            "Each runs its layers one by one from Python.",
+            f"Each runs its layers one by one from Python.{calls.timed()}",
             bound=calls.bound,
             bound_basis=calls.basis,
             where=calls.where,

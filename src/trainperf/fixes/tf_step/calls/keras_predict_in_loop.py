@@ -11,7 +11,13 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import evidence
 from trainperf.fixes.common.many import make_those_that_can_be
-from trainperf.fixes.tf_step.calls._model_calls import ModelCalls, between_fits, in_steps, is_batch
+from trainperf.fixes.tf_step.calls._model_calls import (
+    ModelCalls,
+    between_fits,
+    in_steps,
+    is_batch,
+    timed_in_place,
+)
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.source.arguments import argument, starred
 
@@ -74,6 +80,8 @@ class PredictInLoop(Fix):
         evidence(
             outside_=replace(BETWEEN_FITS, spent=(replace(CALLED, name="predict_on_batch"),)),
         ),
+        # what could stand for it was timed, and takes as long: the arithmetic of a large model
+        evidence(outside_=timed_in_place(BETWEEN_FITS, ratio=1.02)),
     ]
     fires = [
         evidence(outside_=BETWEEN_FITS),
@@ -87,6 +95,8 @@ class PredictInLoop(Fix):
         evidence(outside_=IN_STEPS),
         # hardly anything else takes time
         evidence(outside_=replace(IN_STEPS, spent=(replace(IN_STEPS.spent[0], seconds=0.1),))),
+        # it gives other numbers in place: told of, and left as it is
+        evidence(outside_=timed_in_place(BETWEEN_FITS, apart=0.2)),
         # what it is given was not seen to be one batch: told of, and left as it is
         evidence(outside_=replace(BETWEEN_FITS, spent=(replace(CALLED, rows=None),))),
     ]
@@ -140,7 +150,7 @@ def act(self, state):
         return self.finding(
             title=f"`model.predict` in a Python loop takes {calls.share} of the time",
             text=f"`model.predict` is called {calls.said()}. Each builds a dataset of its own and "
-            "begins a loop over it.",
+            f"begins a loop over it.{calls.timed()}",
             bound=calls.bound,
             bound_basis=calls.basis,
             where=calls.where,

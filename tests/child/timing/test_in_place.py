@@ -1,0 +1,140 @@
+"""Calls are compared in place where nothing else is timed, and nothing of that is in a figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from looping import Watcher
+from trainperf.child.timing.calls import Calls
+from trainperf.child.timing.in_place import AFTER, EVERY, MOST, InPlace
+
+
+class Driver:
+    """A loop whose steps are all measured; `aside` is what was laid aside."""
+
+    def __init__(self) -> None:
+        self.beside = True
+        self.aside = 0.0
+
+    def beside_steps(self) -> bool:
+        return self.beside
+
+    def lay_aside_of_gap(self, seconds: float) -> None:
+        self.aside += seconds
+
+
+class Quick:
+    """Takes 2 ms, traces in its first call, and gives another number each time if it `draws`."""
+
+    def __init__(self, watcher: Any, draws: bool = False) -> None:
+        self.watcher = watcher
+        self.draws = draws
+        self.calls = 0
+
+    def __call__(self) -> int:
+        assert self.watcher.off, "it must not be counted"
+        self.calls += 1
+        self.watcher.clock.tick(0.002 if self.calls > 1 else 0.5)
+        return 7
+
+    def traces(self) -> int:
+        return min(1, self.calls)
+
+    def undo(self) -> bool:
+        return self.draws
+
+    def apart(self, result: Any, other: Any) -> float:
+        return float(result != other)
+
+
+@pytest.fixture
+def watcher() -> Any:
+    made = Watcher()
+    made.driver = Driver()
+    return made
+
+
+def predicts(watcher: Any, times: int, stand_in: Any, seconds: float = 0.04) -> list[Any]:
+    calls = Calls(watcher, InPlace(watcher))
+
+    def slow() -> int:
+        watcher.clock.tick(seconds)
+        return 7
+
+    predict = calls.counting("predict", instead=lambda args, kwargs: stand_in)(slow)
+    assert all(predict() == 7 for _ in range(times))
+    assert [(one["n"], round(one["seconds"], 6)) for one in calls.take()] == [
+        (times, round(times * seconds, 6))
+    ]
+    found: list[Any] = watcher.record.of("in_place")
+    return found
+
+
+def test_some_of_many_calls_are_compared_and_what_that_takes_is_laid_aside(watcher: Any) -> None:
+    stand_in = Quick(watcher)
+    traced, *pairs = predicts(watcher, 400, stand_in)
+    assert traced["traced"]
+    assert len(pairs) == MOST
+    assert {(round(one["seconds"], 6), round(one["instead_s"], 6)) for one in pairs} == {
+        (0.04, 0.002)
+    }
+    assert {(one["apart"], one["traced"]) for one in pairs} == {(0.0, False)}
+    assert pairs[0]["where"]["function"] == "<genexpr>"
+    assert watcher.driver.aside == pytest.approx(0.5 + MOST * 0.002)
+    assert not watcher.off
+
+
+def test_a_few_calls_are_left_alone(watcher: Any) -> None:
+    stand_in = Quick(watcher)
+    assert predicts(watcher, AFTER - 1, stand_in) == []
+    assert stand_in.calls == 0
+
+
+@pytest.mark.parametrize("why", ["steps are timed", "leg", "ranks", "no loop", "long"])
+def test_nothing_is_called_where_it_would_be_felt(watcher: Any, why: str) -> None:
+    if why == "steps are timed":
+        watcher.driver.beside = False
+    elif why == "leg":
+        watcher.settings["leg"] = 0
+    elif why == "ranks":
+        watcher.world = object()
+    elif why == "no loop":
+        watcher.driver = None
+    stand_in = Quick(watcher)
+    assert predicts(watcher, 100, stand_in, 0.3 if why == "long" else 0.04) == []
+    assert stand_in.calls == 0
+
+
+def test_what_draws_numbers_is_put_back_and_not_called_again(watcher: Any) -> None:
+    stand_in = Quick(watcher, draws=True)
+    assert predicts(watcher, 100, stand_in) == []
+    assert stand_in.calls == 1
+
+
+def test_without_a_stand_in_nothing_is_recorded(watcher: Any) -> None:
+    assert predicts(watcher, 100, None) == []
+
+
+def test_one_that_is_slow_itself_does_not_hold_up_the_run(watcher: Any) -> None:
+    stand_in = Quick(watcher)
+    original = stand_in.__class__.__call__
+
+    class Slow(Quick):
+        def __call__(self) -> int:
+            watcher.clock.tick(1.0)
+            return original(self)
+
+    predicts(watcher, AFTER + 100 * EVERY, Slow(watcher))
+    assert watcher.driver.aside < 5.0
+
+
+def test_one_that_fails_is_told_once(watcher: Any) -> None:
+    class Fails(Quick):
+        def __call__(self) -> int:
+            raise ValueError("no such input")
+
+    watcher._lenient = True
+    assert predicts(watcher, 100, Fails(watcher)) == []
+    assert len(watcher.failures) == 1

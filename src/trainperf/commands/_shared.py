@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,25 +58,6 @@ def console(stderr: bool = False, color: str = "auto") -> Console:
         return Reported(stderr=stderr, highlight=False, color_system=None)
     force = True if color == "always" else None
     return Reported(stderr=stderr, highlight=False, force_terminal=force)
-
-
-def close_stdout() -> None:
-    """Flush stdout; from here on what is printed goes nowhere, where that cannot be done.
-
-    Raises `OSError`, not `BrokenPipeError`: who closed the pipe has read all that was wanted.
-    """
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        silence()
-        if not isinstance(error, BrokenPipeError):
-            raise
-
-
-def silence() -> None:
-    """Have what is printed go nowhere: the pipe is closed, or the disk is full."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def check_outputs(settings: Settings, traces: bool = False, inputs: Sequence[str] = ()) -> None:

@@ -13,19 +13,12 @@ import click
 
 import trainperf
 from trainperf.commands._arguments import ScriptCommand, output_format
-from trainperf.commands._shared import (
-    check_outputs,
-    close_stdout,
-    console,
-    given,
-    print_report,
-    read_settings,
-    silence,
-)
+from trainperf.commands._shared import check_outputs, console, given, print_report, read_settings
 from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
+from trainperf.commands.streams import close_stdout, silence
 from trainperf.errors import TrainperfError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trainperf import store
-from trainperf.commands._shared import close_stdout, silence
+from trainperf.commands.streams import close_stdout, silence
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis
 from trainperf.report.level import Judgement

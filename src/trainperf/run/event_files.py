@@ -46,15 +46,16 @@ class EventFiles:
                 continue
             self._offsets[path] = self._offsets.get(path, 0) + complete
             number = path.stem.partition("-")[2]
-            pid = int(number) if number.isdecimal() and len(number) <= DIGITS else None
-            for line in data[:complete].split(b"\n") if pid is not None else ():
+            if not number.isdecimal() or len(number) > DIGITS:
+                self._left_out(path, 0)
+                continue
+            pid = int(number)
+            for line in data[:complete].split(b"\n"):
                 event = _event(line)
                 if event is not None:
                     self._take(pid, event)
                 elif line.strip():
                     self._left_out(path, pid)
-            if pid is None:
-                self._left_out(path, 0)
         self._look_for_losses()
 
     def _left_out(self, path: Path, pid: int) -> None:

@@ -315,7 +315,8 @@ def test_what_huge_pages_made_of_the_script_is_told() -> None:
 
 
 def test_a_gain_that_noise_hides_is_not_said_to_be_none():
-    hidden = Trial("torch_autocast", Outcome.NO_EFFECT, "", 1.56, 0.98, 2.29, 24, 60)
+    why = "not told from noise in 24 pairs"
+    hidden = Trial("torch_autocast", Outcome.NO_EFFECT, why, 1.56, 0.98, 2.29, 24, 60)
     small = Trial("torch_compile", Outcome.NO_EFFECT, "", 1.01, 0.98, 1.02, 24, 60)
     assert tried((hidden,)).endswith("a gain of torch_autocast could not be told from noise")
     assert tried((small,)).endswith("which made it no faster")

@@ -25,6 +25,9 @@ class Outcome(StrEnum):
 UNDECIDED = 1.05
 """From here on a speed-up whose interval is too wide says nothing; below it, that it is small."""
 
+NOISE = "noise"
+"""A word of each reason that says so."""
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -81,7 +84,7 @@ class Trial:
     def undecided(self) -> bool:
         """Whether it may well be a gain, and could not be told from the noise."""
         gain = self.speedup is not None and self.speedup >= UNDECIDED
-        return gain and self.outcome is Outcome.NO_EFFECT
+        return gain and self.outcome is Outcome.NO_EFFECT and NOISE in self.reason
 
     @property
     def why(self) -> str:

@@ -59,6 +59,12 @@ def test_nothing_is_said_of_a_run_that_does_not_become_slower(times):
     assert not seen(times).slower
 
 
+def test_a_trend_does_not_hide_itself_as_noise():
+    found = seen([0.1 * (1 + index / 10) for index in range(30)])
+    assert found.slower
+    assert found.high - found.low < 0.01
+
+
 def test_an_ordinary_run_has_to_be_slower_by_more_than_a_soak():
     times = [0.1 * (1 + index / 300) for index in range(30)]
     assert not seen(times).slower

@@ -39,7 +39,7 @@ def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | 
     early, middle, late = blocks[:third], blocks[third:-third], blocks[-third:]
     times = [_times(one, observed.steps_per_call) for one in (early, middle, late)]
     ratio, low, high = _ratio(times[2], times[0])
-    means = [estimate(one).value for one in times]
+    means = [estimate(_level(one)).value for one in times]
     looks = list(observed.of("held"))
     return OverTime(
         seconds=ended - begun,
@@ -63,11 +63,21 @@ def _times(blocks: Sequence[Event], per_call: float) -> list[float]:
 
 
 def _ratio(late: Sequence[float], early: Sequence[float]) -> Interval:
-    """The ratio of two means of as many values each, with its interval."""
-    above, below = estimate(late), estimate(early)
+    """The ratio of two means of as many values each, with its interval.
+
+    A trend within them is what is looked for, and no noise of the means.
+    """
+    above, below = estimate(_level(late)), estimate(_level(early))
     ratio = above.value / below.value
     half = math.hypot(above.relative, below.relative)
     return ratio, ratio * max(0.0, 1 - half), ratio * (1 + half)
+
+
+def _level(values: Sequence[float]) -> list[float]:
+    """The values with their straight trend taken out, around the same mean."""
+    slope, _ = statistics.linear_regression(range(len(values)), values)
+    middle = (len(values) - 1) / 2
+    return [value - slope * (index - middle) for index, value in enumerate(values)]
 
 
 def _batches(early: Sequence[Event], late: Sequence[Event]) -> float | None:

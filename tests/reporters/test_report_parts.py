@@ -138,7 +138,7 @@ def test_the_framework_and_the_loop_have_their_own_names() -> None:
 
 def test_keras_on_pytorch_is_both() -> None:
     both = replace(TORCH_GPT, framework=Framework("torch", "2.13.0", keras="3.15.1"))
-    assert "Framework       PyTorch 2.13.0, Keras 3.15.1\n" in text(both)
+    assert "Framework       Keras 3.15.1 on PyTorch 2.13.0\n" in text(both)
 
 
 def test_set_up_and_first_step_are_one_where_they_cannot_be_told_apart() -> None:

@@ -10,7 +10,6 @@ from trainperf.model import (
     Diagnosis,
     Ending,
     Framework,
-    Loop,
     Machine,
     ReportedTimes,
     StartUp,
@@ -110,7 +109,7 @@ def step(diagnosis: Diagnosis, page: Page) -> None:
     if times.input_s is not None:
         page.fact("Data alone", f"{units.seconds(times.input_s)} for each step", LABEL)
     if diagnosis.loop is not None:
-        page.fact("Loop", _loop(diagnosis.loop, diagnosis.framework, diagnosis.cwd), LABEL)
+        page.fact("Loop", _loop(diagnosis), LABEL)
     if diagnosis.framework.name:
         page.fact("Framework", framework_line(diagnosis.framework), LABEL)
     page.fact("Device", device_line(diagnosis.device, diagnosis.machine), LABEL)
@@ -130,7 +129,7 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     if times.real_s is not None:
         _time(diagnosis, page)
     if diagnosis.loop is not None:
-        page.fact("Loop", _loop(diagnosis.loop, diagnosis.framework, diagnosis.cwd), LABEL)
+        page.fact("Loop", _loop(diagnosis), LABEL)
     page.fact("Device", device_line(diagnosis.device, diagnosis.machine), LABEL)
     if diagnosis.loop is not None and diagnosis.loop.clock != HOST_CLOCK:
         _clock(diagnosis, page)
@@ -177,7 +176,14 @@ def _utilization(verdict: Verdict) -> Words:
     return say(figure, GOOD) + exactly(f", above the {line} line: the data keeps up")
 
 
-def _loop(loop: Loop, framework: Framework, cwd: str) -> str:
+def _loop(diagnosis: Diagnosis) -> str:
+    """The loop, where it stands: of one seen by its updates its head, where that is known."""
+    loop, framework, where = diagnosis.loop, diagnosis.framework, None
+    assert loop is not None
+    if loop.kind == "update" and diagnosis.training is not None:
+        configured = diagnosis.training.configured
+        where = None if configured is None else configured.where
+    where = where or loop.where
     kinds = {
         "fit": "Keras `fit`",
         "iterator": "a loop over a dataset",
@@ -191,8 +197,8 @@ def _loop(loop: Loop, framework: Framework, cwd: str) -> str:
     if framework.on_other_backend:
         kinds["fit"] += f" on {_FRAMEWORKS[framework.name]}"
     parts = [kinds.get(loop.kind, loop.kind)]
-    if loop.where is not None:
-        parts[0] += f" at {place(loop.where, cwd)}"
+    if where is not None:
+        parts[0] += f" at {place(where, diagnosis.cwd)}"
     if loop.batch_size is not None:
         whole = "global batch" if loop.replicas > 1 else "batch"
         parts.append(f"{whole} of {loop.batch_size:,}")

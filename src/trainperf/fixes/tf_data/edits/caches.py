@@ -65,7 +65,8 @@ def _second_map(script: Script, site: Site, line: int) -> str:
         raise CannotRewrite(f"{function.name} is used elsewhere as well")
     first = _first_random(module, function)
     if function.body[first].lineno != line:
-        raise CannotRewrite(f"line {line}, at which {function.name} draws, is not its own first")
+        where = f"in line {function.body[first].lineno}, but it was seen to draw in line {line}"
+        raise CannotRewrite(f"{function.name} would be split {where}")
     handed = _handed_on(module, function, first)
     name = free_name(script, site.file, f"{function.name}_random", f"{function.name}_augment")
     listed = ", ".join(handed)

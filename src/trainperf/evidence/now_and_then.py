@@ -60,7 +60,8 @@ class _Regular(NamedTuple):
 
     def seconds_in(self, steps: int) -> float:
         """Seconds of it in so many steps."""
-        return statistics.median(one["seconds"] for one in self.used) * steps / self.apart
+        taken: float = statistics.median(one["seconds"] for one in self.used)
+        return taken * steps / self.apart
 
     def spent(self, steps: int, seconds: float) -> Spent:
         """Its part of a turn of so many steps, which takes so many seconds."""
@@ -150,7 +151,8 @@ def _plain(observed: Observed, within: list[Event], real: float) -> float:
     if not any(held):
         return real
     plain = [step["t"] - step["s"] for step, more in zip(steps, held, strict=True) if not more]
-    each = observed.steps_per_call
-    return (
-        statistics.median(plain) / each if plain else max(0.0, real - statistics.mean(held) / each)
-    )
+    if plain:
+        usual: float = statistics.median(plain)
+        return usual / observed.steps_per_call
+    more = statistics.mean(held) / observed.steps_per_call
+    return max(0.0, real - more)

@@ -81,12 +81,13 @@ def _owners(module: Any, one: Logger) -> list[Any]:
     owner = getattr(module, one.owner, None) if one.owner else module
     if not isinstance(owner, type):
         return [] if owner is None else [owner]
-    found: list[type] = [*([] if one.called_back else [owner]), *_subclasses(owner)]
-    return [each for each in found if each.__name__ not in HAND_ON]
+    owners = list(_subclasses(owner)) if one.called_back else [owner, *_subclasses(owner)]
+    return [each for each in owners if each.__name__ not in HAND_ON]
 
 
 def _subclasses(cls: type) -> Iterator[type]:
-    for each in cls.__subclasses__():
+    below: list[type] = cls.__subclasses__()
+    for each in below:
         yield each
         yield from _subclasses(each)
 

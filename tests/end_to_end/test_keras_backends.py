@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import events, observed, python
+from observing import drop_inductor_cache, events, observed, python
 from trainperf import evidence
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Measure, Missing
@@ -30,7 +30,9 @@ def test_fit_is_seen_on_other_backends(tmp_path: Path, backend: str, feeds: str)
     work = tmp_path / "work"
     work.mkdir()
     command = python(str(SCRIPT), backend, feeds)
-    recording = observed(command, work, tmp_path / "run", ENV, measure_s=1.2, extra_s=1.2)
+    env = {**ENV, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
+    recording = observed(command, work, tmp_path / "run", env, measure_s=1.2, extra_s=1.2)
+    drop_inductor_cache()
     assert recording.ending is Ending.MEASURED, recording.output_tail
     assert [event["text"] for event in events(recording, "note")] == []
     assert "Traceback" not in recording.output_tail

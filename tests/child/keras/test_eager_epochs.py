@@ -131,3 +131,16 @@ def test_workers_that_keras_stopped_are_begun_again() -> None:
     assert epochs.stopped
     assert len(list(epochs.again())) == 3
     epoch.data_adapter.on_epoch_end()
+
+
+def test_an_epoch_that_was_begun_again_is_ended_with_its_input() -> None:
+    epoch, epochs, driver = fit_of(EpochIterator, True)
+    for _ in range(2):
+        epochs.next(epoch, EpochIterator.__next__)
+    driver.wants_more = True  # type: ignore[misc]
+    driver._iterator = iter(())
+    epoch.data_adapter._within_epoch, ended = True, []
+    epoch.data_adapter.on_epoch_end = lambda: ended.append(1)
+    with pytest.raises(StopIteration):
+        epochs.next(epoch, EpochIterator.__next__)
+    assert len(ended) == 2  # Keras's own count, and the input

@@ -44,6 +44,7 @@ class EagerEpochs(Epochs):
                 raise
             if not driver.wants_more:
                 driver.ran_out(self._loops.process.clock(), complete=True)
+                self._end(epoch)
                 raise
             return self._beyond(epoch, driver)
         finally:
@@ -58,7 +59,16 @@ class EagerEpochs(Epochs):
         if not self._takes:
             return 0, epoch.steps_per_execution - 1, driver.given
         self.feeds = True
-        return 0, 0, [next(driver.given)]
+        try:
+            return 0, 0, [next(driver.given)]
+        except StopIteration:
+            self._end(epoch)
+            raise
+
+    def _end(self, epoch: Any) -> None:
+        """End an epoch of a `PyDataset` that was begun again: Keras ended the one before."""
+        if getattr(epoch.data_adapter, "_within_epoch", False):
+            epoch.data_adapter.on_epoch_end()
 
     @property
     def stopped(self) -> bool:

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 from reporters.rendering import text
 from reporters.samples_observed import HEALTHY
-from trainperf.fixes.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS
-from trainperf.model import Outside
+from reporters.samples_tried import TRIED
+from trainperf.fixes.common.cases import evidence
+from trainperf.fixes.tf_step.calls._model_calls import timed_in_place
+from trainperf.fixes.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS, PredictInLoop
+from trainperf.model import Outcome, Outside, Trial
 from trainperf.report.sections import outside as _outside
 from trainperf.reporters import html, markdown
 
@@ -42,3 +45,18 @@ def test_steps_that_are_nearly_all_need_no_table():
 def test_an_epoch_whose_parts_stand_elsewhere_is_not_said_twice():
     epoch: Outside = replace(BETWEEN_FITS, turn="epoch", spent=())
     assert _outside.shown(replace(HEALTHY, outside=epoch)) is None
+
+
+def test_a_repair_that_was_timed_in_place_says_of_what_its_speed_up_is():
+    turn = timed_in_place(BETWEEN_FITS)
+    finding = PredictInLoop().detect(evidence(outside_=turn))
+    assert finding is not None
+    trial = Trial(
+        finding.id, Outcome.KEPT, "", 9.4, 9.2, 9.6, 12, kept=True, basis="calls", note="so"
+    )
+    tried = replace(TRIED, outside=turn, findings=(finding,), trials=(trial,), stack=None)
+    said = " ".join(text(tried, 100).split())
+    assert "9.4× as fast, one turn of the loop around `fit`, measured (9.2 to 9.6)" in said
+    assert "On the same inputs `predict_on_batch` took 1.60 ms (12 pairs)" in said
+    assert "12 pairs each" not in said
+    assert "(0 steps)" not in said

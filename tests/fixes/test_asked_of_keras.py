@@ -33,7 +33,8 @@ def test_nothing_of_a_loop_of_ones_own_is_said_of_kerass() -> None:
         family = type(fix).__module__.split(".")[-2]
         if fix.framework == "torch" and family in ("torch_step", "precision", "dataloader"):
             for case in (*fix.fires, *fix.tries):
-                keras = replace(case, framework=TORCH, loop=replace(case.loop, input_kind="numpy"))
+                loop = replace(case.loop, kind="fit", input_kind="numpy")
+                keras = replace(case, framework=TORCH, loop=loop)
                 assert fix.id not in said(keras)
 
 

@@ -298,10 +298,11 @@ def undisturbed(fix: Fix | None, category: Category, evidence: Evidence) -> bool
 def _is_for(fix: Fix, evidence: Evidence) -> bool:
     """Whether a fix is for the script's framework.
 
-    Where Keras trains on PyTorch or JAX, its input may still be another framework's, and what
+    Where `fit` trains on PyTorch or JAX, its input may still be another framework's, and what
     changes a loop of one's own has no place.
     """
-    framework, keras = evidence.framework, evidence.framework.on_other_backend
+    framework = evidence.framework
+    keras = framework.on_other_backend and evidence.loop.kind == "fit"
     family = type(fix).__module__.split(".")[-2]
     if fix.framework == "any":
         return True

@@ -21,6 +21,8 @@ class Loops:
 class Driver:
     """As `TorchDriver`, of a loop over `loader`."""
 
+    kind = "iterator"
+
     def __init__(self, loader: Any, loops: Loops | None = None, batches_per_step: int = 1) -> None:
         self.loops = loops or Loops()
         self.process = self.loops.process

@@ -297,6 +297,13 @@ def test_the_culprit_of_a_loader_is_the_users_own_code_where_there_is_any(
     assert ITEM_SITE.line == ITEM.line
 
 
+def test_a_pydataset_of_keras_is_named_and_no_loader_that_keras_made() -> None:
+    loop = Loop("fit", where=SITE, input_kind="PyDataset", pydataset_item=ITEM_SITE)
+    answer = said(torch_evidence(real=0.1, resident=0.02, input=0.08, loop=loop))
+    assert "waits for `__getitem__` of the `PyDataset`, " in answer.text
+    assert "DataLoader" not in answer.text
+
+
 def test_what_is_lost_against_a_resident_step_is_not_hidden_by_less_work_outside() -> None:
     """The bar shows 74 % that are not explained: 25 % outside the model do not bind the step."""
     parts = split(input=0.074, forward=0.001, rest=0.025)

@@ -24,8 +24,11 @@ LOADER_STAGES = {
 def input_culprit(evidence: Evidence) -> str:
     """The work that the input pipeline spends its time on, with its place."""
     stage = _dearest(evidence)
-    if evidence.torch_ is not None:
+    loop = evidence.loop
+    if evidence.torch_ is not None and (loop.kind != "fit" or loop.input_kind == "DataLoader"):
         return _loader_culprit(evidence, stage)
+    if stage is None and loop.pydataset_item is not None:
+        return f"`__getitem__` of the `PyDataset`, {at(loop.pydataset_item)}"
     if _handing_over(evidence):
         place = f" ({at(evidence.loop.where)})" if evidence.loop.where else ""
         return f"batches to be handed to the loop from Python{place}, not for the pipeline"

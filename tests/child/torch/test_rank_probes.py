@@ -42,6 +42,7 @@ def numbers():
 
 def probed(model, *args, seconds=60.0, board="board"):
     driver = SimpleNamespace(
+        kind="iterator",
         loops=SimpleNamespace(
             model_calls={1: (model, args, {})},
             optimizers=[torch.optim.Adam(model.parameters())],

@@ -108,6 +108,7 @@ def probed(
     loops = SimpleNamespace(model_calls=calls, optimizers=optimizers, autocast=autocast)
     loader = SimpleNamespace(batch_size=batch_size)
     driver = SimpleNamespace(
+        kind="iterator",
         loops=loops,
         dataset=lambda: loader,
         record=Record(),

@@ -29,7 +29,7 @@ class EagerEpochs(Epochs):
         """The next `(first step, last step, batches or iterator)` of Keras's loop."""
         if self._loops.passive():
             return original(epoch)
-        driver = self._loops.training.driver
+        driver: Any = self._loops.training.driver
         training = isinstance(driver, FitDriver) and epoch is self._current
         if training and driver.fit_epoch_over():
             epoch._current_iterator = None
@@ -147,7 +147,7 @@ class EagerEpochs(Epochs):
         return make_train_function
 
     def _stepping(self, model: Callable[[], Any], function: Any) -> Any:
-        loops = self._loops
+        loops: Any = self._loops
 
         def train_function(*given: Any) -> Any:
             if loops.process.off or threading.get_ident() != loops.main:

@@ -139,7 +139,8 @@ def given_to_fit(call: Any) -> dict[str, Any]:
         "validation_split",
         "validation_data",
     )
-    return dict(zip(names, call[1], strict=False)) | call[2]
+    given: dict[str, Any] = dict(zip(names, call[1], strict=False)) | call[2]
+    return given
 
 
 def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:

@@ -13,8 +13,11 @@ def record(driver: Any) -> None:
     """Record an event `torch_loader` for each place where loaders were built.
 
     What timing the stages found (`driver.loader_facts`) goes with the loader of the
-    training loop, which comes first; a step may take batches from others beside it.
+    training loop, which comes first; a step may take batches from others beside it. Those that
+    Keras makes of what else `fit` was given are not the user's.
     """
+    if driver.kind == "fit" and driver.loader is None:
+        return
     places: dict[Any, Place] = getattr(driver.loops, "loader_places", {})
     driver.loaders_known = _known(driver)
     training = driver.loader

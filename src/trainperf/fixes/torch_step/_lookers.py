@@ -100,7 +100,8 @@ def lookers(evidence: Evidence) -> list[Work]:
 def _places(evidence: Evidence) -> Iterator[tuple[Work, float]]:
     """The places of the user's that read numbers or log, each with its calls per step.
 
-    What a call that logs reads for its arguments is its own.
+    What is read for the arguments of a call that logs is its own: a tensor that is copied for it
+    and that it then reads counts once.
     """
     syncs = [sync for sync in evidence.torch.syncs if sync.what not in STEERING]
     for log in called_logs(evidence):
@@ -108,7 +109,7 @@ def _places(evidence: Evidence) -> Iterator[tuple[Work, float]]:
         given = [sync for sync in syncs if _holds(log.where, sync.where)]
         syncs = [sync for sync in syncs if sync not in given]
         seconds = log.seconds + sum(sync.seconds for sync in given)
-        reads = log.reads + sum(sync.calls for sync in given)
+        reads = max(log.reads, sum(sync.calls for sync in given))
         yield Work(log.what, log.where, seconds, reads, SELDOM), log.calls
     for sync in syncs:
         edit = SELDOM if sync.printed or sync.what != "item" else DETACH

@@ -132,9 +132,11 @@ def _timed(
         return _without_resident(evidence, findings)
     if evidence.input_bound:
         return surroundings.storage_bound(evidence, findings) or _input(evidence)
+    if (found := torch.compiling(evidence)) is not None:
+        return found
     if utilization < MOSTLY_LOST:  # the bar of the step would show that before all else
         return surroundings.counted(evidence, findings)
-    for judge in (_eager, _host, _tracing, torch.compiling, torch.outside):
+    for judge in (_eager, _host, _tracing, torch.outside):
         found = judge(evidence)
         if found is not None:
             return found

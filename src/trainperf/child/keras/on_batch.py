@@ -28,7 +28,8 @@ class OnBatch:
         self._model = model
         self._x = x
         generators = [one for layer in model._flatten_layers() for one in layer._seed_generators]
-        self._states = [(one.state, one.state.numpy()) for one in generators]
+        # a copy: `numpy()` may be the variable's own memory
+        self._states = [(one.state, one.state.numpy().copy()) for one in generators]
 
     def __call__(self) -> Any:
         """Make the call."""

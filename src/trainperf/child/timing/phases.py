@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..job import ranks
+from ..process.resting import rests
 from ..process.stacks import StackSampler
 from .draining import Exhausted, drain
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
 
 if TYPE_CHECKING:
     from .driven_loop import DrivenLoop, Exchange
+
+REST_S = 1.0
+TRIES = 2
+"""Ahead of a resident block the input may fill its buffers for so long: on few cores it would take
+them from the steps. Where they are not full by then, so often, they take longer than that."""
 
 
 class Phases:
@@ -23,6 +29,7 @@ class Phases:
         self.exchange: Exchange | None = None
         self._driver = driver
         self._stacks: StackSampler | None = None
+        self._busy = 0  # times in which the input had no end of what it prepares
 
     def look_for_exchange(self) -> None:
         """Find the exchange of gradients, but for a leg: it runs real steps only."""
@@ -112,6 +119,8 @@ class Phases:
             if reason:
                 driver.record.write("missing", what="resident", reason=reason)
                 plan.give_up(RESIDENT)
+            elif self._busy < TRIES and not driver.device.asynchronous:
+                self._busy += not rests(REST_S)
         if plan.phase == PROFILE and self._stacks is None:
             self._stacks = StackSampler(over=driver.stale, between=driver.between)
             self._stacks.start()

@@ -285,3 +285,21 @@ def test_the_best_is_what_the_whole_training_takes_least_with():
         for steps in (None, 200, 20_000)
     ]
     assert best == [("compiled",), ("cut",), ("compiled",)]
+
+
+def test_a_partner_that_gives_nothing_alone_stays_where_it_pays_on_top():
+    bench = Bench({"autocast": 2.0})
+    bench.alone["layout"] = 1.4  # on top
+    winners = [measured("autocast", 2.0)]
+    found = stack(winners, BASELINE, bench.join, bench.compare, bench.clock, None, ["layout"])
+    assert found.fixes == ("autocast", "layout")
+    assert found.ratio.speedup == pytest.approx(2.8, rel=0.01)
+
+
+def test_a_partner_that_adds_nothing_is_left_out():
+    bench = Bench({"autocast": 2.0})
+    bench.alone["layout"] = 0.8
+    winners = [measured("autocast", 2.0)]
+    found = stack(winners, BASELINE, bench.join, bench.compare, bench.clock, None, ["layout"])
+    assert found.fixes == ("autocast",)
+    assert "on top of autocast it gives 0.80×" in found.reasons["layout"]

@@ -99,6 +99,9 @@ class Fix:
     try_before: ClassVar[tuple[str, ...]] = ()
     """Fixes that stand before this one where they have an edit: they cost a line, this new code."""
 
+    pays_with: ClassVar[tuple[str, ...]] = ()
+    """Fixes on top of which it may give something where it gives nothing alone: it is tried so."""
+
     def detect(self, evidence: Evidence) -> Finding | None:
         """Return the finding if `evidence` shows this cause, else None.
 

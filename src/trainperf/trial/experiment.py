@@ -34,9 +34,12 @@ from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.stack import Stacked, stack
-from trainperf.trial.variants import of_another, sort_out
+from trainperf.trial.variants import SortedOut, of_another, sort_out
 
 Engine = SideBySide | OneAfterAnother
+
+WITH_OTHERS = "so alone; with the others it pays"
+"""How a figure of a fix is meant that is kept for what it gives on top of another."""
 
 THEN = "then"
 """The folder of the legs of what is tried after all else."""
@@ -164,9 +167,16 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     steps = length.steps if isinstance(length, Length) else None
     sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed), steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
-    stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock, steps)
+    partners = _partners(sorted_out)
+    stacked = stack(
+        sorted_out.winners, baseline, edits.join, engine.compare, clock, steps, partners
+    )
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
+    for name in set(partners) & set(stacked.fixes):
+        found[name] = replace(
+            found[name], outcome=Outcome.KEPT, reason="", note=WITH_OTHERS, kept=True
+        )
     baseline, written = engine.baseline(), edits.write(stacked.fixes)
     kept = [one for one in edits.findings if one.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
@@ -191,6 +201,14 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     )
 
 
+def _partners(sorted_out: SortedOut) -> list[str]:
+    """The fixes that gave nothing alone, and may on top of one that was kept."""
+    kept = {one.name for one in sorted_out.winners}
+    nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
+    tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
+    return [name for name in tried if kept.intersection(by_id()[name].pays_with)]
+
+
 def _for_the_stack(engine: Engine, planned: Plan) -> Callable[[Sequence[Measured]], float]:
     """Return what says how many seconds are needed for what comes after the fixes alone.
 
@@ -206,7 +224,8 @@ def _for_the_stack(engine: Engine, planned: Plan) -> Callable[[Sequence[Measured
         if not compared:
             return without
         of = [chosen[one.name] for one in compared]
-        winners = len(sort_out(compared, of, engine.baseline(), "").winners)
+        sorted_out = sort_out(compared, of, engine.baseline(), "")
+        winners = len(sorted_out.winners) + len(_partners(sorted_out))
         return costs.starting(winners) + costs.comparing(winners) if winners else without
 
     return keep

@@ -52,11 +52,13 @@ def stack(
     compare: Compare,
     clock: Clock,
     steps: int | None = None,
+    partners: Sequence[str] = (),
 ) -> Stacked:
     """Measure the winners together and keep those that pay on top of the better ones.
 
-    `winners` are fixes that were kept alone. The best is the one with which `steps` steps, the
-    whole training, take least, where their number is known: what a fix costs once counts.
+    `winners` are fixes that were kept alone, `partners` others that may pay on top of them. The
+    best is the one with which `steps` steps, the whole training, take least, where their number is
+    known: what a fix costs once counts.
     All stacks of the best two, three, … are alive together, so that each is compared with the
     one before it. A fix that breaks its stack (it fails, or trains differently) is left out,
     and the stacks of those after it are measured again without it. Fixes that add nothing are
@@ -67,7 +69,7 @@ def stack(
     if not order:
         return Stacked((), None)
     pile = _Pile(order[0], baseline, join, compare, clock)
-    rest = [one.name for one in order[1:]]
+    rest = [*(one.name for one in order[1:]), *partners]
     while rest:
         rest = pile.put_on(rest)
     return pile.without_idle()

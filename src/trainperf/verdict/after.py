@@ -51,9 +51,8 @@ def exceeded(findings: Sequence[Finding], trials: Sequence[Trial]) -> Iterator[s
         if bound is None or one.low is None or one.low <= max(bound, 1.0) * TOUCH:
             continue
         yield (
-            f"a bound was exceeded: {one.name} was said to give at most {times(bound)}, and gave "
-            f"{times(one.speedup or one.low)} ({times(one.low)} at least); the rule that says so "
-            f"is wrong"
+            f"{one.name} gave {times(one.speedup or one.low)} ({times(one.low)} at least) where at "
+            f"most {times(bound)} was predicted: that bound was too low"
         )
 
 

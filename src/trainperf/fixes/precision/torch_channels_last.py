@@ -46,6 +46,7 @@ class ChannelsLast(Fix):
     usual = 1.3
     equivalence = Equivalence.NUMERICS
     framework = "torch"
+    pays_with = ("torch_autocast",)  # kernels of half precision want this order, on CPUs as well
 
     silent = [
         # it was not tried

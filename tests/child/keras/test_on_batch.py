@@ -70,13 +70,14 @@ def test_it_gives_the_same_numbers_and_traces_no_more_than_once(dense: Any) -> N
 
 def test_random_numbers_that_it_drew_are_put_back() -> None:
     drop = layers.Dropout(0.5)
-    given = keras.Input((3,))
-    model = keras.Model(given, drop(given, training=True))
+    model = made(drop)
     model.predict(ONE, verbose=0)
     before = drop.seed_generator.state.numpy().copy()
     other = on_batch(model, ONE)
     assert other is not None
     other()
+    assert not other.undo(), "dropout is at work in training only"
+    drop.seed_generator.next()
     assert (drop.seed_generator.state.numpy() != before).any()
     assert other.undo()
     assert (drop.seed_generator.state.numpy() == before).all()

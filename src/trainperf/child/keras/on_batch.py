@@ -28,7 +28,6 @@ class OnBatch:
         self._model = model
         self._x = x
         generators = [one for layer in model._flatten_layers() for one in layer._seed_generators]
-        # a copy: `numpy()` may be the variable's own memory
         self._states = [(one.state, one.state.numpy().copy()) for one in generators]
 
     def __call__(self) -> Any:
@@ -41,7 +40,7 @@ class OnBatch:
         return 0 if count is None else int(count())
 
     def undo(self) -> bool:
-        """Put back the states of its random generators, as of dropout that is always on."""
+        """Put back the states of its random generators, if it drew from them."""
         drawn = [(state, was) for state, was in self._states if (state.numpy() != was).any()]
         for state, was in drawn:
             state.assign(was)
@@ -86,5 +85,6 @@ def _apart(result: Any, other: Any) -> float:
     first, second = one.astype("float64"), two.astype("float64")
     if np.array_equal(first, second, equal_nan=True):
         return 0.0
-    apart = float(np.abs(first - second).max() / np.abs(first).max())
+    with np.errstate(all="ignore"):
+        apart = float(np.abs(first - second).max() / np.abs(first).max())
     return min(apart, 1.0) if apart == apart else 1.0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from trainperf import store
 from trainperf.commands import notebooks
 from trainperf.commands.beside import Beside, environment_of, said, startable
+from trainperf.commands.elsewhere import with_elsewhere
 from trainperf.commands.progress import Progress
 from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
@@ -176,6 +177,7 @@ def run(
         if settings.trace is not None:
             progress.say(f"{named}: writing the trace")
             diagnosis = replace(diagnosis, trace=tracing.write(recording, settings.trace))
+    diagnosis = with_elsewhere(diagnosis)
     diagnosis = replace(diagnosis, notes=(*target.notes, *diagnosis.notes))
     try:
         store.save(diagnosis, folder / store.DIAGNOSIS_FILE)

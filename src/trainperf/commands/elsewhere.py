@@ -1,0 +1,53 @@
+"""Where else in the files of a kept change its cause stands, in places that no step reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from trainperf.lint.check import lint
+from trainperf.lint.rules import all_rules
+from trainperf.model import Diagnosis, Finding, Site
+from trainperf.report.places import places
+
+
+def with_elsewhere(diagnosis: Diagnosis) -> Diagnosis:
+    """Return the diagnosis, whose kept findings name the other places of the same cause.
+
+    By the rules of `trainperf lint`, which need no run: a second loop, the pipeline of the
+    validation. These are not edited, as nothing of them was measured.
+    """
+    kept = {trial.fix for trial in diagnosis.trials if trial.kept}
+    return replace(
+        diagnosis,
+        findings=tuple(
+            _named(one, diagnosis.cwd) if one.id in kept else one for one in diagnosis.findings
+        ),
+    )
+
+
+def _named(finding: Finding, cwd: str) -> Finding:
+    others = tuple(dict.fromkeys(_others(finding)))
+    if not others:
+        return finding
+    told = places(others, cwd)
+    text = f"The same stands at {told}, of which this run measured nothing: it is not edited."
+    return replace(finding, text=f"{finding.text} {text}".strip())
+
+
+def _others(finding: Finding) -> Iterator[Site]:
+    """The places in the finding's files that its rule remarks on, but for its own."""
+    rules = [rule for rule in all_rules() if rule.id == finding.id]
+    own = {
+        (site.file, line)
+        for site in finding.where
+        for line in range(site.line, max(site.line, site.end_line) + 1)
+    }
+    files = sorted({file for file, _ in own}) if rules else []
+    for seen in lint(map(Path, files), rules).seen:
+        one, file = seen.remark, str(seen.path)
+        if not seen.cell and not own & {
+            (file, line) for line in range(one.line, one.last_line + 1)
+        }:
+            yield Site(file, one.line)

@@ -1,0 +1,53 @@
+"""A kept change names the other places of its cause."""
+
+from dataclasses import replace
+
+import pytest
+
+from reporters.samples_observed import INPUT_BOUND
+from trainperf.commands.elsewhere import with_elsewhere
+from trainperf.fixes import by_id
+from trainperf.model import Outcome, Site, Trial
+
+LOOP = """\
+    for x, y in data:
+        with tf.GradientTape() as tape:
+            loss = loss_fn(y, model(x, training=True))
+        gradients = tape.gradient(loss, model.trainable_weights)
+        optimizer.apply(gradients, model.trainable_weights)
+"""
+KEPT = Trial("tf_function", Outcome.KEPT, "", 18.0, 17.0, 19.0, 12, 60, kept=True)
+
+
+@pytest.fixture
+def told(tmp_path):
+    def text(loops, trial=KEPT, fix="tf_function", line=3):
+        script = tmp_path / "train.py"
+        head = "import tensorflow as tf\ndef main(model, loss_fn, optimizer, data):\n"
+        script.write_text(head + LOOP * loops)
+        site = Site(str(script), line + 1, "main")
+        found = by_id()[fix].finding(
+            title="a title", text="It runs eagerly.", bound=None, bound_basis="", where=(site,)
+        )
+        diagnosis = replace(INPUT_BOUND, findings=(found,), trials=(trial,), cwd=str(tmp_path))
+        return with_elsewhere(diagnosis).findings[0].text
+
+    return text
+
+
+def test_a_second_loop_of_the_same_kind_is_named(told):
+    text = told(2)
+    assert text.startswith("It runs eagerly. The same stands at train.py:9, of which this run")
+    assert "train.py:9, train.py:14" in told(3)
+
+
+def test_a_place_of_its_own_is_none(told):
+    assert told(1) == "It runs eagerly."
+
+
+def test_only_what_was_kept_is_looked_for_elsewhere(told):
+    assert told(2, replace(KEPT, kept=False, outcome=Outcome.NO_EFFECT)) == "It runs eagerly."
+
+
+def test_a_cause_without_a_rule_is_not_looked_for(told):
+    assert told(2, replace(KEPT, fix="torch_sdpa"), "torch_sdpa") == "It runs eagerly."

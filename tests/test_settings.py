@@ -107,6 +107,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         allow-semantic = "yes"
         quiet = true
         full = true
+        keep-secrets = true
         output-dir = "runs"
         run-dir = "records"
         json = "report.json"
@@ -135,6 +136,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         allow_semantic=True,
         quiet=True,
         full=True,
+        keep_secrets=True,
         output_dir=tmp_path / "runs",
         run_dir=tmp_path / "records",
         json=tmp_path / "report.json",

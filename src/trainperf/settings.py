@@ -55,6 +55,7 @@ class Settings:
     allow_semantic: bool = False
     quiet: bool = False
     full: bool = False
+    keep_secrets: bool = False
     output_dir: Path = field(default_factory=lambda: default_output_dir())
     run_dir: Path | None = None
     json: Path | None = None
@@ -275,6 +276,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "allow_semantic": _flag,
     "quiet": _flag,
     "full": _flag,
+    "keep_secrets": _flag,
     "output_dir": _path,
     "run_dir": _path,
     "json": _path,

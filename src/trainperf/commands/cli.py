@@ -74,6 +74,8 @@ def cli() -> None:
               "least e.g. `1.2` times.")  # fmt: skip
 @click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
 @click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
+@click.option("--keep-secrets", is_flag=True, default=None, help="Keep what looks like a secret in "
+              "the command and in what the script printed, where they are quoted.")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
 def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **flags: Any) -> None:

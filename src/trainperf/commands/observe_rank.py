@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainperf import store
+from trainperf.commands import redaction
 from trainperf.commands.progress import Progress
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
@@ -50,6 +51,8 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
     where = run_folder(place, settings)
     folder = _joined(where, place)
     record = _record(target, place, settings.price_per_hour)
+    if not settings.keep_secrets:
+        record = replace(record, command=redaction.words(record.command))
     progress = Progress(console, settings.quiet)  # lines only: many ranks share a terminal
     with interruptible() as interrupted:
         records.save(record, folder)
@@ -65,6 +68,8 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
             raise
         if place.local_rank == 0 and record.machine is not None:
             recording = probe_storage(recording, record.machine, interrupted)
+        if not settings.keep_secrets:
+            recording = redaction.of_recording(recording)
         store.save_recording(recording, folder / store.RECORDING_FILE)
         records.save(
             replace(record, ending=recording.ending, frameworks=_frameworks(recording)), folder

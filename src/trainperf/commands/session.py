@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
-from trainperf.commands import notebooks
+from trainperf.commands import notebooks, redaction
 from trainperf.commands.beside import Beside, environment_of, said, startable
 from trainperf.commands.elsewhere import with_elsewhere
 from trainperf.commands.progress import Progress
@@ -178,6 +178,9 @@ def run(
             progress.say(f"{named}: writing the trace")
             diagnosis = replace(diagnosis, trace=tracing.write(recording, settings.trace))
     diagnosis = with_elsewhere(diagnosis)
+    if not settings.keep_secrets:
+        diagnosis = redaction.of_diagnosis(diagnosis)
+        recording = redaction.of_recording(recording)
     diagnosis = replace(diagnosis, notes=(*target.notes, *diagnosis.notes))
     try:
         store.save(diagnosis, folder / store.DIAGNOSIS_FILE)

@@ -1,0 +1,96 @@
+"""Secrets in what a report quotes: the words of the command, and what the script printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from trainperf.model import Diagnosis, Recording
+
+REDACTED = "[redacted]"
+
+NAMES = re.compile(
+    r"(?:^|[-_.])(?:api[-_]?key|access[-_]?key|key|token|secret|passw(?:or)?d|credentials?)$",
+    re.IGNORECASE,
+)
+"""The end of an option's or a variable's name that holds a secret: `--wandb-api-key`."""
+
+SURELY = re.compile(r"(?:secret|passw(?:or)?d|credentials?)$", re.IGNORECASE)
+"""Of these every value is one."""
+
+KNOWN = re.compile(
+    r"""
+    \b(?:A3T|AKIA|ASIA)[0-9A-Z]{12,20}\b          # AWS, an access key's id
+    | \bhf_[A-Za-z0-9]{20,}                       # Hugging Face
+    | \bgh[pousr]_[A-Za-z0-9]{30,}                # GitHub
+    | \bsk-[A-Za-z0-9_-]{16,}                     # OpenAI and others
+    | \bxox[abprs]-[A-Za-z0-9-]{10,}              # Slack
+    | \bey[A-Za-z0-9_-]{10,}\.ey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+   # a JSON web token
+    """,
+    re.VERBOSE,
+)
+"""Secrets that are known by how they look, wherever they stand."""
+
+USER_INFO = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+"""Name and password in an URL."""
+
+ASSIGNED = re.compile(
+    r"""(?P<name>[A-Za-z_][\w.-]*)(?P<between>["']?\s*[=:]\s*["']?)(?P<value>[^\s"',;&]+)"""
+)
+"""`NAME=value` and `"name": "value"`, as settings are printed."""
+
+SHORTEST = 8
+"""A shorter value of such a name is a setting (`--pad-token 0`, `--sort-key len`)."""
+
+
+def of_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis without secrets in its command and in what the script printed last."""
+    return replace(
+        diagnosis,
+        command=words(diagnosis.command),
+        output_tail=text(diagnosis.output_tail),
+    )
+
+
+def of_recording(recording: Recording) -> Recording:
+    """The recording without them."""
+    return replace(
+        recording,
+        run=replace(recording.run, command=words(recording.run.command)),
+        output_tail=text(recording.output_tail),
+    )
+
+
+def words(command: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command, secrets replaced: the value of `--api-key`, what looks like one."""
+    return tuple(_words(command))
+
+
+def _words(command: Sequence[str]) -> Iterator[str]:
+    option = ""
+    for word in command:
+        yield REDACTED if not word.startswith("-") and _is_secret(option, word) else text(word)
+        option = word if word.startswith("-") and "=" not in word else ""
+
+
+def text(quoted: str) -> str:
+    """A text, secrets replaced."""
+    return ASSIGNED.sub(_assigned, KNOWN.sub(REDACTED, USER_INFO.sub(REDACTED, quoted)))
+
+
+def _assigned(found: re.Match[str]) -> str:
+    if not _is_secret(found["name"], found["value"]):
+        return found[0]
+    return f"{found['name']}{found['between']}{REDACTED}"
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether the value of such a name may be one: of a key, what is no plain word or number."""
+    if not NAMES.search(name) or value == REDACTED:
+        return False
+    if SURELY.search(name):
+        return True
+    if len(value) < SHORTEST:
+        return False
+    return bool(re.search(r"\d", value)) and bool(re.search(r"[A-Za-z]", value))

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from reporters.samples_observed import INPUT_BOUND
-from trainperf.commands.redaction import REDACTED, of_diagnosis, text, words
+from trainperf.commands.redaction import REDACTED, of_diagnosis, of_recording, text, words
+from trainperf.model import Ending, Recording, Run
 
 KEY = "sk-proj-abcdefghijklmnop1234"
 HF = "hf_" + "a1B2" * 8
@@ -69,3 +70,12 @@ def test_no_file_of_a_diagnosis_holds_them():
     assert HF not in json.dumps(made.command)
     assert KEY not in made.output_tail
     assert made.command[:3] == ("python", "train.py", "--token")
+
+
+def test_no_record_of_a_process_holds_them():
+    run = Run(("python", "train.py", "--token", HF), "/w", "train.py")
+    said = ({"e": "hello", "t": 1.0, "argv": list(run.command)}, {"e": "done", "t": 2.0})
+    made = of_recording(Recording(run, Ending.MEASURED, 0, 0.0, 1.0, {7: said}, output_tail=KEY))
+    assert HF not in repr(made)
+    assert KEY not in repr(made)
+    assert made.events[7][1] == said[1]

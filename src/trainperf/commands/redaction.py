@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainperf.model import Diagnosis, Recording
+from trainperf.model import Diagnosis, Event, Recording
 
 REDACTED = "[redacted]"
 
@@ -58,8 +58,13 @@ def of_recording(recording: Recording) -> Recording:
     return replace(
         recording,
         run=replace(recording.run, command=words(recording.run.command)),
+        events={pid: tuple(map(_event, each)) for pid, each in recording.events.items()},
         output_tail=text(recording.output_tail),
     )
+
+
+def _event(event: Event) -> Event:
+    return {**event, "argv": list(words(event["argv"]))} if "argv" in event else event
 
 
 def words(command: Sequence[str]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from contextlib import suppress
 from typing import Any
 
 from ..process.patching import replace
@@ -85,8 +84,7 @@ def watch_apply(loops: TensorFlowLoops, owner: Any, name: str) -> None:
             if loops.process.off:
                 return original(self, *args, **kwargs)
             loops.applying += 1
-            with suppress(TypeError):
-                loops.optimizers.add(self)
+            loops.applies(self)
             try:
                 return original(self, *args, **kwargs)
             finally:

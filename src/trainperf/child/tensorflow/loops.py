@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..timing.iterator_driver import IteratorDriver
@@ -53,6 +54,11 @@ class TensorFlowLoops(Loops):
         self.compiled_call: tuple[Any, ...] | None = None
         self._current: Any = None
         self.replicas = Replicas(self.strategies, self.eager_update)
+
+    def applies(self, optimizer: Any) -> None:
+        """Remember which optimizers update weights."""
+        with suppress(TypeError):  # a class of the user's may have no weak references
+            self.optimizers.add(optimizer)
 
     # ------------------------------------------------------- asked for by the drivers
 

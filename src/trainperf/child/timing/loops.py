@@ -54,6 +54,9 @@ class Loops(Framework):
 
     # ------------------------------------------------------------ from the hooks
 
+    def applies(self, optimizer: Any) -> None:
+        """Keras applies an optimizer."""
+
     def watching(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Make the wrapper of an iterator's `__next__`."""
 

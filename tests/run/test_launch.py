@@ -170,10 +170,12 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(following, tmp_pat
     assert [event["e"] for event in following.events[7]] == ["one", "two"]
 
 
-def test_a_line_that_is_no_json_is_passed_over(following, tmp_path):
-    append(tmp_path, 'not json\n\n{"e": "one", "t": 1}\n')
+def test_a_line_that_is_no_json_is_passed_over_and_named_once(following, tmp_path):
+    append(tmp_path, 'not json\n\n{"e": "one", "t": 1}\n[]\n')
     following.read()
-    assert [event["e"] for event in following.events[7]] == ["one"]
+    note, one = following.events[7]
+    assert one["e"] == "one"
+    assert note["text"] == "events-7.jsonl holds what no run writes: that was left out"
 
 
 def test_processes_are_kept_apart(following, tmp_path):

@@ -152,7 +152,5 @@ def _plain(observed: Observed, within: list[Event], real: float) -> float:
         return real
     plain = [step["t"] - step["s"] for step, more in zip(steps, held, strict=True) if not more]
     if plain:
-        usual: float = statistics.median(plain)
-        return usual / observed.steps_per_call
-    more = statistics.mean(held) / observed.steps_per_call
-    return max(0.0, real - more)
+        return float(statistics.median(plain) / observed.steps_per_call)
+    return max(0.0, real - float(statistics.mean(held) / observed.steps_per_call))

@@ -104,7 +104,7 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         findings = (*first.findings, *hidden)
         if request.only:
             findings = tuple(one for one in findings if one.id in request.only)
-        found = Found(findings, patch_root(request.run, findings), request.allow_semantic)
+        found = Found(findings, patch_root(request.run, findings))
         since = began + soaked_s
         tried = _try(
             request, found, first.training, recording, evidence, since, interrupted, on_event

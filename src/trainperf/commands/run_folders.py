@@ -24,7 +24,6 @@ OTHERS_WRITE = 0o022
 
 def new_folder(settings: Settings, label: str) -> Path:
     """Make the folder of a new run. Raises `TrainperfError` where none can be made."""
-    own(settings.output_dir)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(label.split()[-1]).name).strip("-.") or "run"
     try:

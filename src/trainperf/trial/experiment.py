@@ -38,7 +38,7 @@ from trainperf.trial.variants import SortedOut, of_another, sort_out
 
 Engine = SideBySide | OneAfterAnother
 
-WITH_OTHERS = "so alone; with the others it pays"
+WITH_OTHERS = "that is alone; on top of the others it pays"
 """How a figure of a fix is meant that is kept for what it gives on top of another."""
 
 THEN = "then"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trainperf.fixes import by_id
-from trainperf.model import Equivalence, Finding, Outcome, Training, Trial
+from trainperf.model import Equivalence, Finding, Outcome, Patch, Site, Training, Trial
 from trainperf.patch.patch import Written
+from trainperf.rewrite.diff import changed_lines
 from trainperf.trial import Tried
 from trainperf.trial.candidates import Write, variants, writer
 from trainperf.trial.outcome import floor
@@ -22,17 +24,18 @@ WHOLE_RUNS = "in plain runs of the whole script"
 """How it was measured."""
 IN_PLACE = "by calls that were timed in place"
 """How it was measured without a run of its own."""
+SAME = (Equivalence.EXACT, Equivalence.ENVIRONMENT)
+"""A plain run tells no losses: only what leaves them as they are is tried so."""
 SHARE_KEPT = 0.5
 """At most so much of the time that is left is kept back from trials of steps."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The findings of a diagnosis, the folder that their patch is relative to, what may be kept."""
+    """The findings of a diagnosis, and the folder that their patch is relative to."""
 
     findings: tuple[Finding, ...]
     root: str
-    allow_semantic: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ def reserved_s(found: Found, before: Training, left_s: float) -> float:
     0 where there is none, or where they would take more than half of the `left_s` seconds.
     """
     for one, saved_s in _promising(found, before):
-        if not one.data.get("outside") or before.seconds_now is None:
+        in_steps = not one.data.get("outside") or one.data.get("in_place")
+        if in_steps or before.seconds_now is None:
             continue
         versions = (Version(before.seconds_now), Version(before.seconds_now - saved_s))
         needed = needed_s(versions)
@@ -70,10 +74,11 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
         gives = one.data.get("in_place")
         if one.id not in open_ or not gives or gives["low"] <= 1 + floor(tried.control):
             continue
-        if not all(_made_at(found, one, place) for place, r in enumerate(gives["ratios"]) if r):
-            continue
         written = write((*ids, one.id))
         if one.id not in written.patch.findings or written.patch.skipped:
+            continue
+        timed = [site for site, r in zip(one.where, gives["ratios"], strict=True) if r]
+        if len(one.where) > 1 and not all(_edits(written.patch, site) for site in timed):
             continue
         ids.append(one.id)
         kept.append(one)
@@ -94,13 +99,10 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
     return tried, kept
 
 
-def _made_at(found: Found, one: Finding, place: int) -> bool:
-    """Whether the edit can be made at one of the places of a finding."""
-    if len(one.where) == 1:
-        return True
-    data = one.data | {"rows": one.data["rows"][place : place + 1]}
-    alone = replace(one, where=one.where[place : place + 1], data=data)
-    return one.id in writer(found.root, by_id())((alone,))((one.id,)).patch.findings
+def _edits(patch: Patch, place: Site) -> bool:
+    """Whether a patch changes lines of a place: as many as can be edited are, not all."""
+    changed = changed_lines(patch.diff, os.path.relpath(place.file, patch.root))
+    return bool(changed & set(range(place.line, place.end_line + 1)))
 
 
 def with_trial(tried: Tried, trial: Trial) -> Tried:
@@ -168,7 +170,7 @@ def judged(addition: Addition, runs: PlainRuns, last: int) -> Trial | None:
     return Trial(
         fix=fix,
         outcome=Outcome.KEPT if kept else rejected,
-        reason="its losses were not compared" if kept else "",
+        reason="",
         speedup=sum(without) / sum(with_it),
         low=low,
         high=high,
@@ -185,8 +187,7 @@ def _promising(found: Found, before: Training) -> Iterator[tuple[Finding, float]
     now, seen = before.seconds_now, set[str]()
     saved = {id(one): _saved_s(one, before) for one in found.findings}
     for one in sorted(found.findings, key=lambda one: -saved[id(one)]):
-        semantic = one.equivalence is Equivalence.SEMANTICS and not found.allow_semantic
-        if now is None or not one.rewritable or semantic or one.id in seen:
+        if now is None or not one.rewritable or one.equivalence not in SAME or one.id in seen:
             continue
         seen.add(one.id)
         if now >= LEAST * (now - saved[id(one)]):

@@ -104,15 +104,18 @@ def run_once(
 ) -> PlainRuns:
     """Run a changed script once where there was no time for more: does it reach its end?
 
-    `without` are the runs that were not made. It tells no time, but what no step reaches
+    `without` are the runs that were not made. One run compares nothing, but what no step reaches
     (evaluation, saving) is run. Where it fails, the script as it is must not.
     """
     if version.expected_s is None or MARGIN * version.expected_s > clock.left:
         return without
     say("the whole script, changed", None)
     ended = _ended(run, version, folder / "whole-once", clock.left, clock, start)
-    if ended.seconds is None or not ended.status:
+    if ended.seconds is None:
         return without
+    if not ended.status:
+        once = f"changed, it ran to its end once, in {ended.seconds:.1f} s"
+        return replace(without, reason=f"{without.reason}; {once}")
     say("the whole script, as it is", None)
     plain = _ended(run, Version(None), folder / "whole-plain", clock.left, clock, start)
     if plain.seconds is not None and plain.status:

@@ -1,4 +1,5 @@
 import hashlib
+from dataclasses import replace
 
 from rewriting import marked
 from trainperf.fixes import Fix
@@ -126,6 +127,21 @@ def test_a_patch_holds_the_edits_of_all_findings_in_their_order():
 def test_the_lines_an_edit_leaves_can_be_pasted():
     assert added_lines("/project", finding("append", call=".a()"), FIXES["append"], read) == (
         "ds = x.map(f).a()"
+    )
+
+
+def test_a_head_whose_body_stays_as_it_is_has_one():
+    before, (site,) = marked("def load(x):\n    y = x + 1\n    return ▸y.double()◂\n")
+
+    class Split(Fix):
+        """Make two functions of one."""
+
+        def rewrite(self, script, finding):
+            script.split_function(site, "return y", "def load_double(y):")
+
+    given = replace(finding("append"), where=(site,))
+    assert added_lines("/project", given, Split(), lambda path: before.encode()) == (
+        "    return y\n\n\ndef load_double(y):\n    ..."
     )
 
 

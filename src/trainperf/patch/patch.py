@@ -123,7 +123,7 @@ def added_lines(
     """Return the lines that one finding's edit adds or changes, as they are afterwards.
 
     '' where it has no edit of its own, or a long one; never raises. Indentation that all
-    lines share is left out, and "..." stands between places.
+    lines share is left out, and "..." stands between places, and for the body that follows a head.
     """
     try:
         diff = _Draft(Script(root, read)).plus(finding, fix).shown
@@ -138,9 +138,21 @@ def added_lines(
         if added:
             places[-1].append(line[1:])
         beside = added or (beside and line.startswith("-"))
-    texts = [textwrap.dedent("\n".join(lines)) for lines in places]
-    text = "\n...\n".join(one.strip("\n") for one in texts if one.strip())
+    texts = [textwrap.dedent("\n".join(lines)).strip("\n") for lines in places]
+    texts = [one for one in texts if one.strip()]
+    parts = list[str]()
+    for number, one in enumerate(texts, 1):
+        parts.append(one)
+        if number < len(texts) or one.endswith(":"):
+            parts.append(_rest(one))
+    text = "\n".join(parts)
     return text if text.count("\n") < MOST_LINES else ""
+
+
+def _rest(text: str) -> str:
+    """What stands for the lines that follow: of a head, its body."""
+    last = text.rpartition("\n")[2]
+    return last[: len(last) - len(last.lstrip())] + "    ..." if last.endswith(":") else "..."
 
 
 def hash_of(path: str, data: bytes) -> str:

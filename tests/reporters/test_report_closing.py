@@ -34,8 +34,8 @@ def last(diagnosis: Diagnosis) -> str:
 
 def test_the_last_line_is_what_the_reader_gets() -> None:
     assert last(TRIED) == (
-        "Apply these 3 changes: your training as configured 14 min 24 s → 6 min 26 s "
-        "(6 min 10 s to 6 min 43 s), its steps 3.4× (3.3 to 3.5)"
+        "Apply these 3 changes: your training as configured about 14 min 24 s → 6 min 26 s, "
+        "its steps 3.4× (3.3 to 3.5)"
     )
     assert last(WITHOUT_LEDGER) == (
         "Apply these 3 changes: 3.4× (3.3 to 3.5), 212 → 721 samples/s, an epoch 41 min → 12 min"

@@ -14,6 +14,7 @@ LEDGER = (
     "comes."
 )
 END = "The end of the process is reckoned from one garbage collection, which it consists of mostly."
+SPREAD = "The interval is that of the speed-up, not of the sum."
 TAIL = "What the script does after its last step is not in it."
 
 
@@ -34,12 +35,17 @@ def training(diagnosis: Diagnosis, page: Page) -> None:
 
 
 def change(diagnosis: Diagnosis) -> str:
-    """Say the whole training before and after the kept changes, "" where that is not known."""
+    """Say the whole training before and after the kept changes, "" where that is not known.
+
+    Only whole runs have an interval: a ledger is off by more than its steps vary.
+    """
     whole = diagnosis.training
     if whole is None or whole.seconds_now is None or whole.seconds_after is None:
         return ""
     text = f"{units.clock(whole.seconds_now)} → {units.clock(whole.seconds_after)}"
-    if whole.low is not None and whole.high is not None:
+    if whole.basis == "ledger":
+        text = f"about {text}"
+    elif whole.low is not None and whole.high is not None:
         text += f" ({units.clock(whole.low)} to {units.clock(whole.high)})"
     money = diagnosis.cost
     if money is not None:
@@ -86,7 +92,8 @@ def _basis(whole: Training) -> str:
             f"changed, as it is: {runs}."
         )
     ended = any(one.part == "end" for one in whole.items)
-    ledger = " ".join([LEDGER, *([END] if ended else []), TAIL])
+    spread = [SPREAD] if whole.seconds_after is not None else []
+    ledger = " ".join([LEDGER, *([END] if ended else []), TAIL, *spread])
     if not whole.reason:
         return ledger
     alone = "" if whole.seconds_after is None else "No plain runs of the script confirm it: "

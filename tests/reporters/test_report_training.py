@@ -23,7 +23,8 @@ def test_a_ledger_stands_with_its_lines() -> None:
     said = told(LEDGER)
     assert "the script as it is 14 min 24 s" in said
     assert "with the changes 6 min 26 s (6 min 10 s to 6 min 43 s)" in said
-    assert "What the script does after its last step is not in it. times now after" in said
+    assert "What the script does after its last step is not in it. The interval is that of" in said
+    assert "not of the sum. times now after" in said
     assert "training steps 5,999 14 min 5.7 min" in said
 
 

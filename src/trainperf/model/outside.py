@@ -30,6 +30,15 @@ SPENT_ON: dict[SpentOn, str] = {
 }
 """The name of each kind of work in a turn."""
 
+TURNS = {
+    "fit": "One turn of the loop around `fit`",
+    "epoch": "One epoch with what follows it",
+    "evaluation": "From one evaluation to the next",
+    "pause": "From one pause between steps to the next",
+    "step": "One step",
+}
+"""The name of each kind of turn."""
+
 
 @dataclass(frozen=True)
 class InPlace:

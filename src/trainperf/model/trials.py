@@ -25,6 +25,9 @@ class Outcome(StrEnum):
 UNDECIDED = 1.05
 """From here on a speed-up whose interval is too wide says nothing; below it, that it is small."""
 
+TOUCH = 1.005
+"""A measurement this close above a bound is within what either is rounded to."""
+
 NOISE = "noise"
 """A word of each reason that says so."""
 
@@ -79,6 +82,10 @@ class Trial:
     def name(self) -> str:
         """The fix, and which of its variants this was."""
         return f"{self.fix} ({self.variant})" if self.variant else self.fix
+
+    def exceeds(self, bound: float) -> bool:
+        """Whether all of its interval lies above a bound, beyond what either is rounded to."""
+        return self.low is not None and self.low > max(bound, 1.0) * TOUCH
 
     @property
     def undecided(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree
 
-from trainperf.model import Diagnosis, Finding, Site, by_fix
+from trainperf.model import Diagnosis, Finding, Site
 from trainperf.model.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.plain import one_line, plain
@@ -74,10 +74,9 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
         yield _Case("run", "error", early, told.last_output(diagnosis), str(diagnosis.ending))
     elif diagnosis.times.real_s is None:
         yield _Case("run", "error", "no step was timed", diagnosis.verdict.text, "not measured")
-    trials = by_fix(diagnosis.trials)
     for finding in (*diagnosis.findings, *diagnosis.practices):
         practice = finding in diagnosis.practices
-        gives = "time to accuracy" if practice else worth(finding, trials.get(finding.id))
+        gives = "time to accuracy" if practice else worth(finding, diagnosis)
         fails = judgement.level(finding, diagnosis) == "error"
         yield _finding(finding, "failure" if fails else "skipped", gives)
     for ignored in diagnosis.ignored:

@@ -18,9 +18,6 @@ PROMISE = re.compile(
 )
 """The words of a verdict on a finding that was not tried yet."""
 
-TOUCH = 1.005
-"""A measurement this close above a bound is within what either is rounded to."""
-
 
 def verdict_after(
     evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial]
@@ -48,7 +45,7 @@ def exceeded(findings: Sequence[Finding], trials: Sequence[Trial]) -> Iterator[s
     bounds = {one.id: one.bound for one in findings}
     for one in trials:
         bound = bounds.get(one.fix, one.bound) if one.bound is None else one.bound
-        if bound is None or one.low is None or one.low <= max(bound, 1.0) * TOUCH:
+        if bound is None or one.low is None or not one.exceeds(bound):
             continue
         yield (
             f"{one.name} gave {times(one.speedup or one.low)} ({times(one.low)} at least) where at "

@@ -8,8 +8,8 @@ from trainperf.report.document import GOOD, QUIET, STRONG, WARN, Apart, Code, Pa
 from trainperf.report.level import rejected
 from trainperf.report.places import places
 from trainperf.report.sections.experiment import apart
-from trainperf.report.sections.outside import TURNS
 from trainperf.report.sections.remains import open_question
+from trainperf.report.worth import of_what, predicted
 
 EQUIVALENCE = {
     Equivalence.EXACT: "exact: same numbers",
@@ -67,7 +67,7 @@ def _advice(diagnosis: Diagnosis, page: Page, in_full: int) -> None:
     for rank, (finding, trial) in enumerate(advice, start=1):
         page.gap()
         page.prose(say(finding.title, STRONG), first=exactly(f"{rank}. ".rjust(4), STRONG))
-        worth(finding, trial, bool(diagnosis.trials), page)
+        worth(finding, trial, diagnosis, page)
         if rank <= in_full:
             _body(finding, diagnosis, page)
 
@@ -91,22 +91,22 @@ def practices(diagnosis: Diagnosis, page: Page) -> None:
         _body(practice, diagnosis, page)
 
 
-def worth(finding: Finding, trial: Trial | None, tried: bool, page: Page) -> None:
+def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
     """Print what a finding gives: measured beside predicted, or the bound alone."""
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
-        way += _of(finding, trial)
+        way += of_what(trial, diagnosis)
         alone = trial.outcome is Outcome.NOT_TRIED
         words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
         text = say(figure, STRONG if alone else GOOD)
         why = f"; {trial.reason}" if alone or trial.outcome is Outcome.CHANGES else ""
-        page.prose(text + exactly(f"; {_predicted(finding, trial)}{why}"), indent=4)
+        page.prose(text + exactly(f"; {predicted(finding, trial)}{why}"), indent=4)
         return
     if finding.bound is None:
         text = say("what it can give is not known")
     else:
-        style = STRONG if tried else GOOD  # green is for what was measured
+        style = STRONG if diagnosis.trials else GOOD  # green is for what was measured
         text = say(f"at most {units.bound(finding.bound)} as fast", style)
     if finding.bound_basis:
         text += exactly(" ") + say(f"({finding.bound_basis})")
@@ -116,37 +116,21 @@ def worth(finding: Finding, trial: Trial | None, tried: bool, page: Page) -> Non
     page.prose(text, indent=4)
 
 
-def _of(finding: Finding, trial: Trial) -> str:
-    """Of what a speed-up is, where that is not the steps."""
-    if trial.basis == "calls":
-        turn = TURNS[finding.data["in_place"]["turn"]]
-        return f", {turn[0].lower()}{turn[1:]}"
-    return ", the whole script" if trial.basis == "whole runs" else ""
-
-
-def _predicted(finding: Finding, trial: Trial) -> str:
-    bound = finding.bound if trial.bound is None else trial.bound
-    if bound is None:
-        return "nothing was predicted"
-    missed = ", which was too low" if trial.low is not None and trial.low > bound else ""
-    return f"predicted at most {units.bound(bound)}{missed}"
-
-
 def _in_short(finding: Finding, trial: Trial, diagnosis: Diagnosis, page: Page) -> None:
     where = places(finding.where, diagnosis.cwd, most=1)
     title = say(f"{finding.title} · {where}" if where else finding.title, QUIET)
     page.prose(title, first=exactly("  - ", QUIET))
     outcome = say(trial.outcome.capitalize(), WARN)
-    page.prose(outcome + say(f": {came_of(finding, trial)}", QUIET), indent=4)
+    page.prose(outcome + say(f": {came_of(finding, trial, diagnosis)}", QUIET), indent=4)
 
 
-def came_of(finding: Finding, trial: Trial) -> str:
+def came_of(finding: Finding, trial: Trial, diagnosis: Diagnosis) -> str:
     """Say what trying gave beside what was predicted, and why that is no gain."""
-    figures = _predicted(finding, trial)
+    figures = predicted(finding, trial)
     if trial.speedup is not None:
         alone = " alone" if trial.outcome is Outcome.REDUNDANT else ""
         measured = units.measured(trial.speedup, trial.low, trial.high, alone)
-        figures = f"{measured}, {figures}"
+        figures = f"{measured}{of_what(trial, diagnosis)}, {figures}"
     reason = trial.reason.strip().rstrip(".")
     if not reason or reason.lower() == trial.outcome:
         return f"{figures}."

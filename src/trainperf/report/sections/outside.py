@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.model import Diagnosis, Outside, Spent
 from trainperf.model import words as units
-from trainperf.model.outside import SPENT_ON
+from trainperf.model.outside import SPENT_ON, TURNS
 from trainperf.report.document import Page, Words
 from trainperf.report.places import place
 
@@ -12,15 +12,6 @@ MATTERS = 0.05
 """Share of a turn from which what is no training step is worth a table."""
 
 HEADING = "Where the run's time goes"
-
-TURNS = {
-    "fit": "One turn of the loop around `fit`",
-    "epoch": "One epoch with what follows it",
-    "evaluation": "From one evaluation to the next",
-    "pause": "From one pause between steps to the next",
-    "step": "One step",
-}
-"""The name of each kind of turn."""
 
 HEADER = ("spent on", "in", "where", "calls", "time", "share")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trainperf.model import Diagnosis, Finding, Site, by_fix
+from trainperf.model import Diagnosis, Finding, Site
 from trainperf.model import words as units
 from trainperf.model.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
@@ -67,10 +67,9 @@ def _run(diagnosis: Diagnosis, judgement: Judgement) -> list[_Annotation]:
 
 
 def _findings(diagnosis: Diagnosis, judgement: Judgement) -> Iterable[_Annotation]:
-    trials = by_fix(diagnosis.trials)
     for finding in (*diagnosis.findings, *diagnosis.practices):
         level = judgement.level(finding, diagnosis)
-        gives = "" if finding in diagnosis.practices else worth(finding, trials.get(finding.id))
+        gives = "" if finding in diagnosis.practices else worth(finding, diagnosis)
         yield _Annotation(level, *_words(finding, gives), next(iter(finding.where), None))
 
 

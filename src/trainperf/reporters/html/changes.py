@@ -144,7 +144,7 @@ def _card(
     number: int, finding: Finding, trial: Trial | None, diagnosis: Diagnosis, on: Scale
 ) -> Card:
     written = Page()
-    findings.worth(finding, trial, bool(diagnosis.trials), written)
+    findings.worth(finding, trial, diagnosis, written)
     return replace(
         _described(finding, diagnosis),
         number=number,
@@ -174,7 +174,7 @@ def _experiment(change: ExperimentChange, diagnosis: Diagnosis, saved: str, on: 
 
 def _in_short(finding: Finding, trial: Trial, diagnosis: Diagnosis, on: Scale) -> Card:
     """One that was rejected: no advice, and no code to paste."""
-    came = f"{trial.outcome.capitalize()}: {findings.came_of(finding, trial)}"
+    came = f"{trial.outcome.capitalize()}: {findings.came_of(finding, trial, diagnosis)}"
     return replace(
         _described(finding, diagnosis),
         badge=_badge(trial, diagnosis),

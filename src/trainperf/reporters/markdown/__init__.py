@@ -25,6 +25,7 @@ from trainperf.report.sections.findings import EQUIVALENCE, Pair, of_this_experi
 from trainperf.report.sections.money import costs
 from trainperf.report.sections.step import rates
 from trainperf.report.whole import document
+from trainperf.report.worth import of_what
 from trainperf.reporters.markdown.blocks import written
 from trainperf.reporters.markdown.marked import (
     code,
@@ -134,14 +135,17 @@ def _turn(diagnosis: Diagnosis, root: str) -> Iterator[str]:
 
 def _findings(found: list[Pair], diagnosis: Diagnosis, judgement: Judgement, root: str) -> str:
     rows = [
-        _row(one, trial, judgement.level(one, diagnosis) == "error", root) for one, trial in found
+        _row(one, trial, diagnosis, judgement.level(one, diagnosis) == "error", root)
+        for one, trial in found
     ]
     header = ("Finding", "At most", "Measured (95 % interval)", "Outcome", "Where")
     return table(header, rows, right=(1, 2))
 
 
-def _row(finding: Finding, trial: Trial | None, fails: bool, root: str) -> tuple[str, ...]:
-    measured, outcome = _came_of(trial)
+def _row(
+    finding: Finding, trial: Trial | None, diagnosis: Diagnosis, fails: bool, root: str
+) -> tuple[str, ...]:
+    measured, outcome = _came_of(trial, diagnosis)
     return (
         f"{inline(finding.title)} ({code(finding.id)}){' **fails the check**' if fails else ''}",
         "not known" if finding.bound is None else units.bound(finding.bound),
@@ -158,7 +162,7 @@ def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
     for trial in diagnosis.trials:
         if trial.fix in found or trial.outcome is Outcome.NOT_TRIED:
             continue
-        measured, outcome = _came_of(trial)
+        measured, outcome = _came_of(trial, diagnosis)
         if trial.speedup is None and trial.why:
             outcome += f": {inline(trial.why)}"
         bound = "not known" if trial.bound is None else units.bound(trial.bound)
@@ -199,13 +203,14 @@ def _experiment(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]
     yield f"{code(experiment.command(change, '')[0])} makes it."
 
 
-def _came_of(trial: Trial | None) -> tuple[str, str]:
+def _came_of(trial: Trial | None, diagnosis: Diagnosis) -> tuple[str, str]:
     """The figures of a trial, and what it decided."""
     if trial is None:
         return _NONE, "not tried"
     if trial.speedup is None:
         return _NONE, escaped(trial.outcome)
-    return units.measured(trial.speedup, trial.low, trial.high), escaped(trial.outcome)
+    figure = units.measured(trial.speedup, trial.low, trial.high)
+    return figure + of_what(trial, diagnosis), escaped(trial.outcome)
 
 
 def _practice(finding: Finding, root: str) -> str:

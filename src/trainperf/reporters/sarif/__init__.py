@@ -86,7 +86,7 @@ def _result(
 ) -> Json:
     trial = by_fix(diagnosis.trials).get(finding.id)
     practice = finding in diagnosis.practices
-    gives = "" if practice else f"{worth(finding, trial)}."
+    gives = "" if practice else f"{worth(finding, diagnosis)}."
     parts = (f"{finding.title}.", gives[:1].upper() + gives[1:], finding.text, finding.advice)
     places = finding.where or _stand_in(diagnosis)
     result: Json = {
@@ -163,6 +163,7 @@ def _properties(finding: Finding, trial: Trial | None) -> Json:
     if trial is not None:
         found |= {"outcome": trial.outcome, "reason": plain(trial.reason) or None}
         found |= {"speedup": trial.speedup, "low": trial.low, "high": trial.high}
+        found |= {} if trial.speedup is None else {"basis": trial.basis}
     return {name: value for name, value in found.items() if value is not None}
 
 

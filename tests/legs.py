@@ -23,7 +23,7 @@ TRIES = 3
 
 LOOP = """
 import json, os, queue, signal, sys, threading, time
-from _trainperf_child.timing.driver import Driver
+from _trainperf_child.timing.drivers.driver import Driver
 from _trainperf_child.process.process import Process
 from _trainperf_child.timing.training import Training
 

@@ -24,7 +24,7 @@ from trainperf.child.process import seeding
 from trainperf.child.process.importing import PostImport
 from trainperf.child.process.process import Process
 from trainperf.child.start import Frameworks
-from trainperf.child.timing.driver import Driver
+from trainperf.child.timing.drivers.driver import Driver
 from trainperf.child.timing.training import Training
 settings = json.loads(sys.argv[1])
 leg, settings["leg"] = settings["leg"], None  # keep losses, but take no turns

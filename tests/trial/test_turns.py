@@ -44,15 +44,18 @@ class Steady:
         self.step_s = step_s
         self.work_per_step = work_per_step
         self.waits_every = 1
+        self.settles = True
         self.fails_at = fails_at
         self.slowest_s = 0.0
         self.asked_steps = []
+        self.settled = []
         self.limits = []
         self.ended = False
 
     def run_slice(self, steps, settle, limit_s, asked):
         assert not self.ended
-        assert settle >= 1
+        assert settle >= 1 or not self.settles
+        self.settled.append(settle)
         self.machine.ran.append(self.name)
         self.asked_steps.append(steps)
         self.limits.append(limit_s)
@@ -299,6 +302,13 @@ def test_different_fixes_do_not_race_and_one_that_failed_beats_nobody():
     assert not beaten(racing(1.5), [racing(2.0, 2.02, 1.98)])
 
 
+def test_slow_steps_of_a_leg_that_need_not_settle_all_count():
+    leg = Steady(Machine(), "a", step_s=2.0)
+    leg.settles = False
+    take(leg, 2.0, 0.0, lambda: False)
+    assert (leg.asked_steps, leg.settled) == ([1], [0])
+
+
 def test_too_few_pairs_have_no_ratio():
     assert contest(1.0, 1.0).ratio is None
     assert isinstance(contest(1.0, 1.1, 1.2).ratio, Ratio)
@@ -307,6 +317,11 @@ def test_too_few_pairs_have_no_ratio():
 @pytest.mark.parametrize(("step_s", "steps"), [(2.0, 1), (0.1, 1), (0.02, 3), (0.001, 50)])
 def test_what_is_cold_after_a_pause_counts_for_nobody(step_s, steps):
     assert settle_steps(step_s) == steps
+
+
+@pytest.mark.parametrize(("step_s", "steps"), [(2.0, 0), (0.3, 0), (0.2, 1), (0.02, 3)])
+def test_a_step_as_long_as_a_slice_counts_at_once_where_none_is_hidden_before_it(step_s, steps):
+    assert settle_steps(step_s, settles=False) == steps
 
 
 def test_with_an_epoch_each_slice_holds_whole_ones_and_the_pause_is_added():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from trainperf.model.run import Epoch
 from trainperf.trial.epochs import epochs_of_slice
-from trainperf.trial.turns import MIN_PAIRS, SLICE_S, slice_steps
+from trainperf.trial.turns import MIN_PAIRS, SLICE_S, settle_steps, slice_steps
 
 LATE = "was still starting when the time was over"
 """The failure of a leg that only lacked time."""
@@ -31,6 +31,7 @@ class Costs:
     each slice holds whole ones. Legs that share a device warm up `in_turn` there, once each has
     passed the first `before_device_s` of its start (imports) beside the others. With room for
     `two`, the script and its control start beside each other, then each candidate by itself.
+    Unless it `settles`, slices of slow steps begin with one that counts.
     """
 
     start_s: float
@@ -43,6 +44,7 @@ class Costs:
     in_turn: bool = False
     before_device_s: float = 0.0
     two: bool = False
+    settles: bool = True
 
     @property
     def at_once(self) -> int:
@@ -76,7 +78,7 @@ class Costs:
         if self.epoch is not None:
             count = epochs_of_slice(self.epoch, self.step_s, SLICE_S)
             return (count * self.epoch.seconds + self.step_s) * 1.1
-        steps = slice_steps(self.step_s) + 1
+        steps = slice_steps(self.step_s) + min(1, settle_steps(self.step_s, self.settles))
         return max(SLICE_S, steps * self.step_s) * 1.1
 
 

@@ -123,7 +123,12 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     run = replace(
         subject.recording.run,
         seed=SEED,
-        leg=Leg(warm_up_steps(subject.evidence), ranks=ranks, waits_every=every),
+        leg=Leg(
+            warm_up_steps(subject.evidence),
+            ranks=ranks,
+            waits_every=every,
+            settles=_settles(subject.evidence, ranks),
+        ),
         env={**env, **ours, **subject.recording.run.env, **compiled},
     )
     semantic = subject.allow_semantic
@@ -261,6 +266,14 @@ def warm_up_steps(evidence: Evidence) -> int:
     return SLOW_WARM_UP_STEPS if slow else WARM_UP_STEPS
 
 
+def _settles(evidence: Evidence, ranks: int) -> bool:
+    """Whether the first step of a slice is none like the others, however long it takes.
+
+    On a device it hides no input behind the one before it; ranks may wake one after another.
+    """
+    return evidence.device.kind != "CPU" or ranks > 1
+
+
 def _cores_of_a_leg(evidence: Evidence, ranks: int) -> float:
     """How many cores a leg keeps busy: as many as the observed run did, one a rank at least."""
     try:
@@ -290,7 +303,8 @@ def costs_of(
     steps = evidence.loop.epoch_steps
     slowest = max(1.0, min(3.0, 20 * step_s))
     cores = max(1.0, min(subject.machine.cores, os.cpu_count() or 1))
-    wants = _cores_of_a_leg(evidence, count(subject.recording.events))
+    ranks = count(subject.recording.events)
+    wants = _cores_of_a_leg(evidence, ranks)
     return Costs(
         start_s=first + max(slowest, warm_up_steps(evidence) * step_s),
         step_s=step_s,
@@ -301,6 +315,7 @@ def costs_of(
         in_turn=evidence.device.kind != "CPU",
         before_device_s=min(first, evidence.startup.imports_s or 0.0) if evidence.startup else 0.0,
         two=two,
+        settles=_settles(evidence, ranks),
     )
 
 

@@ -192,9 +192,10 @@ def take(
     if epoch is not None:
         turns = in_turns(epoch, leg.work_per_step)
         steps = turns.steps * epochs_of_slice(turns, step_s, SLICE_S)
+    settle = settle_steps(step_s, leg.settles or epoch is not None)
     limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
     for more in range(ALIGNMENTS):
-        piece = leg.run_slice(steps, settle_steps(step_s) + more, limit, asked)
+        piece = leg.run_slice(steps, settle + more, limit, asked)
         if piece is None:
             return None, step_s
         found = piece if turns is None else with_pause(piece, turns)
@@ -212,8 +213,14 @@ def slice_steps(step_s: float, every: int = 1) -> int:
     return math.ceil(steps / every) * every
 
 
-def settle_steps(step_s: float) -> int:
-    """How many steps at the start of a slice count for nobody, each of `step_s` seconds."""
+def settle_steps(step_s: float, settles: bool = True) -> int:
+    """How many steps at the start of a slice count for nobody, each of `step_s` seconds.
+
+    None where a step takes as long as a slice, and the first one of it is like the others: what
+    is cold at its start is little of it.
+    """
+    if not settles and step_s >= SLICE_S:
+        return 0
     return max(1, math.ceil(SETTLE_S / max(step_s, 1e-6)))
 
 

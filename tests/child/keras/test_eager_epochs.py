@@ -14,7 +14,7 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.utils import PyDataset
 
 from trainperf.child.keras.eager_epochs import EagerEpochs
-from trainperf.child.timing.fit_driver import FitDriver
+from trainperf.child.timing.drivers.fit_driver import FitDriver
 
 
 class JaxIterator(EpochIterator):

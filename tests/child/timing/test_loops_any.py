@@ -10,8 +10,8 @@ import pytest
 from looping import STEP_S, Watcher, handed, phases, watching
 from trainperf.child.timing import batches as plain
 from trainperf.child.timing.device.clock import HostClock
-from trainperf.child.timing.iterator_driver import IteratorDriver
-from trainperf.child.timing.loop_drivers import UpdateDriver
+from trainperf.child.timing.drivers.iterator_driver import IteratorDriver
+from trainperf.child.timing.drivers.loop_drivers import UpdateDriver
 from trainperf.child.timing.loops import BARE_UPDATES, Loops
 
 CLOSING_S = 6.0

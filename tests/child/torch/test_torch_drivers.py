@@ -406,7 +406,7 @@ def test_several_batches_are_replayed_in_turn(loops, watcher):
 
 
 def test_large_batches_are_replayed_alone(loops, watcher, monkeypatch):
-    monkeypatch.setattr("trainperf.child.timing.iterator_driver.RING_BYTES", 100)
+    monkeypatch.setattr("trainperf.child.timing.drivers.iterator_driver.RING_BYTES", 100)
     train(loops, DataLoader(Points(), batch_size=8))
     assert len(watcher.driver.recent_batches()) == 1
 

@@ -8,8 +8,8 @@ import pytest
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.torch_cases import split, torch_evidence
-from trainperf.fixes.torch_step._fusing import fusing
-from trainperf.fixes.torch_step.torch_recompiling import (
+from trainperf.fixes.torch_step.compiling._fusing import fusing
+from trainperf.fixes.torch_step.compiling.torch_recompiling import (
     EAGER,
     LIMITED,
     RECURS,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..process.patching import replace
 from ..tensorflow import facts, models
-from ..timing.fit_driver import FitDriver
+from ..timing.drivers.fit_driver import FitDriver
 from .epochs import Epochs
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ..tensorflow.models import steps_per_execution
 from ..timing import batches
 from ..timing.device.clock import HostClock
-from ..timing.fit_driver import FitDriver
+from ..timing.drivers.fit_driver import FitDriver
 from ..timing.loops import Loops
 
 if TYPE_CHECKING:
-    from ..timing.driven_loop import DrivenLoop
+    from ..timing.drivers.driven_loop import DrivenLoop
     from ..timing.training import Training
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..timing.draining import Exhausted
-from ..timing.iterator_driver import RING, RING_BYTES
+from ..timing.drivers.iterator_driver import RING, RING_BYTES
+from ..timing.drivers.loop_drivers import LoopDriver
 from ..timing.loop import INPUT, REAL, RESIDENT
-from ..timing.loop_drivers import LoopDriver
 from . import batches as tf_batches
 from . import probes, stages
 

@@ -20,7 +20,7 @@ from .strategies import all_reduce
 from .strategies.exchange import own_graphs
 
 if TYPE_CHECKING:
-    from ..timing.loop_drivers import LoopDriver
+    from ..timing.drivers.loop_drivers import LoopDriver
 
 
 COUNTED = {"FuncGraph": "traced graphs", "Operation": "operations", "ResourceVariable": "variables"}

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..timing.iterator_driver import IteratorDriver
-from ..timing.loop_drivers import UpdateDriver
+from ..timing.drivers.iterator_driver import IteratorDriver
+from ..timing.drivers.loop_drivers import UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
 from .clock import TensorFlowClock
@@ -21,7 +21,7 @@ from .strategies.scopes import Strategies
 from .tape import Tape
 
 if TYPE_CHECKING:
-    from ..timing.driven_loop import Extra
+    from ..timing.drivers.driven_loop import Extra
     from ..timing.tracer import Tracer
     from ..timing.training import Training
 
@@ -305,7 +305,7 @@ class TensorFlowLoops(Loops):
             self.training.driver.busy += seconds
 
     def _drive_calls(self) -> Any:
-        from ..timing.loop_drivers import CallDriver
+        from ..timing.drivers.loop_drivers import CallDriver
 
         driver = CallDriver(self)
         self.training.driver = driver

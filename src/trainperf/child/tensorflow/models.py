@@ -11,7 +11,7 @@ from . import unpadded
 from .frozen import frozen
 
 if TYPE_CHECKING:
-    from ..timing.loop_drivers import LoopDriver
+    from ..timing.drivers.loop_drivers import LoopDriver
 
 
 def record(driver: LoopDriver) -> None:

@@ -16,7 +16,7 @@ from ..timing.probing.alternating import CALLS, alternate
 from . import batches
 
 if TYPE_CHECKING:
-    from ..timing.loop_drivers import LoopDriver
+    from ..timing.drivers.loop_drivers import LoopDriver
 
 XLA_TRACINGS = 3
 """Compiling a step with XLA takes about so many times as long as tracing it."""

@@ -13,7 +13,7 @@ from .draws import RANDOM_OPS, drawn_from
 from .facts import fit_facts
 
 if TYPE_CHECKING:
-    from ..timing.loop_drivers import LoopDriver
+    from ..timing.drivers.loop_drivers import LoopDriver
 
 STAGE_S = 0.5
 """Seconds spent on one prefix at most, once it has delivered two elements."""

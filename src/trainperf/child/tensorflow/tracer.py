@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import planes
 
 if TYPE_CHECKING:
-    from ..timing.loop_drivers import LoopDriver
+    from ..timing.drivers.loop_drivers import LoopDriver
 
 OPTIONS = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 1}
 """Those of `tf.profiler.experimental.start`. Calls of Python functions are left out: they would

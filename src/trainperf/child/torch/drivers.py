@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..timing.fit_driver import FitDriver
-from ..timing.iterator_driver import IteratorDriver
-from ..timing.loop_drivers import LoopDriver, UpdateDriver
+from ..timing.drivers.fit_driver import FitDriver
+from ..timing.drivers.iterator_driver import IteratorDriver
+from ..timing.drivers.loop_drivers import LoopDriver, UpdateDriver
 from ..timing.tracing import NotTraced
 from . import batches
 from .loader import digest, loaders
 
 if TYPE_CHECKING:
     from ..timing.device.clock import Mark
-    from ..timing.driven_loop import Extra
+    from ..timing.drivers.driven_loop import Extra
     from ..timing.loops import Loops
     from ..timing.tracer import Tracer
 

@@ -44,6 +44,12 @@ SAMPLERS = tuple(
 LATER = ("on_epoch_begin", "on_epoch_end")
 """Methods of a dataset that Keras calls between epochs, whoever else calls them."""
 
+PARAMETERS = ("grad", "weight", "bias")
+"""Attributes that are a model's parameter, or its gradient."""
+
+LISTED = ("parameters", "named_parameters")
+"""What names a model's parameters one by one."""
+
 HELD = re.compile(r"token|vocab|loader|decode|encode|resize|normali[sz]e|to_?tensor", re.IGNORECASE)
 """Names of what an object holds that may be called: it makes the same of the same."""
 
@@ -200,11 +206,33 @@ def changing_attribute(
     for module in modules:
         found = (each for node in module.nodes for each in _changed_attributes(node))
         for changed in (each for each in found if each.attr in wanted):
+            if _of_parameter(module, changed.value, wanted):
+                continue
             function = module.function(changed)
             in_init = isinstance(function, FUNCTIONS) and function.name == "__init__"
             if not in_init and function not in building:
                 return ast.unparse(changed)
     return ""
+
+
+def _of_parameter(module: Module, owner: ast.expr, wanted: set[str]) -> bool:
+    """Whether the owner of an attribute is a model's parameter or gradient: no dataset."""
+    if isinstance(owner, ast.Attribute):
+        return owner.attr in PARAMETERS and owner.attr not in wanted
+    if not isinstance(owner, ast.Name):
+        return False
+    found = module.bindings(owner) or []
+    return bool(found) and all(
+        isinstance(each.node, ast.For) and _lists_parameters(each.node.iter) for each in found
+    )
+
+
+def _lists_parameters(iterated: ast.expr) -> bool:
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr in LISTED)
+        or (isinstance(node, ast.Constant) and node.value == "params")
+        for node in ast.walk(iterated)
+    )
 
 
 def _changed_attributes(node: ast.AST) -> Iterator[ast.Attribute]:

@@ -76,6 +76,7 @@ class Leg:
         self.turn = 0
         self.work_per_step = self.work = work
         self.waits_every = 1 if run.leg is None else run.leg.waits_every
+        self.settles = run.leg is None or run.leg.settles
         self.started_s = 0.0
         self.ready_s: float | None = None
         self.before_device_s: float | None = None

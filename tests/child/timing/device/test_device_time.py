@@ -19,7 +19,7 @@ from fakes import Clock
 from looping import Watcher
 from trainperf.child.timing.device.clock import HostClock, seconds_of
 from trainperf.child.timing.device.queued import DeviceQueue
-from trainperf.child.timing.iterator_driver import IteratorDriver
+from trainperf.child.timing.drivers.iterator_driver import IteratorDriver
 from trainperf.child.timing.loops import Loops
 from trainperf.evidence.events import Observed
 from trainperf.evidence.timing import times

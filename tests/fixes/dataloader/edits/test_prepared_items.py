@@ -333,6 +333,33 @@ def test_a_librarys_dataset_that_is_asked_for_more_is_left_alone(later: str) -> 
         edited("", {**MEMORY, "wrapped": True}, LIBRARY.format(digits="digits") + later)
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        "def average(model):\n    for param in model.parameters():\n        param.grad.data /= 2\n",
+        "for _, p in net.named_parameters():\n    p.data = p.data - rate * p.grad\n",
+        "for group in opt.param_groups:\n    for p in group['params']:\n        p.data /= 2\n",
+        "net.fc.weight.data.uniform_(-1, 1)\nnet.fc.bias.data.zero_()\n",
+    ],
+)
+def test_the_data_of_a_models_parameters_is_none_of_the_dataset(later: str) -> None:
+    text = LIBRARY.format(digits="digits") + later
+    assert "MadeOnce(digits)" in edited("", {**MEMORY, "wrapped": True}, text)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "for held in datasets:\n    held.data = held.data[:3]\n",
+        "for p in net.parameters():\n    pass\np = digits\np.data = p.data / 2\n",
+        "digits.data /= 2\n",
+    ],
+)
+def test_data_that_may_be_the_datasets_is(later: str) -> None:
+    with pytest.raises(CannotRewrite, match="changes after"):
+        edited("", {**MEMORY, "wrapped": True}, LIBRARY.format(digits="digits") + later)
+
+
 def of_items(each: int, count: int, **fields: Any) -> Any:
     fields.setdefault("loop", Loop("iterator", input_kind="DataLoader"))
     stages = (stage("dataset item", 0.07, element_bytes=each, cardinality=count),)

@@ -16,7 +16,7 @@ from .reductions import Tensor, size_of
 from .scopes import Strategies
 
 if TYPE_CHECKING:
-    from ...timing.loop_drivers import LoopDriver
+    from ...timing.drivers.loop_drivers import LoopDriver
 
 WARM_UP = 2
 TIMED = 7

@@ -23,7 +23,7 @@ from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
 
 if TYPE_CHECKING:
-    from ...timing.loop_drivers import LoopDriver
+    from ...timing.drivers.loop_drivers import LoopDriver
 
 STAGE_S = 1.0
 """Seconds for one stage at most, once it has done what it must do at least."""

@@ -13,7 +13,7 @@ from .passes import NotOffered, Pass, mapped
 from .probing import Probing
 
 if TYPE_CHECKING:
-    from ...timing.loop_drivers import LoopDriver
+    from ...timing.drivers.loop_drivers import LoopDriver
 
 
 def double_batch(probing: Probing) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import batches
 
 if TYPE_CHECKING:
-    from ...timing.loop_drivers import LoopDriver
+    from ...timing.drivers.loop_drivers import LoopDriver
 
 WARM_UPS = 3
 

@@ -19,7 +19,7 @@ from .passes import NotNeeded, NotOffered
 from .probing import NO_ANSWER, Probing, text
 
 if TYPE_CHECKING:
-    from ...timing.loop_drivers import LoopDriver
+    from ...timing.drivers.loop_drivers import LoopDriver
 
 PROBES: dict[str, Callable[[Probing], None]] = {
     "autocast": forward_backward.autocast,

@@ -14,7 +14,7 @@ from . import rank_model
 from .passes import NotOffered, Pass
 
 if TYPE_CHECKING:
-    from ...timing.loop_drivers import LoopDriver
+    from ...timing.drivers.loop_drivers import LoopDriver
 
 PASS = "pass"
 NO_ANSWER = "not all ranks came to make it"

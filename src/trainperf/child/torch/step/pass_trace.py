@@ -19,7 +19,7 @@ from ..probes.probing import Probing, text
 from .operator_times import PASS, OperatorTimes
 
 if TYPE_CHECKING:
-    from ...timing.loop_drivers import LoopDriver
+    from ...timing.drivers.loop_drivers import LoopDriver
 
 WHAT = "the operators of a step"
 TRACE_S = 2.0

@@ -11,7 +11,7 @@ from ..probes.probing import text
 from . import pass_trace
 
 if TYPE_CHECKING:
-    from ...timing.loop_drivers import LoopDriver
+    from ...timing.drivers.loop_drivers import LoopDriver
 
 MARK = "ProfilerStep#"
 """As `torch.profiler` names its steps: what reads its traces knows them by it."""

@@ -11,9 +11,9 @@ from trainperf.fixes.common.cases import SITE
 from trainperf.fixes.common.step import bound_if_saved, step_can_matter
 from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.torch_step._fusing import FUSING, fusing
-from trainperf.fixes.torch_step._recompiling_examples import EXAMPLES
 from trainperf.fixes.torch_step._step import UNTRIED
+from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
+from trainperf.fixes.torch_step.compiling._recompiling_examples import EXAMPLES
 from trainperf.model import Equivalence, Evidence, Finding, Operator, Site, Trace
 from trainperf.model.torch_compiling import CompileCall, Compiling, Recompiling
 

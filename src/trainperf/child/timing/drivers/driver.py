@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..job import ranks
-from . import completing, cycles, tracing
-from .device.clock import DeviceClock, HostClock, Mark
-from .device.step_times import LateSteps, StepTimes
+from ...job import ranks
+from .. import completing, cycles, tracing
+from ..device.clock import DeviceClock, HostClock, Mark
+from ..device.step_times import LateSteps, StepTimes
+from ..epoch_ends import EpochEnds
+from ..loop import DONE, INPUT, REAL, RESIDENT, WARM_UP
+from ..phases import Phases
+from ..plans import plan_of
 from .driven_loop import DrivenLoop
-from .epoch_ends import EpochEnds
-from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP
-from .phases import Phases
-from .plans import plan_of
 
 if TYPE_CHECKING:
-    from ..job.ranks import World
+    from ...job.ranks import World
+    from ..training import Training
     from .driven_loop import Extra
-    from .training import Training
 
 ONE_OFF_TRACES = 3
 """So many steps that traced are left out of the times (the odd last batch); from then

@@ -10,7 +10,7 @@ from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
 from trainperf.fixes.common.words import at, worth
-from trainperf.fixes.torch_step._fusing import FUSING, fusing
+from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
 from trainperf.model import Equivalence, Evidence, Finding, Operator, Site, Trace
 from trainperf.model.torch_compiling import Compiling, GraphBreak
 

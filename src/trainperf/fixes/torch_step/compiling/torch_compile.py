@@ -11,8 +11,6 @@ from trainperf.fixes.common.cases import GPU, SITE, probe
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
 from trainperf.fixes.common.torch_cases import CALLS, MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, percent, times, worth
-from trainperf.fixes.torch_step._compile_examples import EXAMPLES
-from trainperf.fixes.torch_step._fusing import FUSING, fusing
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
     PROBED,
@@ -25,6 +23,8 @@ from trainperf.fixes.torch_step._step import (
     taken_probe,
     to_try,
 )
+from trainperf.fixes.torch_step.compiling._compile_examples import EXAMPLES
+from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
 from trainperf.model import (
     Equivalence,
     Evidence,

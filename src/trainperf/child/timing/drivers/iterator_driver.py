@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..process import turns
-from .draining import Exhausted
+from ...process import turns
+from ..draining import Exhausted
+from ..loop import INPUT, REAL, RESIDENT
 from .driven_loop import DrivenIterator
-from .loop import INPUT, REAL, RESIDENT
 from .loop_drivers import LoopDriver
 
 if TYPE_CHECKING:
-    from .loops import Loops
+    from ..loops import Loops
 
 RING = 4
 RING_BYTES = 256 * 1024**2

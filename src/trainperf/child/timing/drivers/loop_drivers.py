@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..process import frames, turns
-from .draining import Exhausted
+from ...process import frames, turns
+from ..draining import Exhausted
+from ..loop import REAL, RESIDENT
 from .driver import Driver
-from .loop import REAL, RESIDENT
 
 if TYPE_CHECKING:
-    from .device.clock import DeviceClock
+    from ..device.clock import DeviceClock
+    from ..framework import Framework
+    from ..loops import Loops
+    from ..tracer import Tracer
     from .driven_loop import Exchange, Extra
-    from .framework import Framework
-    from .loops import Loops
-    from .tracer import Tracer
 
 
 class LoopDriver(Driver):

@@ -1,0 +1,1 @@
+"""Drivers: what leads a loop through its phases, by the kind of the loop."""

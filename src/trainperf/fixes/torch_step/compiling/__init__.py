@@ -1,0 +1,1 @@
+"""Models that are compiled, or should be: small kernels, recompiling, graph breaks."""

@@ -1,4 +1,4 @@
-"""What reports quote of a command and its output holds no secrets."""
+"""Reports quote no secrets of a command and its output."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a PyTorch loop does now and then between its steps: evaluations, checkpoints, samples."""
+"""Evaluations, checkpoints, samples: the work of a PyTorch loop now and then between its steps."""
 
 from __future__ import annotations
 

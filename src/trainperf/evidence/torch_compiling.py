@@ -1,4 +1,4 @@
-"""What TorchDynamo compiled in the user's steps, read from its events.
+"""TorchDynamo's compiling in the user's steps, read from its events.
 
 `torch_compile_call` is a call of the user's, `torch_compilation` a compilation that has ended,
 with the guard for which the code before did not serve, `torch_graph_break` a line at which a

@@ -1,4 +1,4 @@
-"""What was kept confirmed for the whole training, and what no step shows tried in whole runs."""
+"""Confirm what was kept for the whole training, and try what no step shows in whole runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recorded of a Keras model is what trains it."""
+"""A Keras model is recorded as what trains it."""
 
 import weakref
 from types import SimpleNamespace

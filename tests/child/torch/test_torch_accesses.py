@@ -1,4 +1,4 @@
-"""What items cost by the way in which they get at their data."""
+"""The cost of items by the way in which they get at their data."""
 
 from __future__ import annotations
 

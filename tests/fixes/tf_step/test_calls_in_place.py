@@ -1,4 +1,4 @@
-"""What was timed in place of `predict`: its words, its bound, what it gives a turn."""
+"""Calls timed in place of `predict`: their words, their bound, their gain in a turn."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trainperf.fixes.common.cases import SITE, evidence
@@ -62,4 +64,16 @@ def test_a_callback_that_acts_on_batches_makes_it_another_experiment(
     finding = found(callback)
     assert finding.equivalence is Equivalence.SEMANTICS
     assert f"{callback.name} " in finding.text
-    assert "called once in 16" in finding.text
+    assert "called once in 20" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("epoch_steps", "steps"),
+    [(None, 16), (10, 10), (254, 127), (1000, 20), (1875, 15), (938, 14), (251, 16), (17, 17)],
+)
+def test_a_call_runs_about_sixteen_steps_and_an_epoch_whole_calls(epoch_steps, steps):
+    loop = replace(LOOP, epoch_steps=epoch_steps)
+    found = StepsPerExecution().possible(evidence(model=MODEL, loop=loop))
+    assert found is not None
+    assert found.data["steps"] == steps
+    assert f"steps_per_execution={steps} " in found.advice

@@ -14,7 +14,7 @@ from ..timing.drivers.fit_driver import FitDriver
 from ..timing.loops import Loops
 
 if TYPE_CHECKING:
-    from ..timing.drivers.driven_loop import DrivenLoop
+    from ..timing.driven_loop import DrivenLoop
     from ..timing.training import Training
 
 

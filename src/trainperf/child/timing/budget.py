@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .drivers.driven_loop import DrivenLoop
+    from .driven_loop import DrivenLoop
 
 MEASURE_SHARE = 0.2
 """So much of the budget may be over when the last round of timing begins: times only order what

@@ -9,7 +9,7 @@ from . import cycles, length, other_loops
 from .budget import Budget
 
 if TYPE_CHECKING:
-    from .drivers.driven_loop import DrivenLoop, Extra
+    from .driven_loop import DrivenLoop, Extra
 
 PROBES = "probes"
 ALONE = "not taken where several processes train together"

@@ -14,7 +14,7 @@ from ..process.stacks import StackSampler
 from .budget import Budget
 
 if TYPE_CHECKING:
-    from .drivers.driven_loop import DrivenLoop
+    from .driven_loop import DrivenLoop
 
 INTERVAL_S = 0.02
 """How often stacks are looked at: nothing is timed meanwhile but whole calls."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .drivers.driven_loop import DrivenLoop
+    from .driven_loop import DrivenLoop
 
 MIN_DRAINED = 4
 DRAINED_EPOCHS = 8

@@ -12,7 +12,7 @@ from ..process.stacks import StackSampler
 from . import cycles
 
 if TYPE_CHECKING:
-    from .drivers.driven_loop import DrivenLoop
+    from .driven_loop import DrivenLoop
 
 GAPS = 3
 GAPS_S = 3.0

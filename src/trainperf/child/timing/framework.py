@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .device.clock import DeviceClock
-    from .drivers.driven_loop import DrivenIterator, DrivenLoop, Exchange, Extra
+    from .driven_loop import DrivenIterator, DrivenLoop, Exchange, Extra
     from .tracer import Tracer
 
 

@@ -1,4 +1,4 @@
-"""What could stand for a call of the script, made on the same input after some of its calls.
+"""Make what could stand for a call of the script on the same input, after some of its calls.
 
 Only where nothing is timed but what stands beside the steps: there it is laid aside, so that no
 figure of the run holds it.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..process import turns
 
 if TYPE_CHECKING:
-    from .drivers.driven_loop import DrivenLoop
+    from .driven_loop import DrivenLoop
 
 
 def record(driver: DrivenLoop) -> None:

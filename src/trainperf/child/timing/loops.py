@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .calls import Calls
-from .drivers.driven_loop import DrivenIterator, FitEpochs
+from .driven_loop import DrivenIterator, FitEpochs
 from .framework import Framework
 from .in_place import InPlace
 from .loop import WARM_UP

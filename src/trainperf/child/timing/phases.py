@@ -11,7 +11,7 @@ from .draining import Exhausted, drain
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
 
 if TYPE_CHECKING:
-    from .drivers.driven_loop import DrivenLoop, Exchange
+    from .driven_loop import DrivenLoop, Exchange
 
 REST_S = 1.0
 TRIES = 2

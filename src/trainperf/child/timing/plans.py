@@ -8,7 +8,7 @@ from .budget import Budget
 from .loop import Plan
 
 if TYPE_CHECKING:
-    from .drivers.driven_loop import DrivenLoop
+    from .driven_loop import DrivenLoop
     from .legs.leg import LegTraining
 
 

@@ -16,7 +16,7 @@ from ..process.lines import LineSampler
 from .budget import LACKING, Budget
 
 if TYPE_CHECKING:
-    from .drivers.driven_loop import DrivenLoop
+    from .driven_loop import DrivenLoop
     from .tracer import Tracer
 
 WHAT = "a trace of a few steps"

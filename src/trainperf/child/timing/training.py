@@ -11,7 +11,7 @@ from ..reads.files import FileReads
 
 if TYPE_CHECKING:
     from ..job.ranks import World
-    from .drivers.driven_loop import DrivenLoop
+    from .driven_loop import DrivenLoop
     from .legs.warm_up import WarmUp
     from .losses import Losses
 

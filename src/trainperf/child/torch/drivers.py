@@ -13,7 +13,7 @@ from .loader import digest, loaders
 
 if TYPE_CHECKING:
     from ..timing.device.clock import Mark
-    from ..timing.drivers.driven_loop import Extra
+    from ..timing.driven_loop import Extra
     from ..timing.loops import Loops
     from ..timing.tracer import Tracer
 

@@ -15,7 +15,7 @@ from .clock import TorchClock
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
-    from ..timing.drivers.driven_loop import Extra
+    from ..timing.driven_loop import Extra
     from ..timing.tracer import Tracer
     from ..timing.training import Training
     from .exchange.ddp import Ddps

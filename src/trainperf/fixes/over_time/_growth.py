@@ -1,4 +1,4 @@
-"""What grew in a soak, in words, and evidence of it for the cases."""
+"""The growth that a soak saw, in words, and evidence of it for the cases."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 STEPS = 16
 """Steps run by one call, as in the probe; an epoch that is shorter sets its own length."""
 
+FEWEST, MOST = 8, 128
+"""So many steps a call may run where they divide an epoch: with a `steps_per_epoch` that they do
+not divide Keras's last call goes beyond it (`range(0, steps_per_epoch, steps_per_execution)` in its
+`epoch_iterator.py`), and whatever comes with each epoch comes some steps later."""
+
 STARTED_WITHIN_S = 0.005
 """The most that handing a batch to the compiled step and starting it takes, Keras's callbacks and
 bookkeeping apart: 0.5 to 2 ms with Keras 3.15 on two cores."""
@@ -50,8 +56,9 @@ class StepsPerExecution(Fix):
     that is a large part of it.
 
     ## What changes
-    One call runs 16 steps in a loop inside the graph. The numbers stay the same.
-    Callbacks, the progress bar and `on_train_batch_end` run once in 16 steps. Where a callback
+    One call runs 16 steps in a loop inside the graph, or as many near to that as divide an epoch.
+    The numbers stay the same. Callbacks, the progress bar and `on_train_batch_end` run once in
+    these steps. Where a callback
     in use acts on batches (`ModelCheckpoint(save_freq=100)`, a log or a schedule of your own),
     it saves, writes or sets something else: that changes the experiment.
 
@@ -172,7 +179,7 @@ model.compile(**how)
         loop, model = evidence.loop, evidence.model
         if loop.kind != "fit" or loop.steps_per_execution > 1 or model.run_eagerly:
             return None
-        steps = min(STEPS, loop.epoch_steps or STEPS)
+        steps = _per_call(loop.epoch_steps)
         probe = evidence.probe("steps_per_execution")
         step = evidence.times.resident
         least = step / (step - _saved(evidence, probe, probe.low, steps))
@@ -211,7 +218,7 @@ model.compile(**how)
         self, evidence: Evidence, title: str, text: str, bound: float | None, basis: str
     ) -> Finding:
         loop, where = evidence.loop, evidence.model.compile_where
-        steps = min(STEPS, loop.epoch_steps or STEPS)
+        steps = _per_call(loop.epoch_steps)
         acting = [callback for callback in evidence.callbacks if _acts_on_batches(callback)]
         # Where the length of an epoch is not known, Keras 3 counts one optimizer
         # iteration too many at its end with one step per call, and not with more.
@@ -232,6 +239,14 @@ model.compile(**how)
         """Set the keyword in the call of `compile`."""
         steps = finding.data.get("steps", STEPS)
         set_compile(script, finding, "steps_per_execution", str(steps))
+
+
+def _per_call(epoch_steps: int | None) -> int:
+    """Return how many steps a call is to run in epochs of so many (None: not known)."""
+    if epoch_steps is None or epoch_steps <= STEPS:
+        return epoch_steps or STEPS
+    dividing = (steps for steps in range(FEWEST, MOST + 1) if epoch_steps % steps == 0)
+    return min(dividing, key=lambda steps: abs(math.log(steps / STEPS)), default=STEPS)
 
 
 def _most(evidence: Evidence) -> float | None:

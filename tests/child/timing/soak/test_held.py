@@ -1,4 +1,4 @@
-"""What is held by the user's names, and how much of it."""
+"""The user's names hold so much of so many things."""
 
 import sys
 from collections import deque

@@ -1,4 +1,4 @@
-"""What became more from look to look."""
+"""Some things become more from look to look."""
 
 import pytest
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ...timing.drivers.driven_loop import Extra
+    from ...timing.driven_loop import Extra
     from .scopes import Strategies
 
 

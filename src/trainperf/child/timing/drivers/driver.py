@@ -14,16 +14,16 @@ from ...job import ranks
 from .. import completing, cycles, tracing
 from ..device.clock import DeviceClock, HostClock, Mark
 from ..device.step_times import LateSteps, StepTimes
+from ..driven_loop import DrivenLoop
 from ..epoch_ends import EpochEnds
 from ..loop import DONE, INPUT, REAL, RESIDENT, WARM_UP
 from ..phases import Phases
 from ..plans import plan_of
-from .driven_loop import DrivenLoop
 
 if TYPE_CHECKING:
     from ...job.ranks import World
+    from ..driven_loop import Extra
     from ..training import Training
-    from .driven_loop import Extra
 
 ONE_OFF_TRACES = 3
 """So many steps that traced are left out of the times (the odd last batch); from then

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from .iterator_driver import IteratorDriver
 
 if TYPE_CHECKING:
+    from ..driven_loop import FitEpochs
     from ..loops import Loops
-    from .driven_loop import FitEpochs
 
 
 class FitDriver(IteratorDriver):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import turns
 from ..draining import Exhausted
+from ..driven_loop import DrivenIterator
 from ..loop import INPUT, REAL, RESIDENT
-from .driven_loop import DrivenIterator
 from .loop_drivers import LoopDriver
 
 if TYPE_CHECKING:

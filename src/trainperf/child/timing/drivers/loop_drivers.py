@@ -12,10 +12,10 @@ from .driver import Driver
 
 if TYPE_CHECKING:
     from ..device.clock import DeviceClock
+    from ..driven_loop import Exchange, Extra
     from ..framework import Framework
     from ..loops import Loops
     from ..tracer import Tracer
-    from .driven_loop import Exchange, Extra
 
 
 class LoopDriver(Driver):

@@ -19,7 +19,7 @@ from ..estimating import FEWEST, estimate
 
 if TYPE_CHECKING:
     from ...job.ranks import World
-    from ..drivers.driven_loop import DrivenLoop
+    from ..driven_loop import DrivenLoop
 
 BLOCKS = 6
 PROBE_S = 1.2

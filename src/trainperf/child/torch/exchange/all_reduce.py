@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from ...timing.drivers.driven_loop import Extra
+from ...timing.driven_loop import Extra
 from . import ddp as torch_ddp
 from . import ddp_facts, ddp_times, exchange, fsdp
 from . import shards as torch_shards

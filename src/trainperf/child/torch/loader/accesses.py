@@ -1,4 +1,4 @@
-"""What items cost by the way in which they get at their data: files opened, columns taken.
+"""The cost of how items get at their data: files opened, columns taken.
 
 Calls that another way would not make for every item are timed while items are made, in libraries
 that the program has imported.

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from ...job.ranks import World
-    from ...process.process import Process
-    from ...process.recorder import Recorder
-    from ...reads.files import FileReads
-    from ..device.clock import DeviceClock
-    from ..tracer import Tracer
+    from ..job.ranks import World
+    from ..process.process import Process
+    from ..process.recorder import Recorder
+    from ..reads.files import FileReads
+    from .device.clock import DeviceClock
+    from .tracer import Tracer
 
 
 Extra = tuple[str, Callable[[float], None]]

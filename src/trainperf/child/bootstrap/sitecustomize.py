@@ -16,13 +16,16 @@ def _start() -> None:
     ours = sys.modules.pop("sitecustomize", None)
     try:
         import sitecustomize  # noqa: F401 - the user's own, if there is one
-    except ImportError:
-        pass
+    except Exception as error:  # site.py says this much of it, and goes on
+        if not isinstance(error, ImportError) or error.name != "sitecustomize":
+            told = f"{type(error).__name__}: {error}"
+            sys.stderr.write(f"Error in sitecustomize; set PYTHONVERBOSE for traceback:\n{told}\n")
     finally:
         if ours is not None:  # site.py looks the name up after this import
             sys.modules.setdefault("sitecustomize", ours)
     if not os.environ.get("TRAINPERF_RUN"):
         return
+    taken = _taken()
     from importlib import import_module
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -37,7 +40,39 @@ def _start() -> None:
     child = module_from_spec(spec)
     sys.modules["_trainperf_child"] = child
     spec.loader.exec_module(child)
+    if taken:
+        import_module("_trainperf_child.standard").Standard(taken).install()
     import_module("_trainperf_child.start").start(os.environ["TRAINPERF_RUN"])
+
+
+def _taken() -> "frozenset[str]":
+    """Names of the standard library that folders which come before it own as well.
+
+    Those of modules that the interpreter has imported by now are not among them: everybody gets
+    these.
+    """
+    standard = sys.stdlib_module_names
+    home = os.path.dirname(os.__file__)
+    folders = []
+    for entry in sys.path:
+        if entry.startswith(home):
+            break
+        folders.append(entry)
+    if not sys.flags.safe_path:
+        script = sys.argv[0] if sys.argv else ""
+        folders.append("." if script in ("", "-c", "-m") else os.path.dirname(script) or ".")
+    owned = set()
+    for folder in folders:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith(".py"):
+                owned.add(name[:-3])
+            elif name in standard and os.path.exists(os.path.join(folder, name, "__init__.py")):
+                owned.add(name)
+    return frozenset(owned & standard - sys.modules.keys())
 
 
 try:

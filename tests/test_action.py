@@ -130,7 +130,7 @@ def test_its_outputs_are_those_that_its_step_writes(runner: Runner) -> None:
 
 
 def test_reports_are_kept_also_when_the_check_fails() -> None:
-    assert UPLOAD["uses"] == "actions/upload-artifact@v4"
+    assert UPLOAD["uses"] == "actions/upload-artifact@65c4c4a1ddee5b72f698fdd19549f0f0fb45cf08"
     assert "always()" in UPLOAD["if"]
     assert UPLOAD["with"]["path"] == "${{ steps.run.outputs.report }}"
 

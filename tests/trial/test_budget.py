@@ -29,7 +29,7 @@ def test_a_contest_takes_two_slices_for_each_pair():
 
 def test_slow_steps_make_slices_of_two_steps_one_of_which_settles():
     assert costs(step_s=5.0).comparing(1, pairs=1) == pytest.approx(2 * 10.0 * 1.1)
-    every = costs(step_s=5.0, settles=False)
+    every = replace(costs(step_s=5.0), settles=False)
     assert every.comparing(1, pairs=1) == pytest.approx(2 * 5.0 * 1.1)
 
 

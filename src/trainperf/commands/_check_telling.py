@@ -14,6 +14,7 @@ from trainperf.check import Baseline, Checked, Criteria, Runs
 from trainperf.commands import outputs, run_folders
 from trainperf.commands._shared import console
 from trainperf.commands.outputs import Output
+from trainperf.commands.streams import tell
 from trainperf.model import Check, Compared, Diagnosis
 from trainperf.reporters.terminal.comparison import render
 from trainperf.settings import Settings
@@ -40,15 +41,15 @@ def answer(question: Question, runs: Runs, settings: Settings, asked: Sequence[O
     err = outputs.takes_stdout(asked)
     if checked.outcome == "passed":
         for remark in comparison.remarks:
-            click.echo(f"note: {remark}", err=err)
+            tell(f"note: {remark}", err=err)
     else:
         render(comparison, console(stderr=err, color=settings.color))
         click.echo(err=err)
     status = PASSED if question.update else _status(checked, question.strict)
     check = checking.reported(checked, question.against, question.wanted, question.strict, status)
     for told in _besides(check):
-        click.echo(f"note: {told}", err=err)
-    click.echo(check.text, err=err)
+        tell(f"note: {told}", err=err)
+    tell(check.text, err=err)
     return check
 
 
@@ -81,8 +82,8 @@ def save(runs: Runs, path: Path, asked: Sequence[Output]) -> None:
     checking.save(runs.diagnosis, runs.repeats, path)
     many = len(runs.repeats)
     for told in checking.shortcomings(runs.repeats):
-        click.echo(f"note: {told}", err=outputs.takes_stdout(asked))
-    click.echo(
+        tell(f"note: {told}", err=outputs.takes_stdout(asked))
+    tell(
         f"saved {path}: {runs.diagnosis.script}, {many} run{'s' if many > 1 else ''}, "
         f"noise ±{checking.noise(runs.repeats) * 100:.1f} %",
         err=outputs.takes_stdout(asked),

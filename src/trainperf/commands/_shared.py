@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+from trainperf.commands.streams import tell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +41,7 @@ def _name_unknown(ids: tuple[str, ...], wanted: str) -> None:
     for unknown in (one for one in ids if one not in by_id()):
         near = difflib.get_close_matches(unknown, by_id(), n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
-        click.echo(f"trainperf: there is no finding {unknown!r} {wanted}{meant}", err=True)
+        tell(f"trainperf: there is no finding {unknown!r} {wanted}{meant}")
 
 
 def console(stderr: bool = False, color: str = "auto") -> Console:

@@ -18,7 +18,7 @@ from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
-from trainperf.commands.streams import close_stdout, silence
+from trainperf.commands.streams import close_stdout, hint, silence, tell
 from trainperf.errors import TrainperfError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -262,9 +262,9 @@ def main() -> None:
     try:
         cli(prog_name="trainperf", standalone_mode=False)
     except TrainperfError as error:
-        click.echo(f"trainperf: {error}", err=True)
+        tell(f"trainperf: {error}")
         if error.hint:
-            click.echo(f"  {error.hint}", err=True)
+            hint(error.hint)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         _usage(error)
@@ -289,7 +289,7 @@ def main() -> None:
 
 def _stdout_failed(error: OSError) -> NoReturn:
     silence()
-    click.echo(f"trainperf: cannot write to standard output: {error.strerror}", err=True)
+    tell(f"trainperf: cannot write to standard output: {error.strerror}")
     sys.exit(OUR_ERROR)
 
 
@@ -301,5 +301,5 @@ def _usage(error: click.ClickException) -> None:
         error.show()
         return
     command = context.command_path if context is not None else "trainperf"
-    click.echo(f"trainperf: {message[:1].lower()}{message[1:].rstrip('.')}", err=True)
-    click.echo(f"  see {command} --help", err=True)
+    tell(f"trainperf: {message[:1].lower()}{message[1:].rstrip('.')}")
+    hint(f"see {command} --help")

@@ -18,6 +18,7 @@ from trainperf.commands.streams import close_stdout, silence
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis
 from trainperf.report.level import Judgement
+from trainperf.report.plain import no_commands
 from trainperf.reporters import reporter
 
 if TYPE_CHECKING:
@@ -268,7 +269,13 @@ def _try(act: Callable[[], None], failures: list[TrainperfError]) -> None:
 def _print(output: Output, report: _Report, console: Callable[[], Console]) -> None:
     """Print a report as far as it is read; raises `TrainperfError` for a disk that is full."""
     try:
-        if output.format == "terminal":
+        if output.format == "terminal" and os.environ.get("GITHUB_ACTIONS"):
+            # Whatever the report quotes stands in a log in which lines may be commands.
+            shown = console()
+            with shown.capture() as captured:
+                report.terminal(shown)
+            click.echo(no_commands(captured.get()), nl=False)
+        elif output.format == "terminal":
             report.terminal(console())
         else:
             click.echo(_bytes(report.text(output.format)), nl=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from trainperf.model import Diagnosis, Event, Run
 from trainperf.model.cells import is_notebook
 from trainperf.ranks import records
 from trainperf.run import guarding, running
+from trainperf.run.sweeping import Swept, sweep
 from trainperf.trace import write as tracing
 
 if TYPE_CHECKING:
@@ -137,6 +139,7 @@ def run(
     label; what is guarded is said where it is the `first` of several runs.
     """
     named = named or target.label
+    swept = sweep(settings.output_dir)
     folder = new_folder(settings, target.label)
     covered = guarding.folders_of(target.cwd, target.script)
     guarded = guarding.probe(covered, folder, [folder])
@@ -168,6 +171,8 @@ def run(
             soak_s=settings.soak_s,
         )
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
+            progress.note(sentence)
+        for sentence in _swept(swept):
             progress.note(sentence)
         progress.phase(f"{named}: starting")
         show = _Shown(progress, named)
@@ -220,6 +225,15 @@ def merge(
         error.hint = "free some space, or choose another place with --output"
         return diagnosis, output or folder, error
     return diagnosis, output or folder, None
+
+
+def _swept(swept: Swept) -> Iterator[str]:
+    """Say what an earlier run had left, that was killed with its guard."""
+    if swept.processes:
+        many = "a process" if swept.processes == 1 else f"{swept.processes} processes"
+        yield f"ended {many} that an earlier run had left, which was killed"
+    if swept.folders:
+        yield f"cleared what such a run had left in {', '.join(swept.folders)}"
 
 
 class _Shown:

@@ -6,6 +6,10 @@ import os
 import sys
 from contextlib import suppress
 
+import click
+
+from trainperf.report.plain import no_commands, one_line
+
 
 def close_stdout() -> None:
     """Flush stdout; from here on what is printed goes nowhere, where that cannot be done.
@@ -18,6 +22,16 @@ def close_stdout() -> None:
         silence()
         if not isinstance(error, BrokenPipeError):
             raise
+
+
+def tell(text: str, err: bool = True) -> None:
+    """Print a line: whatever is quoted in it stays within it, and does nothing there."""
+    click.echo(no_commands(one_line(text)), err=err)
+
+
+def hint(text: str) -> None:
+    """Print the next step below what was told."""
+    click.echo(f"  {no_commands(one_line(text))}", err=True)
 
 
 def silence() -> None:

@@ -16,6 +16,8 @@ _ESCAPES = re.compile(
 # those a name can make a line read as something else than it is.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 
+_COMMANDS = re.compile(r"(^\s*:(?=:)|#(?=#\[))", re.MULTILINE)
+
 _ASCII = str.maketrans(
     {
         "±": "+/-",
@@ -61,6 +63,14 @@ def plain(text: str) -> str:
 def one_line(text: str) -> str:
     """Return `text` made safe, with every run of white space as one blank."""
     return " ".join(plain(text).split())
+
+
+def no_commands(text: str) -> str:
+    """Return `text` without what GitHub's runner takes for a command in a log.
+
+    That is `::name::` where a line begins with it, blanks aside, and `##[name]` anywhere.
+    """
+    return _COMMANDS.sub(r"\1 ", text)
 
 
 def to_ascii(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +13,8 @@ from pathlib import Path
 from trainperf.child.timing.budget import Budget
 from trainperf.model import Ending, Event, Recording, Run
 from trainperf.run.event_files import EventFiles
-from trainperf.run.spawn import OUTPUT, Interrupted, interruptible, output_tail, prepare, start
+from trainperf.run.output import Output
+from trainperf.run.spawn import Interrupted, interruptible, output_tail, prepare, start
 from trainperf.run.stopping import Guard, clear, stop_session
 from trainperf.samplers.container import ContainerWatch
 from trainperf.samplers.sampling import Sampling
@@ -49,15 +50,15 @@ def launch(
     run_file = prepare(run, folder)
     shm = _SharedMemory()
     watch = ContainerWatch()
-    with (folder / OUTPUT).open("wb") as log, ExitStack() as stack:
+    with Output(folder) as log, ExitStack() as stack:
         asked = interrupted or stack.enter_context(interruptible())
         guard = stack.enter_context(Guard())
         guard.watch(run_file)
-        process = start(run, run_file, log)
+        process = start(run, run_file, log.file)
         guard.watch(run_file, process.pid)
         try:
             with Sampling(process.pid) as sampling:
-                ending = _follow(process, following, asked, shm, watch)
+                ending = _follow(process, following, asked, (shm, watch, log))
             container = watch.use()
         finally:
             stop_session(process.pid, run_file)
@@ -163,14 +164,13 @@ def _follow(
     process: subprocess.Popen[bytes],
     following: _Following,
     interrupted: Interrupted,
-    shm: _SharedMemory,
-    watch: ContainerWatch,
+    watched: Sequence[_SharedMemory | ContainerWatch | Output],
 ) -> Ending | None:
-    """Poll until the run ends by itself (None) or has to be stopped."""
+    """Poll until the run ends by itself (None) or has to be stopped; look at what is `watched`."""
     while True:
         following.read()
-        shm.look()
-        watch.look()
+        for one in watched:
+            one.look()
         stop = following.must_stop()
         if stop is not None:
             return stop

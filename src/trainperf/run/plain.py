@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainperf.model import Run
-from trainperf.run.spawn import OUTPUT, Interrupted, output_tail, prepare, start
+from trainperf.run.output import Output
+from trainperf.run.spawn import Interrupted, output_tail, prepare, start
 from trainperf.run.stopping import Guard, clear, stop_session
 
 POLL_S = 0.02
@@ -33,14 +34,15 @@ def run_to_its_end(run: Run, folder: Path, limit_s: float, interrupted: Interrup
     """
     run = replace(run, plain=True, leg=None, seed=None)
     run_file = prepare(run, folder)
-    with (folder / OUTPUT).open("wb") as log, Guard() as guard:
+    with Output(folder) as log, Guard() as guard:
         guard.watch(run_file)
         began = time.monotonic()
-        process = start(run, run_file, log)
+        process = start(run, run_file, log.file)
         guard.watch(run_file, process.pid)
         ended: float | None = None
         try:
             while time.monotonic() - began < limit_s and not interrupted():
+                log.look()
                 if process.poll() is not None:
                     ended = time.monotonic()
                     break

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from trainperf.errors import TrainperfError
 from trainperf.fixes.common import trainer_settings
 from trainperf.model import Run
@@ -60,6 +62,8 @@ def prepare(run: Run, folder: Path) -> str:
     settings = {
         "folder": str(folder),
         "parent": os.getpid(),
+        "parent_began": psutil.Process().create_time(),
+        "machine": machine(),
         "steps": run.steps,
         "measure_s": run.measure_s,
         "extra_s": run.extra_s,
@@ -91,6 +95,16 @@ def prepare(run: Run, folder: Path) -> str:
             hint="free some space, or name another folder with --output-dir",
         ) from error
     return str(file)
+
+
+def machine() -> str:
+    """What tells this machine, since it was started, and this pid namespace from others; "" if
+    that is not known.
+    """
+    with suppress(OSError):
+        started = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{started} {os.readlink('/proc/self/ns/pid')}"
+    return ""
 
 
 def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:

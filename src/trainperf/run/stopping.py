@@ -7,6 +7,7 @@ nothing of trainperf, so that it starts from its path alone.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -31,6 +33,10 @@ BOARD = "board"
 LEG = "leg-"
 """Begins the names of the folders of legs."""
 GONE_S = 5.0
+GUARD = "GUARD_OF_RUNS"
+"""The variable that tells a guard where its source is."""
+START = "import os, runpy; runpy.run_path(os.environ['GUARD_OF_RUNS'], run_name='__main__')"
+PR_SET_CHILD_SUBREAPER = 36
 NOBODY = -1
 """Leads no session: that of a run which has no process yet."""
 
@@ -106,6 +112,44 @@ def _signal(process: psutil.Process, number: signal.Signals) -> None:
         process.send_signal(number)
 
 
+def _adopt_orphans() -> set[psutil.Process]:
+    """Have what the run's processes leave to run on become children of this process.
+
+    Returns those that it has by now.
+    """
+    _take_orphans(True)
+    with suppress(psutil.Error, OSError):
+        return set(psutil.Process().children())
+    return set()
+
+
+def _take_orphans(taken: bool) -> None:
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(taken))
+
+
+def _end_orphans(before: set[psutil.Process]) -> None:
+    """End the children that came since, that no run of ours names and that left our session.
+
+    They are daemons that were given another environment, and left the session of their run. A
+    run's own process carries `TRAINPERF_RUN`, and was waited for once it ended; whatever else this
+    process starts stays in its session, but for guards.
+    """
+    with suppress(psutil.Error, OSError):
+        for child in psutil.Process().children():
+            with suppress(psutil.Error, OSError):
+                if child in before or os.getsid(child.pid) == os.getsid(0):
+                    continue
+                if not _alive(child):
+                    os.waitpid(child.pid, os.WNOHANG)
+                    continue
+                if child.environ().keys() & {"TRAINPERF_RUN", GUARD}:
+                    continue
+                for one in (*child.children(recursive=True), child):
+                    _signal(one, signal.SIGKILL)
+                child.wait(GONE_S)
+
+
 class Guard:
     """A process that stops the runs it watches if trainperf dies. A context manager.
 
@@ -114,11 +158,16 @@ class Guard:
     """
 
     def __init__(self) -> None:
+        self._before = _adopt_orphans()
         env = {name: value for name, value in os.environ.items() if name != "TRAINPERF_RUN"}
+        # What people type (`pkill -9 -f trainperf`) is not to end the guard as well: the path
+        # to its source stands where command lines do not show it, nor that to an environment.
+        paths = [path for path in sys.path if path not in ("", os.getcwd())]
+        env |= {GUARD: __file__, "PYTHONPATH": os.pathsep.join(paths)}
         self._process: subprocess.Popen[bytes] | None = None
         with suppress(OSError):
             self._process = subprocess.Popen(
-                (sys.executable, "-P", __file__),
+                (os.path.realpath(sys.executable), "-P", "-c", START),
                 env=env,
                 cwd="/",
                 stdin=subprocess.PIPE,
@@ -153,6 +202,8 @@ class Guard:
             return
         self._process.kill()
         self._process.wait()
+        _end_orphans(self._before)
+        _take_orphans(False)
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -170,7 +221,18 @@ def _guard() -> None:
     for run_file, leader in watched.items():
         stop_session(leader, run_file)
     for run_file in watched:  # once nobody is left who could write there
+        remove_temporary(os.path.dirname(run_file))
         clear(os.path.dirname(run_file))
+
+
+def remove_temporary(folder: str) -> None:
+    """Remove the temporary files of the stopped processes of a run. Never raises."""
+    from trainperf.run.event_files import EventFiles
+
+    files = EventFiles(Path(folder), lambda event: None)
+    with suppress(OSError):
+        files.read()
+        files.remove_temporary()
 
 
 def clear(folder: str) -> None:

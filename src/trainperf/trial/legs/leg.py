@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 from trainperf.child.timing.legs import words
 from trainperf.errors import TrainperfError
 from trainperf.model import Event, Run
 from trainperf.run.event_files import EventFiles
-from trainperf.run.spawn import OUTPUT, prepare, run_file_of, start
+from trainperf.run.output import Output
+from trainperf.run.spawn import prepare, run_file_of, start
 from trainperf.run.stopping import Guard, clear, stop_session
 from trainperf.trial.legs.faults import ENDED, ran_out_of_memory, unpatched, why, why_ranks
 from trainperf.trial.legs.ports import with_own_port
@@ -85,7 +85,7 @@ class Leg:
         self._words: words.Words | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
-        self._log: IO[bytes] | None = None
+        self._log: Output | None = None
         self._processes: Processes | None = None
         self._run_file = ""
         self._compiled_s = 0.0
@@ -104,8 +104,8 @@ class Leg:
             self._words = words.Words(str(self.folder.resolve()), create=True)
             run = _beside_others(self.run)
             prepare(run, self.folder)
-            self._log = (self.folder / OUTPUT).open("wb")
-            self._process = start(run, self._run_file, self._log)
+            self._log = Output(self.folder)
+            self._process = start(run, self._run_file, self._log.file)
             self._processes = Processes(self._process.pid, self._run_file)
         except (TrainperfError, OSError) as error:
             self.failure = f"could not be started: {error}"
@@ -167,6 +167,8 @@ class Leg:
         if self._is_over():
             return True
         self._look_for_failure()
+        if self._log is not None:
+            self._log.look()
         return False
 
     def end(self) -> None:
@@ -239,6 +241,8 @@ class Leg:
         self._processes.wake()
         self._wait(began, limit_s + (self.ready_s or 0.0), asked)
         self._processes.stop()
+        if self._log is not None:
+            self._log.look()
         if self._words[words.ANEW]:
             self._fail(ENDED)
         if not self._is_over():

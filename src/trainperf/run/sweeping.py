@@ -1,0 +1,126 @@
+"""End what an earlier run left behind that was killed with its guard, and remove its folders.
+
+A process is a leftover where it carries `TRAINPERF_RUN`, and the trainperf that wrote the file so
+named is gone: the number of that process and its start time stand in it, and the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from trainperf.run.spawn import machine
+from trainperf.run.stopping import NOBODY, clear, remove_temporary, stop_session
+
+RUN_FILE = "run.json"
+SAME_S = 0.1
+"""Start times of a process, read twice, differ by less: the kernel tells them in ticks of 10 ms."""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """How many processes of earlier runs were ended, and which of their folders were cleared."""
+
+    processes: int
+    folders: tuple[str, ...]
+
+
+def sweep(runs: Path) -> Swept:
+    """End the processes that any earlier run of this user left; clear what they left in `runs`.
+
+    Never raises: what cannot be read or removed stays.
+    """
+    left = [(one, name) for one, name in _carrying() if _is_over(_settings(name, one.pid))]
+    for name in {name for _, name in left}:
+        for leader in {_session(one) for one, other in left if other == name}:
+            stop_session(leader, name)
+    with suppress(OSError):
+        folders = [folder for folder in sorted(runs.iterdir()) if _is_over_in(folder)]
+        return Swept(len(left), tuple(map(str, filter(_cleared, folders))))
+    return Swept(len(left), ())
+
+
+def _carrying() -> Iterator[tuple[psutil.Process, str]]:
+    """The user's processes in this pid namespace that are part of a run, with its file."""
+    ours = _pid_namespace("self")
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.pid == os.getpid() or process.uids().real != os.getuid():
+                continue
+            name = process.environ().get("TRAINPERF_RUN")
+            # A diagnosis within an observed script is part of that run itself.
+            inner = name == os.environ.get("TRAINPERF_RUN")
+            if name and not inner and _pid_namespace(process.pid) == ours:
+                yield process, name
+
+
+def _pid_namespace(pid: int | str) -> str:
+    return os.readlink(f"/proc/{pid}/ns/pid")
+
+
+def _settings(name: str, pid: int) -> dict[str, Any] | None:
+    """The settings of a run, as its process sees them; None where the file is gone."""
+    for path in (f"/proc/{pid}/root{name}", name):
+        with suppress(OSError, ValueError, RecursionError):
+            found = json.loads(Path(path).read_bytes())
+            return found if isinstance(found, dict) else {}
+    return None
+
+
+def _is_over(settings: dict[str, Any] | None) -> bool:
+    """Whether the trainperf that wrote these settings is gone; so it is where they are.
+
+    That of another machine, which shares the folder, cannot be looked for.
+    """
+    if settings is None:
+        return True
+    if not settings.get("machine") or settings["machine"] != machine():
+        return False
+    parent, began = settings.get("parent"), settings.get("parent_began")
+    if not isinstance(parent, int) or not isinstance(began, int | float):
+        return False
+    try:
+        return abs(psutil.Process(parent).create_time() - began) > SAME_S
+    except (psutil.NoSuchProcess, ValueError, OverflowError):
+        return True
+    except psutil.Error:
+        return False
+
+
+def _session(process: psutil.Process) -> int:
+    """The session of a leftover where it is its run's own, with whom else is in it."""
+    with suppress(OSError):
+        session = os.getsid(process.pid)
+        if session not in (0, os.getsid(0)):
+            return session
+    return NOBODY
+
+
+def _is_over_in(folder: Path) -> bool:
+    """Whether a folder holds a run of a trainperf that is gone before it was told."""
+    file = folder / RUN_FILE
+    if folder.is_symlink() or file.is_symlink() or not file.is_file():
+        return False
+    if file.stat().st_uid != os.getuid() or (folder / "diagnosis.json").exists():
+        return False
+    return _is_over(_settings(str(file), os.getpid()))
+
+
+def _cleared(folder: Path) -> bool:
+    """Remove what stands in for the user's files, legs and temporary files; whether any was there.
+
+    What was recorded stays: `trainperf merge` may read it.
+    """
+    inner = sorted({file.parent for file in folder.rglob(RUN_FILE)}, reverse=True)
+    before = set(folder.rglob("*"))
+    for one in inner:
+        remove_temporary(str(one))
+        clear(str(one))
+    return set(folder.rglob("*")) != before

@@ -1,0 +1,135 @@
+"""Nothing of a run is left behind, whatever dies and however its processes hide."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from commanding import diagnose, started, wait_for
+from observing import LONG_S, gone, script, strays
+from trainperf.run.spawn import machine
+from trainperf.run.stopping import GUARD
+from trainperf.run.sweeping import sweep
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+HIDES = """
+import subprocess, time
+subprocess.Popen(["setsid", "-f", "sleep", "{seconds}"], env={{}})
+print("ready", flush=True)
+{then}
+"""
+
+
+def sleeping(seconds: str) -> list[psutil.Process]:
+    """Processes that sleep so long: they carry no mark, their environment is empty."""
+    return [
+        one
+        for one in psutil.process_iter(["cmdline", "status"])
+        if one.info["cmdline"] == ["sleep", seconds] and one.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def ended(seconds: str) -> bool:
+    """Whether nobody sleeps so long any more, after a while."""
+    until = time.monotonic() + LONG_S
+    while sleeping(seconds) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not sleeping(seconds)
+
+
+@pytest.mark.parametrize("then", ["", "time.sleep(1000)"], ids=["ends", "stalls"])
+def test_a_daemon_without_environment_ends_with_its_run(tmp_path: Path, then: str) -> None:
+    seconds = f"1000.{os.getpid()}{len(then)}"
+    script(tmp_path, HIDES.format(seconds=seconds, then=then), "train.py")
+    diagnose(tmp_path, "--budget", "10s", "--stall", "3s", "train.py")
+    try:
+        assert not sleeping(seconds)
+    finally:
+        for one in sleeping(seconds):
+            one.kill()
+
+
+SLEEPS = """
+import os, subprocess, tempfile, time
+subprocess.Popen(["sleep", "1000"])
+subprocess.Popen(["setsid", "-f", "sleep", "1000"])
+tempfile.mkdtemp()
+open("written", "w").close()
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+def guards(mark: str) -> list[psutil.Process]:
+    return [one for one in strays(mark) if GUARD in one.environ()]
+
+
+@pytest.mark.alone  # any other run would end it first
+def test_what_people_type_does_not_end_the_guard(tmp_path: Path, mark: str) -> None:
+    script(tmp_path, SLEEPS, "train.py")
+    process = started(tmp_path, "train.py")
+    wait_for(tmp_path, "ready")
+    (guard,) = guards(mark)
+    assert "trainperf" not in " ".join(guard.cmdline()).replace(guard.exe(), "")
+    for one in strays(mark):
+        if "trainperf" in " ".join(one.cmdline()):
+            one.kill()
+    process.communicate()
+    assert gone(mark)
+
+
+@pytest.mark.alone
+def test_the_next_run_ends_what_one_left_that_was_killed_with_its_guard(
+    tmp_path: Path, mark: str
+) -> None:
+    script(tmp_path, SLEEPS, "train.py")
+    process = started(tmp_path, "train.py")
+    wait_for(tmp_path, "ready")
+    for one in guards(mark):
+        one.kill()
+    process.kill()
+    process.communicate()
+    stopped = [one for one in strays(mark) if "sleep" in one.cmdline()]
+    for one in stopped:
+        one.send_signal(signal.SIGSTOP)
+    assert stopped  # there was something to be ended
+
+    script(tmp_path, "raise SystemExit('the end')", "next.py")
+    result = diagnose(tmp_path, "next.py")
+
+    assert gone(mark)
+    assert "that an earlier run had left, which was killed" in result.stderr
+    assert not list(tmp_path.glob("runs/*/view"))
+    again = diagnose(tmp_path, "next.py")
+    assert "earlier run" not in again.stderr
+
+
+def test_runs_that_go_on_and_those_of_other_machines_are_left_alone(tmp_path: Path) -> None:
+    began = psutil.Process().create_time()
+    here = {"parent": os.getpid(), "parent_began": began, "machine": machine()}
+    runs = {
+        "goes on": here,
+        "of another machine": {**here, "parent_began": began - 100, "machine": "another"},
+        "of another version": {"parent": 1},
+        "damaged": [],
+        "over": {**here, "parent_began": began - 100},
+    }
+    for name, settings in runs.items():
+        folder = tmp_path / name / "leg-1"
+        folder.mkdir(parents=True)
+        for where in (folder, folder.parent):
+            (where / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+    swept = sweep(tmp_path)
+    assert swept.folders == (str(tmp_path / "over"),)
+    assert [name for name in runs if not (tmp_path / name / "leg-1").exists()] == ["over"]
+
+
+def test_there_need_be_no_folder_of_runs(tmp_path: Path) -> None:
+    assert sweep(tmp_path / "none").folders == ()

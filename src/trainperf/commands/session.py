@@ -98,6 +98,8 @@ def check_script(path: Path, called: str = "diagnose") -> None:
         near = sorted(one.name for one in path.parent.glob(f"*{path.suffix or '.py'}"))
         hint = f"scripts in {path.parent}: {', '.join(near[:8])}" if near else "check the path"
         raise TrainperfError(f"{path.name}: there is no such file", hint=hint)
+    if not path.is_dir() and not path.is_file():
+        raise TrainperfError(f"{path.name} is no regular file", hint="name the script that trains")
     if path.is_dir():
         raise TrainperfError(
             f"{path.name} is a folder without __main__.py", hint="name the script that trains"

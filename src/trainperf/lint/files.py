@@ -66,6 +66,8 @@ def read(path: Path) -> Source | None:
 
     Raises `Unreadable`.
     """
+    if not path.is_file() and path.exists():  # a pipe would be waited for
+        raise Unreadable("is no regular file")
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1) if not is_notebook(path.name) else file.read()

@@ -229,3 +229,4 @@ class Diagnosis:
     experiment_changes: tuple[ExperimentChange, ...] = ()  # faster, but another training
     over_time: OverTime | None = None  # None: no run was long enough
     running: RunningJob | None = None  # None: what was diagnosed was started for it alone
+    ended_by: str = ""  # the signal that killed the script, and what that usually means

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 
 
 def rounded(value: float, digits: int = 3) -> float:
@@ -125,3 +126,12 @@ def count(many: int, thing: str) -> str:
 def cores(value: float) -> str:
     """Write a number of processor cores: "8 cores", "1.5 cores"."""
     return "1 core" if value == 1 else f"{value:.3g} cores"
+
+
+def signal_name(status: int) -> str:
+    """Write the signal behind an exit status, as `kill -l` has it: -9 and 137 are "SIGKILL"."""
+    number = -status if status < 0 else status - 128
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of the numbered ones
+        return f"signal {number}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
-import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ import trainperf
 from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.model import FORMAT_VERSION, Ending, Event, Machine, Recording, Run
+from trainperf.model.words import signal_name
 from trainperf.ranks import Place
 from trainperf.run.event_files import EventFiles, is_event
 from trainperf.run.spawn import output_tail
@@ -158,21 +158,12 @@ def ended(recording: Recording) -> str:
     run, status = recording.run, recording.exit_status
     return {
         Ending.FAILED: f"failed with exit status {status}",
-        Ending.SIGNALLED: f"was killed by {_signal(status)}",
+        Ending.SIGNALLED: f"was killed by {'a signal' if status is None else signal_name(status)}",
         Ending.STALLED: f"showed no sign of progress for {run.stall_s:.0f} s",
         Ending.OUT_OF_BUDGET: f"was not through when the budget of {run.budget_s:.0f} s was over",
         Ending.INTERRUPTED: "was interrupted",
         Ending.FINISHED: "ended by itself",
     }.get(recording.ending, "")
-
-
-def _signal(status: int | None) -> str:
-    if status is None:
-        return "a signal"
-    number = -status if status < 0 else status - 128
-    with suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
 
 
 def now() -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainperf.model import Run
+from trainperf.model.words import signal_name
 from trainperf.run.caches import filled, private
 from trainperf.run.plain import Finished, run_to_its_end
 from trainperf.trial.budget import Clock
-from trainperf.trial.legs.processes import signal_name
 
 MARGIN = 1.15
 """A whole run may take so much longer than the ledger says: what follows the last step."""
@@ -168,6 +168,6 @@ def _ended(
 
 def _how(ended: Finished) -> str:
     if ended.status < 0:
-        return f"was killed by {signal_name(-ended.status)}"
+        return f"was killed by {signal_name(ended.status)}"
     last = ended.tail.strip().rpartition("\n")[2][:200]
     return f"ended with exit status {ended.status}" + (f": {last}" if last else "")

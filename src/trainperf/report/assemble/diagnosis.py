@@ -36,6 +36,7 @@ from trainperf.report.assemble.parts import (
     sync_points,
 )
 from trainperf.report.assemble.seen import framework_seen
+from trainperf.report.assemble.signals import ended_by
 from trainperf.report.assemble.stages import stages
 from trainperf.report.assemble.timeline import timeline
 from trainperf.report.assemble.times import times
@@ -58,6 +59,7 @@ def assemble(
         command=run.command,
         cwd=run.cwd,
         ending=recording.ending,
+        ended_by=ended_by(recording),
         framework=evidence.framework,
         device=evidence.device,
         machine=evidence.machine,
@@ -125,6 +127,7 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
         command=run.command,
         cwd=run.cwd,
         ending=recording.ending,
+        ended_by=ended_by(recording),
         framework=framework_seen(recording),
         device=Device("", "", 0),
         machine=machine,

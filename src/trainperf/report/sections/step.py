@@ -63,6 +63,8 @@ def ended_early(diagnosis: Diagnosis) -> str:
     what = PARTIAL.get(diagnosis.ending)
     if what is None:
         return ""
+    if diagnosis.ended_by:
+        what = f"The script was killed by {diagnosis.ended_by}"
     if diagnosis.times.real_s is None:
         return f"{what} before a step could be timed."
     return f"{what}: the measurements are partial, taken before that."

@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from trainperf.model import Event
+from trainperf.model.words import signal_name
 from trainperf.rewrite.configuration import is_configuration
 from trainperf.run.event_files import training
 from trainperf.run.spawn import output_tail
-from trainperf.trial.legs.processes import signal_name
 from trainperf.trial.ranks import place
 
 ENDED = "ended before it could be measured"
@@ -46,7 +46,7 @@ def why(status: int, events: Events, folder: Path, ranks: int = 1) -> str:
         _, pid, error = (min if ranks > 1 else max)(errors, key=lambda one: one[0])
         return _fails(error, _rank(pid, events))
     if status < 0:
-        return f"was {killed(signal_name(-status))}"
+        return f"was {killed(signal_name(status))}"
     for name, number in KILLED.findall(_tail(folder)) if ranks > 1 else ():
         if name != signal.SIGTERM.name:  # that is what torchrun sends to the others
             return f"lost {_rank(int(number), events) or 'a rank'}, {killed(name)}"

@@ -96,14 +96,6 @@ def carries(pid: int, run_file: str) -> bool:
         return False
 
 
-def signal_name(number: int) -> str:
-    """The name of a signal, as `kill -l` has it."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # one of the numbered ones
-        return f"signal {number}"
-
-
 def send(pid: int, number: signal.Signals) -> None:
     """Send a signal to a process, if it is still there."""
     with suppress(OSError):

@@ -1,0 +1,69 @@
+"""No script, no folder, no setting: refused in a line. The signal that killed a script is named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commanding import diagnose, trainperf
+from observing import script
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+@pytest.mark.parametrize("command", ["diagnose", "check --save-baseline b.json", "lint"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, command: str) -> None:
+    os.mkfifo(tmp_path / "train.py")
+    result = trainperf(tmp_path, *command.split(), "train.py")
+    assert result.returncode == 2
+    assert "no regular file" in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("command", ["diagnose", "lint", "show", "doctor"])
+def test_a_folder_that_was_removed_is_named(tmp_path: Path, command: str) -> None:
+    shell = (
+        f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m trainperf {command}"
+    )
+    result = subprocess.run(
+        ("sh", "-c", f"{shell} /tmp/x.py"), cwd=tmp_path, capture_output=True, text=True
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("trainperf: the working directory is no longer there\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ('budget = "3\0min"', "cannot be read"),
+        ("budget = 1e308", "budget"),
+        ("ignore = 5", "ignore"),
+        ("budget = [", "cannot be read"),
+    ],
+)
+def test_settings_that_are_none_are_named(tmp_path: Path, settings: str, says: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.trainperf]\n{settings}\n")
+    script(tmp_path, "raise SystemExit('the end')", "train.py")
+    result = diagnose(tmp_path, "train.py")
+    assert result.returncode == 2
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        ("SIGSEGV", "SIGSEGV, a segmentation fault"),
+        ("SIGKILL", "SIGKILL, as the kernel does where memory runs out"),
+        ("SIGABRT", "SIGABRT, it gave itself up"),
+        ("SIGUSR1", "SIGUSR1, "),
+    ],
+)
+def test_the_signal_that_killed_a_script_is_named(tmp_path: Path, number: str, says: str) -> None:
+    script(tmp_path, f"import os, signal; os.kill(os.getpid(), signal.{number})", "train.py")
+    result = diagnose(tmp_path, "train.py")
+    assert result.returncode == 3
+    assert f"The script was killed by {says}" in " ".join(result.stdout.split())

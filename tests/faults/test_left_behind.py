@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from commanding import diagnose, started, wait_for
-from observing import LONG_S, gone, script, strays
+from observing import LONG_S, gone, observed, python, script, strays
 from trainperf.run.spawn import machine
 from trainperf.run.stopping import GUARD
 from trainperf.run.sweeping import sweep
@@ -133,3 +134,26 @@ def test_runs_that_go_on_and_those_of_other_machines_are_left_alone(tmp_path: Pa
 
 def test_there_need_be_no_folder_of_runs(tmp_path: Path) -> None:
     assert sweep(tmp_path / "none").folders == ()
+
+
+COMPILES = """
+import os, subprocess, time
+place = os.environ["TMPDIR"] + "/big.c"
+with open(place, "w") as file:
+    for number in range(60_000):
+        file.write(f"double f{number}(double x) {{ return x * {number} + {number % 7}; }} ")
+subprocess.Popen(["gcc", "-O2", "-c", "-o", os.devnull, place])
+time.sleep(1)
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no compiler")
+def test_a_compiler_that_is_stopped_removes_its_temporary_files(tmp_path: Path) -> None:
+    script(tmp_path, COMPILES, "train.py")
+    observed(python("train.py"), tmp_path, tmp_path / "run", stall_s=1.5)
+    folder = Path(os.environ["TMPDIR"])
+    left = {path.name for path in folder.iterdir()}
+    (folder / "big.c").unlink()
+    assert left == {"big.c"}

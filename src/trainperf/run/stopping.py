@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -44,25 +45,28 @@ NOBODY = -1
 def stop_session(leader: int, run_file: str) -> None:
     """Stop every process of a run and wait until none is left.
 
-    A run's processes are those of the session of `leader`, and those that left it
-    but carry `run_file` in `TRAINPERF_RUN`. All are frozen before any is killed, so
-    that a launcher cannot go on with what stands after the training. Python's
-    resource trackers are let finish: they remove the shared memory and semaphores
-    their dead owners left. What carries the number of a process of the run in its name
-    is removed here.
+    A run's processes are those of the session of `leader`, and those that left it but carry
+    `run_file` in `TRAINPERF_RUN`. All are frozen before any is killed, so that a launcher
+    cannot go on with what stands after the training. Python's resource trackers are let finish:
+    they remove the shared memory and semaphores their dead owners left. So are compilers, which
+    remove their temporary files. What carries the number of a process of the run in its name is
+    removed here.
     """
     processes = _processes(leader, run_file)
     stopped = {process.pid for process in processes}
     for process in processes:
         _signal(process, signal.SIGSTOP)
     trackers = [process for process in processes if _is_tracker(process)]
+    compilers = [process for process in processes if _is_compiler(process)]
     for process in processes:
-        if process not in trackers:
+        if process not in (*trackers, *compilers):
             _signal(process, signal.SIGKILL)
-    for process in trackers:
+    for process in compilers:
+        _signal(process, signal.SIGTERM)
+    for process in (*trackers, *compilers):
         _signal(process, signal.SIGCONT)
     until = time.monotonic() + TRACKERS_S
-    while time.monotonic() < until and any(_alive(process) for process in trackers):
+    while time.monotonic() < until and any(map(_alive, (*trackers, *compilers))):
         time.sleep(0.01)
     until = time.monotonic() + GONE_S
     while left := _processes(leader, run_file):  # forked while they were being listed
@@ -101,9 +105,19 @@ TRACKERS = ("resource_tracker", "torch_shm_manager")
 """Processes that clean up after others and end when these are gone."""
 
 
+COMPILER = re.compile(r"(^|[/-])(g?cc|[gc]\+\+|clang(\+\+)?|nvcc)(-[\d.]+)?$")
+"""Programs that start others to compile (`torch.compile`), with files in the temporary folder."""
+
+
 def _is_tracker(process: psutil.Process) -> bool:
     with suppress(psutil.Error):
         return any(name in part for part in process.cmdline() for name in TRACKERS)
+    return False
+
+
+def _is_compiler(process: psutil.Process) -> bool:
+    with suppress(psutil.Error, IndexError):
+        return COMPILER.search(process.cmdline()[0]) is not None
     return False
 
 

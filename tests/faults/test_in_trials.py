@@ -1,0 +1,134 @@
+"""Faults that come in a trial only cost no more than that trial, and leave nothing behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from commanding import trainperf
+from observing import drop_inductor_cache, script
+
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.long, pytest.mark.timeout(600)]
+
+TRAINS = """
+import fcntl, json, os, signal, socket, sqlite3, subprocess, sys, time
+import torch
+
+told = json.load(open(os.environ["TRAINPERF_RUN"])) if "TRAINPERF_RUN" in os.environ else {{}}
+CHANGED = bool(told.get("leg") and told["sources"])
+UNCHANGED = bool(told.get("leg") and not told["sources"])
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 640
+
+    def __getitem__(self, index):
+        row = torch.zeros(64)
+        for turn in range(20):
+            row = row + torch.sin(torch.tensor(float(index + turn)))
+        {item}
+        return row, torch.tensor(1.0)
+
+
+def main():
+    {first}
+    loader = torch.utils.data.DataLoader(Rows(), batch_size={batch})
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    step = 0
+    for epoch in range(1000):
+        for x, y in loader:
+            loss = (model(x)[:, 0] - y).square().mean()
+            {loss}
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+            {fault}
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+HIDDEN = 'subprocess.Popen(["setsid", "-f", "sleep", "1000.75"], env={})'
+ENDS = {
+    "raises": "raise ValueError('a fault')",
+    "hangs": "time.sleep(1000)",
+    "is killed": "os.kill(os.getpid(), signal.SIGSEGV)",
+    "exits well": "sys.exit(0)",
+    "breaks off": "os._exit(0)",
+    "stops itself": "os.kill(os.getpid(), signal.SIGSTOP)",
+    "takes all memory it gets": "x = [bytearray(1 << 28) for _ in range(1 << 20)]",
+    "leaves a daemon": HIDDEN,
+    "prints much": "print('x' * (1 << 20))",
+}
+CASES = {
+    **{f"a changed leg {name}": {"fault": f"if CHANGED and step == 20: {what}"}
+       for name, what in ENDS.items()},
+    **{f"the script itself {name}": {"fault": f"if UNCHANGED and step == 20: {what}"}
+       for name, what in ENDS.items() if name != "takes all memory it gets"},
+    "a changed leg's losses are none": {"loss": "loss = loss * float('nan') if CHANGED else loss"},
+    "a changed leg has other batches": {"batch": "32 if CHANGED else 16"},
+    "a leg's data are damaged": {"item": "if CHANGED and index == 500: raise OSError('damaged')"},
+    "a port is taken": {"first": "taken = socket.create_server(('127.0.0.1', 47123))"},
+    "a file is locked": {
+        "first": "lock = open('lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    },
+    "a file elsewhere is locked": {
+        "first": "lock = open(os.environ['LOCKED'], 'w'); "
+        "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    },
+    "a database is written": {
+        "first": "base = sqlite3.connect('b.db'); base.execute('create table if not exists t (n)')",
+        "fault": "base.execute('insert into t values (1)'); base.commit()",
+    },
+}  # fmt: skip
+
+
+def tree(folder: Path) -> dict[str, tuple[str, int, int]]:
+    """The files of the user's: contents, mode, time of the last change."""
+    return {
+        str(path.relative_to(folder)): (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mode,
+            path.stat().st_mtime_ns,
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_fault_in_a_trial_costs_no_more_than_the_trial(
+    tmp_path: Path, case: dict[str, str]
+) -> None:
+    parts = {"item": "", "first": "", "loss": "", "fault": "", "batch": "16", **case}
+    home = tmp_path / "home"
+    script(
+        home, TRAINS.format(**{name: part or "pass" for name, part in parts.items()}), "train.py"
+    )
+    before, shared = tree(home), set(os.listdir("/dev/shm"))
+    runs = str(tmp_path / "runs")
+    result = trainperf(
+        home, "diagnose", "--budget", "45s", "--output-dir", runs, "--json",
+        str(tmp_path / "r.json"), "train.py", env={"LOCKED": str(tmp_path / "locked")},
+    )  # fmt: skip
+    drop_inductor_cache()
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
+    assert "steps" in result.stdout
+    assert tree(home) == before
+    assert set(os.listdir("/dev/shm")) <= shared
+    words = [one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"])]
+    assert not [one for one in words if "1000.75" in one]
+    assert not [one.name for one in Path(runs).rglob("*") if one.name.startswith("leg-")]
+    (run,) = Path(runs).iterdir()
+    shown = trainperf(home, "show", str(run))
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines()[:3] == result.stdout.splitlines()[:3]

@@ -51,3 +51,28 @@ def test_only_what_was_kept_is_looked_for_elsewhere(told):
 
 def test_a_cause_without_a_rule_is_not_looked_for(told):
     assert told(2, replace(KEPT, fix="torch_sdpa"), "torch_sdpa") == "It runs eagerly."
+
+
+STRATEGY = """\
+strategy = tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
+
+
+def again():
+    strategy = tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
+    other = tf.distribute.MirroredStrategy(["cpu:0"])
+"""
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_call_that_is_written_the_same_is_named_where_no_rule_is(tmp_path, exact):
+    script = tmp_path / "train.py"
+    script.write_text(STRATEGY)
+    site = Site(str(script), 1, "", 11, *((1, 61) if exact else ()))
+    found = by_id()["tf_strategy_single"].finding(
+        title="a title", text="One CPU.", bound=None, bound_basis="", where=(site,)
+    )
+    kept = replace(KEPT, fix="tf_strategy_single")
+    diagnosis = replace(INPUT_BOUND, findings=(found,), trials=(kept,), cwd=str(tmp_path))
+    text = with_elsewhere(diagnosis).findings[0].text
+    assert ("The same stands at train.py:5, of which" in text) is exact
+    assert "train.py:6" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from trainperf.report.places import places
 def with_elsewhere(diagnosis: Diagnosis) -> Diagnosis:
     """Return the diagnosis, whose kept findings name the other places of the same cause.
 
-    By the rules of `trainperf lint`, which need no run: a second loop, the pipeline of the
-    validation. These are not edited, as nothing of them was measured.
+    By the rules of `trainperf lint`, which need no run (a second loop, the pipeline of the
+    validation), else by a call that is written the same. These are not edited, as nothing of
+    them was measured.
     """
     kept = {trial.fix for trial in diagnosis.trials if trial.kept}
     return replace(
@@ -39,15 +41,33 @@ def _named(finding: Finding, cwd: str) -> Finding:
 def _others(finding: Finding) -> Iterator[Site]:
     """The places in the finding's files that its rule remarks on, but for its own."""
     rules = [rule for rule in all_rules() if rule.id == finding.id]
+    if not rules:
+        yield from (other for site in finding.where if site.exact for other in _written_so(site))
+        return
     own = {
         (site.file, line)
         for site in finding.where
         for line in range(site.line, max(site.line, site.end_line) + 1)
     }
-    files = sorted({file for file, _ in own}) if rules else []
+    files = sorted({file for file, _ in own})
     for seen in lint(map(Path, files), rules).seen:
         one, file = seen.remark, str(seen.path)
         if not seen.cell and not own & {
             (file, line) for line in range(one.line, one.last_line + 1)
         }:
             yield Site(file, one.line)
+
+
+def _written_so(site: Site) -> Iterator[Site]:
+    """Other places of a file at which the call at `site` stands, word for word."""
+    try:
+        text = Path(site.file).read_text(encoding="utf-8")
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return
+    end = (site.end_line, site.end_col)
+    own = [one for one in calls if (one.lineno, one.col_offset) == (site.line, site.col)]
+    own = [one for one in own if (one.end_lineno, one.end_col_offset) == end]
+    for call in calls:
+        if any(call is not one and ast.dump(call) == ast.dump(one) for one in own):
+            yield Site(site.file, call.lineno)

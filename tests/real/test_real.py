@@ -47,7 +47,7 @@ CASES = [
     Case("null_context.py", "torch_autocast", 1.1),
     Case("small_batch.py", "batch_size", 1.1, apart=True),
     Case("mirrored_cpus.py", "tf_strategy_single", 1.2),
-    Case("waiting_numpy_function.py", "tf_map_parallel", 1.3),
+    Case("waiting_numpy_function.py", "tf_py_function", 1.3),
     Case("loader_keywords.py", "torch_workers", 1.1),
     Case(
         "hugging_face_trainer.py",

@@ -26,6 +26,7 @@ class Output:
     def __init__(self, folder: Path) -> None:
         self._path = folder / OUTPUT
         self.file: IO[bytes] = self._path.open("ab")
+        self.file.truncate(0)
 
     def look(self) -> None:
         """Give back what lies between beginning and end, if there is too much."""

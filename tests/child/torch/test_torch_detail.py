@@ -383,6 +383,23 @@ def test_the_parts_of_a_plain_step_fill_it(observed):
     assert all(split["parts"][part][0] > 0 for part in ("forward", "backward", "optimizer", "rest"))
 
 
+def test_an_optimizer_of_keras_is_the_optimizer_s_part(observed, monkeypatch):
+    class Optimizer:
+        def apply(self, gradients, weights):
+            for gradient, weight in zip(gradients, weights, strict=True):
+                weight.sub_(0.01 * gradient)
+
+    monkeypatch.setitem(sys.modules, "keras.optimizers", types.SimpleNamespace(Optimizer=Optimizer))
+    update = (
+        "with torch.no_grad():\n"
+        "    sgd.apply([p.grad for p in net.parameters()], list(net.parameters()))\n"
+    )
+    before = "import sys\nsgd = sys.modules['keras.optimizers'].Optimizer()"
+    run = observed(STEP.replace("optimizer.step()\n", update), before=before)
+    assert run.parts["optimizer"] == 3
+    assert not hasattr(Optimizer.apply, "__wrapped__")  # the hook is out again
+
+
 def test_the_calls_are_told_by_what_the_user_wrote(observed):
     run = observed()
     calls = run.calls

@@ -174,6 +174,8 @@ class Detail:
         put(scaler, "scale", timed("rest", "scale", seen.scaler))
         put(scaler, "step", timed("optimizer", SCALER, seen.scaler))
         put(scaler, "update", timed("rest", "scaler.update"))
+        keras = sys.modules.get("keras.optimizers")  # in a loop of the user's on PyTorch
+        put(getattr(keras, "Optimizer", None), "apply", timed("optimizer", "apply"))
         put(torch.autocast, "__enter__", hooks.autocast)
         put(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", hooks.loader)
         for name, after in (("to", hooks.moved), ("cuda", hooks.moved), ("copy_", hooks.filled)):

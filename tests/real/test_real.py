@@ -49,6 +49,8 @@ CASES = [
     Case("mirrored_cpus.py", "tf_strategy_single", 1.2),
     Case("waiting_numpy_function.py", "tf_py_function", 1.3),
     Case("loader_keywords.py", "torch_workers", 1.1),
+    Case("config_object.py", "torch_workers", 1.1, edit="default.num_workers = "),
+    Case("histograms_each_step.py", "torch_step_logging", 1.5, apart=True, library="tensorboard"),
     Case(
         "hugging_face_trainer.py",
         "torch_autocast",
@@ -88,13 +90,14 @@ def diagnosed(script: str, folder: Path, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1000)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.script)
 def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_path: Path) -> None:
     if case.library and importlib.util.find_spec(case.library) is None:
         pytest.skip(f"{case.library} is not installed")
     for attempt in tries(case.script, TRIES):
-        report = diagnosed(case.script, tmp_path / str(attempt), "--only", case.fix)
+        options = ("--only", case.fix, "--full-run", "4min")
+        report = diagnosed(case.script, tmp_path / str(attempt), *options)
         found = [one for one in report["trials"] if one["fix"] == case.fix and one["speedup"]]
         best = max(found, key=lambda one: one["speedup"], default=None)
         wanted = "faster, but changes the experiment" if case.apart else "kept"
@@ -118,6 +121,9 @@ def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_pat
         assert report["patch"]["arguments"] == list(case.arguments)
         assert case.edit in report["patch"]["diff"]
         assert bool(report["patch"]["diff"]) != bool(case.arguments)
+        if runs := report["training"]["runs"]:  # of scripts that end within the time for them
+            before, changed, again, after = runs
+            assert changed + again < before + after
 
 
 @pytest.mark.long

@@ -13,8 +13,8 @@ from trainperf.report.places import places
 HEADING = "These would change the experiment"
 IN_NO_PATCH = (
     "Measured beside the script as it is, each alone; in no patch, and in no figure but these. "
-    "Whether it trains as well with them is yours to compare. `--allow-semantic` measures them "
-    "together with the rest, and lets them into the patch."
+    "Whether it trains as well with them, or logs enough, is yours to compare. `--allow-semantic` "
+    "measures them together with the rest, and lets them into the patch."
 )
 AS_IT_IS = "as it is"
 CHANGED = "changed"

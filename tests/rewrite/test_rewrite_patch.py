@@ -145,6 +145,24 @@ def test_a_head_whose_body_stays_as_it_is_has_one():
     )
 
 
+def test_of_a_long_edit_the_middle_of_what_it_moves_is_left_out():
+    lines = [f"y{number}," for number in range(40)]
+    before, (site,) = marked("▸use(\n" + "".join(f"    {one}\n" for one in lines) + ")◂\n")
+
+    class Wrap(Fix):
+        """Move all arguments by four columns."""
+
+        def rewrite(self, script, finding):
+            moved = "".join(f"        {one}\n" for one in lines)
+            script.replace_call(site, f"wrapped(\n    used(\n{moved}    )\n)")
+
+    given = replace(finding("append"), where=(site,))
+    assert added_lines("/project", given, Wrap(), lambda path: before.encode()) == (
+        "wrapped(\n    used(\n        y0,\n        y1,\n        ...  # 36 lines as they are\n"
+        "        y38,\n        y39,\n    )"
+    )
+
+
 def test_an_edit_that_cannot_be_written_has_no_lines():
     assert added_lines("/project", finding("half"), FIXES["half"], read) == ""
     assert added_lines("/project", finding("broken"), FIXES["broken"], read) == ""

@@ -327,16 +327,17 @@ def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
         became.append("changed its losses")
     if Outcome.FAILED in tried:
         became.append("failed")
-    text = f"No change is worth making: what was tried {' or '.join(became)}."
+    left = sum(trial.outcome is Outcome.NOT_TRIED for trial in diagnosis.trials)
+    none = "No change that was tried is worth making" if left else "No change is worth making"
+    text = f"{none}: {'it' if left else 'what was tried'} {' or '.join(became)}."
     if became == ["made it no faster"]:
-        text = "No change is worth making: nothing that was tried made it faster."
+        text = f"{none}: nothing {'' if left else 'that was tried '}made it faster."
         if diagnosis.verdict.healthy:
             text = "Nothing to change: nothing that was tried made it faster. It is well as it is."
     if _advice_left(diagnosis):
         text = "None of the edits tried is worth making. The advice above was not tried."
     elif not diagnosis.findings and diagnosis.verdict.bottleneck in HELD_UP:
         text = "No edit that was tried made it faster; what holds it up is said at the top."
-    left = sum(trial.outcome is Outcome.NOT_TRIED for trial in diagnosis.trials)
     return f"{text} {units.count(left, 'change')} could not be tried." if left else text
 
 

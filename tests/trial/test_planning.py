@@ -225,6 +225,13 @@ def test_a_low_bound_from_beside_neighbours_says_nothing(subject, monkeypatch):
     assert names(planned(beside_neighbours(one))) == ["tf_prefetch", "tf_map_parallel"]
 
 
+def test_no_trial_is_refused_for_what_threads_took_that_spun_beside_neighbours(subject):
+    slow = subject(PARALLEL, first=300.0)
+    assert planned(slow).how.mode == "none"
+    made = planned(beside_neighbours(slow))
+    assert (made.how.mode, names(made)) == ("side by side", ["tf_map_parallel"])
+
+
 def test_all_legs_sleep_or_none_does(subject):
     assert not planned(subject(PARALLEL)).how.passive
     made = planned(beside_neighbours(subject(PARALLEL)))

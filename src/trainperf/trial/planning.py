@@ -43,6 +43,8 @@ NEIGHBOURS = 0.3
 """Cores that others take from which they are in the way; what a report tells of as well."""
 KEPT_WAITING = 0.05
 """Share of their time for which threads must have waited for a core. A quiet machine: 1 to 2 %."""
+SPUN = 8.0
+"""How many times as long steps may take whose threads spin beside neighbours, see `spins`."""
 WORTH_A_SLOW_START = 2.0
 """From this gain on a change that takes long to start is tried before those that promise less."""
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
@@ -161,7 +163,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     if how.mode == "side by side":
         how = replace(how, mode_reason=kind.said)
     how = replace(how, budget_needed_s=kind.budget_needed_s)
-    if not affordable(at_best(costs, subject.evidence), clock.left, 1):
+    if not affordable(at_best(costs, subject.evidence, passive), clock.left, 1):
         needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
         reason = f"out of budget: all would need --budget {needed:.0f}s"
         skipped += [one.skipped(reason) for one in chosen]
@@ -319,11 +321,14 @@ def costs_of(
     )
 
 
-def at_best(costs: Costs, evidence: Evidence) -> Costs:
+def at_best(costs: Costs, evidence: Evidence, passive: bool = False) -> Costs:
     """The same where the script sets itself up before it uses its device, as most do.
 
-    Whether it does shows in its legs only, so no trial is refused on the guess that it does not.
+    Whether it does shows in its legs only, so no trial is refused on the guess that it does not;
+    nor on steps whose threads spun beside neighbours, where those of its legs are `passive`.
     """
+    if passive:
+        costs = replace(costs, start_s=costs.start_s / SPUN, step_s=costs.step_s / SPUN)
     startup = evidence.startup
     if startup is None or startup.setup_s is None:
         return costs

@@ -117,8 +117,10 @@ def test_advice_of_one_process_that_was_not_tried_is_not_called_worthless() -> N
         ),
         (
             [Outcome.SLOWER, Outcome.NOT_TRIED],
-            "No change that was tried is worth making: nothing made it faster. "
-            "1 change could not be tried.",
+            (
+                "No change that was tried is worth making: nothing made it faster. "
+                "1 change could not be tried."
+            ),
         ),
     ],
 )

@@ -317,6 +317,15 @@ class Tagger(nn.Module):
     assert facts_of(made_loops(), model)["scattered"] == [], "there is no cuDNN"
 
 
+def test_states_of_random_generators_are_no_weights():
+    """Keras's `Dropout` on PyTorch holds one as a parameter: the model computes in float32."""
+    model = nn.Sequential(nn.Linear(4, 4))
+    model.seed = nn.Parameter(torch.zeros(2, dtype=torch.int64), requires_grad=False)
+    assert facts_of(made_loops(), model)["dtypes"] == ["float32"]
+    model.quantised = nn.Parameter(torch.zeros(64, dtype=torch.int8), requires_grad=False)
+    assert facts_of(made_loops(), model)["dtypes"] == ["float32", "int8"]
+
+
 def test_facts_of_a_model_count_its_parts():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3).half())
     loops = made_loops()

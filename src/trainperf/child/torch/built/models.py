@@ -108,6 +108,21 @@ def strategy(loops: Any) -> str:
     return ""
 
 
+FEWEST_WEIGHTS = 16
+"""A parameter of integers with fewer elements is no weight: Keras keeps states of its random
+generators so (2, Keras 3.15). Weights in 8 bits are integers as well, and more."""
+
+
+def _dtypes(module: Any) -> list[str]:
+    """The types of a model's weights."""
+    weights = (
+        one
+        for one in module.parameters()
+        if one.is_floating_point() or one.is_complex() or one.numel() >= FEWEST_WEIGHTS
+    )
+    return sorted({str(one.dtype).removeprefix("torch.") for one in weights})
+
+
 def model_facts(
     loops: Any, called: Called, trained: set[int], counts: bool = False
 ) -> dict[str, Any]:
@@ -131,7 +146,7 @@ def model_facts(
         "trained": _trains(model, trained),
         "compiled": compiled,
         "modules": dict(Counter(type(one).__name__ for one in inner.modules() if one is not inner)),
-        "dtypes": sorted({str(one.dtype).removeprefix("torch.") for one in inner.parameters()}),
+        "dtypes": _dtypes(inner),
         "channels_last": _channels_last(inner),
         "image_input": bool(tensors) and tensors[0].dim() == 4,
         "attentions": attention.by_hand(inner),

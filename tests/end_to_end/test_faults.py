@@ -413,6 +413,7 @@ def test_a_loop_that_hangs_is_given_up_with_what_was_measured(tmp_path):
     result = diagnose(tmp_path, "--stall", "4s", "train.py")
     assert result.returncode == 3
     assert "deadlock" in result.stdout
+    assert "When it was stopped, the script " in result.stdout
     diagnosis = saved(tmp_path)
     assert diagnosis.ending is Ending.STALLED
     assert diagnosis.times.steps >= 20

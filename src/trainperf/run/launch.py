@@ -129,8 +129,9 @@ class _Following(EventFiles):
         self.done = False
 
     def _take(self, pid: int, event: Event) -> None:
-        now = self.last_event = time.monotonic()
-        kind = event["e"]
+        now, kind = time.monotonic(), event["e"]
+        if kind != "at":  # that a process can say where it is, is no sign of progress
+            self.last_event = now
         if kind == "facts":
             self.extras_from = now
         elif kind == "measured":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import itertools
 import os
 import sys
 import threading
@@ -17,6 +18,8 @@ from .temporary import Temporary
 
 OWN_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 WAIT_TO_BE_STOPPED_S = 20.0
+LOOK_TURNS = 3
+"""Seconds between two looks at where the program is."""
 
 
 class Process:
@@ -81,6 +84,9 @@ class Process:
         if self._watching:
             return
         self._watching = True
+        from .whereabouts import Whereabouts  # not at the start of every interpreter
+
+        self._whereabouts = Whereabouts(self.record)
         thread = threading.Thread(target=self._watch, name="trainperf-watch", daemon=True)
         thread.start()
 
@@ -142,8 +148,10 @@ class Process:
     def _watch(self) -> None:
         parent = self.settings["parent"]
         visible = _exists(parent)  # not so in a container's own process namespace
-        while True:
+        for turn in itertools.count(1):
             time.sleep(1.0)
+            if turn % LOOK_TURNS == 0 and self.settings.get("leg") is None:
+                self._whereabouts.look()
             self.record_temporary()
             self.record.flush()
             if visible and not _exists(parent):

@@ -24,6 +24,7 @@ from trainperf.model import (
 )
 from trainperf.report.assemble.absent import not_measured, nothing_measured
 from trainperf.report.assemble.cost import cost
+from trainperf.report.assemble.last_place import last_place
 from trainperf.report.assemble.no_loop import way_out
 from trainperf.report.assemble.notes import notes, run_notes
 from trainperf.report.assemble.parallel import parallel
@@ -116,6 +117,7 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
     elif recording.ending is Ending.OUT_OF_BUDGET:
         text = f"The budget of {run.budget_s:.0f} s was over before the first step of a training."
         hint = "A longer --budget gives it the time, such as --budget 15min."
+    text = " ".join(one for one in (text, last_place(recording)) if one)
     known = way_out(recording)
     if known is not None:
         text, hint = f"The script ended before it trained. {known}.", ""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Evidence, Measure, Missing, PhaseUse, Recording, Site
+from trainperf.report.assemble.last_place import last_place
 from trainperf.report.assemble.no_loop import way_out
 from trainperf.report.neighbours import took
 
@@ -15,7 +16,8 @@ WAITED = 0.02
 
 def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
     """Notes on how far the numbers can be trusted."""
-    return (*_notes(recording, evidence), *run_notes(recording))
+    where = last_place(recording)
+    return (*([where] if where else []), *_notes(recording, evidence), *run_notes(recording))
 
 
 def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:

@@ -1,11 +1,13 @@
 """Waiting for what runs in the background."""
 
+import os
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing import get_context
 
-from trainperf.child.process.resting import LOOK_S, cpu_s, rests
+from trainperf.child.process.resting import LOOK_S, busy_s, rests
 
 
 class Clock:
@@ -48,12 +50,20 @@ def _spin():
         pass
 
 
+def _spin_on_one_core():
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    _spin()
+
+
 def test_threads_and_worker_processes_count():
-    begun = cpu_s()
-    thread = threading.Thread(target=lambda: sum(range(3_000_000)))
+    over = threading.Event()
+    thread = threading.Thread(target=lambda: [None for _ in iter(over.is_set, True)])
     thread.start()
-    thread.join()
-    assert cpu_s() > begun
+    try:
+        assert not rests(0.3)
+    finally:
+        over.set()
+        thread.join()
     worker = get_context("fork").Process(target=_spin, daemon=True)
     worker.start()
     try:
@@ -62,6 +72,21 @@ def test_threads_and_worker_processes_count():
         worker.kill()
         worker.join()
     assert rests(5.0)
+
+
+def test_who_waits_for_a_core_does_not_rest():
+    """Two on one core: the one gets half of it, and waits for the other half."""
+    both = [get_context("fork").Process(target=_spin_on_one_core, daemon=True) for _ in range(2)]
+    before = busy_s(), time.monotonic()
+    for one in both:
+        one.start()
+    time.sleep(1.0)
+    try:
+        assert busy_s() - before[0] > 1.3 * (time.monotonic() - before[1] - 0.3)
+    finally:
+        for one in both:
+            one.kill()
+            one.join()
 
 
 def test_it_needs_the_standard_library_only():

@@ -16,14 +16,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 from trainperf.errors import TrainperfError
 from trainperf.fixes.common import trainer_settings
 from trainperf.model import Run
 from trainperf.model.cells import in_traceback, is_notebook
 from trainperf.rewrite.configuration import is_configuration
-from trainperf.run import view
+from trainperf.run import groups, owner, view
 from trainperf.run.guarding import tracker_environment
 from trainperf.run.stopping import SCRATCH, VIEW
 from trainperf.source.notebooks.notebook import as_run
@@ -57,13 +55,15 @@ def prepare(run: Run, folder: Path) -> str:
     Raises `TrainperfError` if `folder` cannot be written to.
     """
     folder = folder.resolve()
+    file = Path(run_file_of(folder))
     contents = _contents(run)
     overlay = _kept(contents, folder)
     settings = {
         "folder": str(folder),
         "parent": os.getpid(),
-        "parent_began": psutil.Process().create_time(),
-        "machine": machine(),
+        "parent_ticks": owner.began(os.getpid()),
+        "machine": owner.machine(),
+        "group": str(groups.place(str(file)) or ""),
         "steps": run.steps,
         "measure_s": run.measure_s,
         "extra_s": run.extra_s,
@@ -82,7 +82,6 @@ def prepare(run: Run, folder: Path) -> str:
         "soak_s": run.soak_s,
         "trainers": None if run.leg is not None or run.plain else trainer_settings.names(),
     }
-    file = Path(run_file_of(folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, kept in overlay.items():
@@ -97,18 +96,10 @@ def prepare(run: Run, folder: Path) -> str:
     return str(file)
 
 
-def machine() -> str:
-    """What tells this machine, since it was started, and this pid namespace from others; "" if
-    that is not known.
-    """
-    with suppress(OSError):
-        started = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{started} {os.readlink('/proc/self/ns/pid')}"
-    return ""
-
-
 def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start the command of a run, in a session of its own, with the observer in it.
+
+    It is put into a control group of its own as well, where the user may make one.
 
     Raises `TrainperfError` if it cannot be started.
     """
@@ -122,11 +113,14 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     _check_command(run, env)
     libc = ctypes.CDLL(None)
     parent = os.getpid()
+    group = groups.make(run_file)
 
     def die_with_parent() -> None:
         libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
+        if group is not None:
+            groups.enter(group)
 
     try:
         return subprocess.Popen(
@@ -140,6 +134,8 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
             preexec_fn=die_with_parent,
         )
     except OSError as error:
+        if group is not None:
+            groups.end(group)
         raise TrainperfError(
             f"cannot start {run.command[0]}: {error.strerror}",
             hint="check the command after `--`, as you would type it in this folder",

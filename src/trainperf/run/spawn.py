@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from trainperf import bounded
 from trainperf.errors import TrainperfError
 from trainperf.fixes.common import trainer_settings
 from trainperf.model import Run
@@ -212,8 +213,9 @@ def interruptible() -> Iterator[Interrupted]:
 
 
 def output_tail(folder: Path) -> str:
-    """The last of what a run printed."""
-    with (folder / OUTPUT).open("rb") as file:
+    """The last of what a run printed; "" where the script has removed it, or put a pipe there."""
+    with suppress(OSError), bounded.opened(folder / OUTPUT) as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - TAIL_BYTES))
-        return in_traceback(file.read().decode(errors="replace"))
+        return in_traceback(file.read(TAIL_BYTES).decode(errors="replace"))
+    return ""

@@ -17,11 +17,13 @@ from typing import Any
 
 import psutil
 
+from trainperf import bounded
 from trainperf.run import groups
 from trainperf.run.owner import is_gone, machine, pid_namespace
 from trainperf.run.stopping import NOBODY, clear, remove_temporary, stop_session
 
 RUN_FILE = "run.json"
+LARGEST = 16 * bounded.MIB
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def _settings(name: str, pid: int) -> dict[str, Any] | None:
     """The settings of a run, as its process sees them; None where the file is gone."""
     for path in (f"/proc/{pid}/root{name}", name):
         with suppress(OSError, ValueError, RecursionError):
-            found = json.loads(Path(path).read_bytes())
+            found = json.loads(bounded.read(path, LARGEST))
             return found if isinstance(found, dict) else {}
     return None
 

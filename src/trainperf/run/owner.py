@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+ENDED = (b"Z", b"X")
+
 
 def machine() -> str:
     """What tells this machine, since it was started, and this pid namespace from others; "" if
@@ -28,19 +30,27 @@ def began(pid: int) -> int | None:
     The kernel counts them by a clock that nobody sets. The time of day would be another one
     after the clock was set right, and a run that goes on would be taken for one that is over.
     """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return None
+    with suppress(IndexError, ValueError):
+        return int(_fields(pid)[19])
+    return None
 
 
 def is_gone(pid: int, ticks: int) -> bool:
-    """Whether the process with this number that began then is gone.
+    """Whether the process with this number that began then is gone, or waits for its parent only.
 
     One that may not be looked at is there.
     """
-    return not _hidden(pid) and began(pid) != ticks
+    if _hidden(pid):
+        return False
+    fields = _fields(pid)
+    return not fields or fields[0] in ENDED or began(pid) != ticks
+
+
+def _fields(pid: int) -> list[bytes]:
+    """What the kernel tells of a process behind its name, its state first; see proc(5)."""
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()
+    return []
 
 
 def _hidden(pid: int) -> bool:

@@ -95,13 +95,15 @@ def test_runs_that_go_on_and_those_of_other_machines_are_left_alone(tmp_path: Pa
         "of another machine": {**here, "parent_ticks": ticks - 100, "machine": "another"},
         "of another version": {"parent": 1},
         "damaged": [],
+        "cut short": None,
         "over": {**here, "parent_ticks": ticks - 100},
     }
     for name, settings in runs.items():
         folder = tmp_path / name / "leg-1"
         folder.mkdir(parents=True)
         for where in (folder, folder.parent):
-            (where / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+            text = "" if settings is None else json.dumps(settings)
+            (where / "run.json").write_text(text, encoding="utf-8")
     swept = sweep(tmp_path)
     assert swept.folders == (str(tmp_path / "over"),)
     assert [name for name in runs if not (tmp_path / name / "leg-1").exists()] == ["over"]

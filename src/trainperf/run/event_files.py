@@ -92,7 +92,8 @@ class EventFiles:
         """Say that what comes from now on is not read."""
         if not self.lost:
             text = f"no more events could be recorded ({reason}): what follows was not measured"
-            self._take(pid, {"e": "note", "t": time.monotonic(), "text": text})
+            note = {"e": "note", "t": time.monotonic(), "text": text, "lost": reason}
+            self._take(pid, note)
             self.lost = reason
 
     def _left_out(self, path: Path, pid: int) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from trainperf import bounded
+from trainperf import bounded, store
 from trainperf.errors import TrainperfError
 from trainperf.fixes.common import trainer_settings
 from trainperf.model import Run
@@ -87,14 +87,25 @@ def prepare(run: Run, folder: Path) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         for path, kept in overlay.items():
             Path(kept).write_bytes(as_run(path, contents[path]))
-        file.write_text(json.dumps(settings), encoding="utf-8")
+        # Whole, or not at all: another trainperf may look just now whose run this is.
+        store.write_whole(file, json.dumps(settings).encode())
         (folder / OUTPUT).touch()
     except OSError as error:
+        _remove(folder, (*overlay.values(), file))
         raise TrainperfError(
             f"cannot write to {folder}: {error.strerror}",
             hint="free some space, or name another folder with --output-dir",
         ) from error
     return str(file)
+
+
+def _remove(folder: Path, files: Iterable[str | Path]) -> None:
+    """Remove what was written for a run that cannot begin, and its folder if that is all."""
+    for one in (*files, folder / OUTPUT):
+        with suppress(OSError):
+            os.unlink(one)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:

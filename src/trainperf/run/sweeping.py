@@ -82,12 +82,17 @@ def _carrying() -> Iterator[tuple[psutil.Process, str]]:
 
 
 def _settings(name: str, pid: int) -> dict[str, Any] | None:
-    """The settings of a run, as its process sees them; None where the file is gone."""
+    """The settings of a run, as its process sees them; None where the file is gone.
+
+    Of one that cannot be read nothing is known.
+    """
+    there = False
     for path in (f"/proc/{pid}/root{name}", name):
         with suppress(OSError, ValueError, RecursionError):
+            there = there or os.path.lexists(path)
             found = json.loads(bounded.read(path, LARGEST))
             return found if isinstance(found, dict) else {}
-    return None
+    return {} if there else None
 
 
 def _is_over(settings: dict[str, Any] | None) -> bool:

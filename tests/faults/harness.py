@@ -42,7 +42,8 @@ class Place:
 
     `check` asserts that the user's tree (contents, mode, times, owners), mounts, shared memory and
     temporary files are as they were; that no process, stopped or not, no control group and no
-    folder of a leg is left; and that a report that was told is shown once more.
+    folder of a leg is left; and that a report that was told is shown once more. What is `before`
+    the commands makes them another user's, say.
     """
 
     home: Path
@@ -50,7 +51,7 @@ class Place:
     temporary: Path
     mark: str
     env: dict[str, str] = field(default_factory=dict)
-    user: int | None = None
+    before: tuple[str, ...] = ()
     sleeps: tuple[str, ...] = ()
     _tree: Tree = field(default_factory=dict)
     _mounts: list[tuple[str, str]] = field(default_factory=list)
@@ -71,14 +72,13 @@ class Place:
         """Start a command of trainperf in the user's folder."""
         command = (sys.executable, "-m", "trainperf", *words)
         return subprocess.Popen(
-            [*options.pop("before", ()), *command],
+            [*self.before, *command],
             cwd=self.home,
             env={**os.environ, MARK: self.mark, **self.env, "COLUMNS": "300"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            **({"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}),
             **options,
         )
 

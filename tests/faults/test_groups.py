@@ -89,6 +89,7 @@ def test_whoever_is_in_a_group_ends_with_it(
     assert not sleeping(seconds)
 
 
+@pytest.mark.alone  # whatever else is started would remove the one that is over
 @needs_groups
 def test_only_those_groups_are_left_whose_trainperf_is_gone(group: Path) -> None:
     above, name = group.parent, group.name
@@ -184,6 +185,7 @@ def test_a_group_that_refuses_a_run_does_not_stop_it(
     assert recording.output_tail == "the end\n"
 
 
+@pytest.mark.alone
 @needs_groups
 def test_the_next_start_removes_the_group_that_a_run_names_elsewhere(
     group: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,13 +1,16 @@
 """SIGKILL of trainperf at random moments of whole diagnoses: what is left after the next start.
 
-python benchmarks/sigkill.py [N] [--seed 1] [--budget 30s] [--guard 0.7] [--daemon 0.4]
+python benchmarks/sigkill.py [N] [--seed 1] [--budget 75s] [--guard 0.7] [--daemon 0.4] [--legs 0.5]
 
 Each time a diagnosis of a small PyTorch script with loader workers is started, and killed at a
-random moment, in some of the cases with its guard; in some the script also starts a daemon with an
-empty environment and a session of its own. Then the next diagnosis is started in the same folder.
+random moment, of the observed run or, in some of the cases, from the start of the first leg on; in
+some with its guard; in some the script also starts a daemon with an empty environment and a
+session of its own. Then the next diagnosis is started in the same folder.
 Prints a table: when, what was killed, what was left two seconds later, and after the next start:
 processes, stopped ones among them, control groups, folders, temporary files, shared memory, mounts.
-Nothing else on the machine may start trainperf meanwhile: that would clear up as well.
+Nothing else in this pid namespace may start trainperf meanwhile, as that would clear up as well:
+
+unshare --pid --fork --mount-proc sh -c "python benchmarks/sigkill.py 100; true"
 """
 
 from __future__ import annotations
@@ -32,18 +35,23 @@ from trainperf.run.orphans import GUARD
 from trainperf.run.view import mounts
 
 MARK = "TRAINPERF_SIGKILL_MARK"
+QUIET = {"OMP_NUM_THREADS": "1"}
+"""Threads of OpenMP spin beside busy neighbours: nothing would be found that is worth a trial."""
 AFTER_S = 2.0
 """So long after a kill is looked at what is left: the guard needs a moment."""
 GONE_S = 10.0
 STAND_INS = ("view", "scratch", "board")
 
 TRAINS = """
-import os, subprocess
+import subprocess
 import torch
 
 class Rows(torch.utils.data.Dataset):
+    def __init__(self):
+        self.many = 640
+
     def __len__(self):
-        return 640
+        return self.many
 
     def __getitem__(self, index):
         row = torch.zeros(64)
@@ -53,7 +61,9 @@ class Rows(torch.utils.data.Dataset):
 
 def main():
     {daemon}
-    loader = torch.utils.data.DataLoader(Rows(), batch_size=16, num_workers=2)
+    held_out = iter(torch.utils.data.DataLoader(Rows(), batch_size=16, num_workers=2))
+    next(held_out)  # its workers stay
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=16)
     model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
     optimizer = torch.optim.Adam(model.parameters())
     for epoch in range(1000):
@@ -87,10 +97,12 @@ class Left:
 
 
 class Case:
-    """One diagnosis in a folder of its own, killed after `seconds`."""
+    """One diagnosis in a folder of its own, killed after `seconds`, or so long after a leg came."""
 
-    def __init__(self, number: int, seconds: float, guard: bool, daemon: bool) -> None:
-        self.number, self.seconds, self.guard, self.daemon = number, seconds, guard, daemon
+    def __init__(
+        self, number: int, seconds: float, guard: bool, daemon: bool, in_legs: bool
+    ) -> None:
+        self.seconds, self.guard, self.daemon, self.in_legs = seconds, guard, daemon, in_legs
         self.folder = Path(tempfile.mkdtemp(prefix="sigkill-"))
         self.home, self.runs, self.temporary = (
             self.folder / name for name in ("home", "runs", "tmp")
@@ -110,7 +122,7 @@ class Case:
         process = subprocess.Popen(
             (*command, *words),
             cwd=self.home,
-            env={**os.environ, MARK: self.mark, "TMPDIR": str(self.temporary)},
+            env={**os.environ, **QUIET, MARK: self.mark, "TMPDIR": str(self.temporary)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -161,6 +173,8 @@ class Case:
     def run(self, budget: str) -> tuple[str, Left, Left]:
         """Diagnose, kill, look, start the next, look again."""
         process = self.start("--budget", budget, "train.py")
+        while self.in_legs and process.poll() is None and not self._legs():
+            time.sleep(0.05)
         with suppress(subprocess.TimeoutExpired):
             process.wait(self.seconds)
         when = "over" if process.poll() is not None else self._phase()
@@ -175,9 +189,12 @@ class Case:
 
     def _phase(self) -> str:
         """How far it is: legs have their folders, and an observed run has its file."""
-        legs = len(list(self.runs.glob("*/**/leg-*"))) if self.runs.exists() else 0
         observed = bool(list(self.runs.glob("*/run.json")))
+        legs = self._legs()
         return f"{legs} legs" if legs else "observed" if observed else "starting"
+
+    def _legs(self) -> int:
+        return len(list(self.runs.glob("*/leg-[0-9]*")))
 
     def end(self) -> None:
         """End what the diagnoses did not, and remove the folder."""
@@ -192,8 +209,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("many", nargs="?", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--budget", default="30s")
-    parser.add_argument("--latest", type=float, default=25.0, help="seconds until the last kill")
+    parser.add_argument("--budget", default="75s")
+    parser.add_argument("--latest", type=float, default=15.0, help="seconds until the last kill")
+    parser.add_argument("--legs", type=float, default=0.5, help="share that is killed in trials")
+    parser.add_argument("--after", type=float, default=8.0, help="seconds after the first leg")
     parser.add_argument("--guard", type=float, default=0.7, help="share with the guard killed")
     parser.add_argument("--daemon", type=float, default=0.4, help="share with a daemon that hides")
     given = parser.parse_args()
@@ -202,9 +221,10 @@ def main() -> None:
     print("  n  at      killed            daemon  in        left at once -> after the next start")
     found = []
     for number in range(1, given.many + 1):
-        seconds = chance.uniform(0.3, given.latest)
+        in_legs = chance.random() < given.legs
+        seconds = chance.uniform(0.0, given.after) if in_legs else chance.uniform(0.3, given.latest)
         guard, daemon = chance.random() < given.guard, chance.random() < given.daemon
-        case = Case(number, seconds, guard, daemon)
+        case = Case(number, seconds, guard, daemon, in_legs)
         try:
             when, before, after = case.run(given.budget)
         finally:

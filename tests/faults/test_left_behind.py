@@ -101,12 +101,16 @@ def test_runs_that_go_on_and_those_of_other_machines_are_left_alone(tmp_path: Pa
     for name, settings in runs.items():
         folder = tmp_path / name / "leg-1"
         folder.mkdir(parents=True)
+        for number in ("caches", "2"):  # killed before there was a run in it
+            (folder.parent / f"leg-{number}" / "inner").mkdir(parents=True)
         for where in (folder, folder.parent):
             text = "" if settings is None else json.dumps(settings)
             (where / "run.json").write_text(text, encoding="utf-8")
     swept = sweep(tmp_path)
     assert swept.folders == (str(tmp_path / "over"),)
     assert [name for name in runs if not (tmp_path / name / "leg-1").exists()] == ["over"]
+    assert [path.name for path in (tmp_path / "over").iterdir()] == ["run.json"]
+    assert all(len(list((tmp_path / name).iterdir())) == 4 for name in runs if name != "over")
 
 
 def test_there_need_be_no_folder_of_runs(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import psutil
 from trainperf import bounded
 from trainperf.run import groups
 from trainperf.run.owner import is_gone, machine, pid_namespace
-from trainperf.run.stopping import NOBODY, clear, remove_temporary, stop_session
+from trainperf.run.stopping import LEG, NOBODY, clear, remove_temporary, stop_session
 
 RUN_FILE = "run.json"
 LARGEST = 16 * bounded.MIB
@@ -136,9 +136,10 @@ def _cleared(folder: Path) -> bool:
 
     What was recorded stays: `trainperf merge` may read it.
     """
-    inner = sorted({file.parent for file in folder.rglob(RUN_FILE)}, reverse=True)
     before = set(folder.rglob("*"))
-    for one in inner:
+    runs = {one.parent for one in before if one.name == RUN_FILE}
+    legs = {one for one in before if one.name.startswith(LEG) and not one.is_symlink()}
+    for one in sorted(runs | legs, reverse=True):  # some had no run yet, or hold what legs share
         remove_temporary(str(one))
         clear(str(one))
     return set(folder.rglob("*")) != before

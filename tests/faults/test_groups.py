@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sleepers import HIDES, ended, kill_sleeping, sleeping, unique
 from trainperf.run import groups
 from trainperf.run.orphans import GUARD
 from trainperf.run.owner import began, machine
+from trainperf.run.stopping import LOOK_S
 from trainperf.run.sweeping import sweep
 from trainperf.samplers.levels import Level
 
@@ -258,7 +260,7 @@ def test_the_guard_remembers_daemons_where_no_group_may_be_made(tmp_path: Path, 
         wait_for(tmp_path, "ready")
         (run_file,) = tmp_path.glob("runs/*/run.json")
         assert json.loads(run_file.read_text())["group"] == ""
-        psutil.wait_procs([psutil.Process(process.pid)], timeout=1.5)  # until the guard has looked
+        time.sleep(3 * LOOK_S)  # until the guard has looked
         process.kill()
         process.wait()
         assert ended(seconds)

@@ -17,6 +17,8 @@ import torch
 told = json.load(open(os.environ["TRAINPERF_RUN"])) if "TRAINPERF_RUN" in os.environ else {{}}
 CHANGED = bool(told.get("leg") and told["sources"])
 UNCHANGED = bool(told.get("leg") and not told["sources"])
+with open(os.environ["LEGS"], "a") as legs:
+    legs.write("changed " if CHANGED else "unchanged " if UNCHANGED else "")
 
 
 class Rows(torch.utils.data.Dataset):
@@ -93,7 +95,9 @@ def test_a_fault_in_a_trial_costs_no_more_than_the_trial(
 ) -> None:
     parts = {"item": "", "first": "", "loss": "", "fault": "", "batch": "16", **case}
     place.with_script(TRAINS.format(**{name: part or "pass" for name, part in parts.items()}))
-    place.env["LOCKED"] = str(tmp_path / "locked")
+    legs = tmp_path / "legs"
+    place.env |= {"LOCKED": str(tmp_path / "locked"), "LEGS": str(legs), "OMP_NUM_THREADS": "1"}
     place.sleeps = ("1000.75",)
-    result = place.diagnose("--budget", "45s", "--json", str(tmp_path / "r.json"))
+    result = place.diagnose("--budget", "90s", "--json", str(tmp_path / "r.json"))
     place.check(result, says=["steps"])
+    assert ("changed" if "if CHANGED" in str(case) else "unchanged") in legs.read_text().split()

@@ -8,6 +8,7 @@ import signal
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,14 +16,19 @@ import pytest
 
 from faults.harness import GOOD, NOT_MEASURED, REFUSED, Place, ended
 from observing import LONG_S, gone, strays
+from sleepers import ended as ended_sleeping
 from sleepers import unique
 from trainperf.run.orphans import GUARD
+from trainperf.run.stopping import LOOK_S
 from trainperf.run.sweeping import sweep
 
 NOBODY = 65534
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="becomes another user"
-)
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not shutil.which("setpriv"), reason="becomes another user"
+    ),
+]
 
 
 @pytest.fixture
@@ -91,10 +97,14 @@ def test_a_run_of_an_unprivileged_user_is_theirs_alone(theirs: Place) -> None:
     assert owned(theirs.runs) == []
 
 
-def test_what_cannot_be_guarded_is_said_and_what_is_stays(theirs: Place) -> None:
+@pytest.mark.parametrize("group", [NOBODY, 0], ids=["theirs", "another's"])
+def test_what_cannot_be_guarded_is_said_and_what_is_stays(theirs: Place, group: int) -> None:
     as_theirs(theirs, SETTLES)
+    os.chown(theirs.home, NOBODY, group)  # in a user namespace there is one group only
+    theirs.remember()
     result = theirs.diagnose("--no-trials")
     guarded = f"{theirs.home} stays as it is" in result.stderr
+    assert not (guarded and group != NOBODY)
     assert guarded or f"deletes in {theirs.home}, for real" in result.stderr
     assert guarded != (theirs.home / "written").exists()
     if not guarded:
@@ -158,24 +168,26 @@ def test_runs_that_may_not_be_read_are_no_error(theirs: Place) -> None:
     assert (foreign / "run.json").exists()
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("guard", ["lives", "is killed too"])
 def test_what_was_killed_is_ended_by_the_next_start_of_that_user_only(
     theirs: Place, guard: str
 ) -> None:
-    seconds = unique()
+    seconds, lives = unique(), guard == "lives"
     as_theirs(theirs, "import subprocess, time\n"
         f"subprocess.Popen(['sleep', '{seconds}'])\n"
         f"subprocess.Popen(['setsid', '-f', 'sleep', '{seconds}'])\n"
+        f"subprocess.Popen(['setsid', '-f', 'sleep', '{seconds}1'], {'env={}' if lives else ''})\n"
         "print('ready', flush=True)\ntime.sleep(1000)\n")  # fmt: skip
+    theirs.sleeps = (f"{seconds}1",)
     process = theirs.start("diagnose", "--no-trials", "--output-dir", str(theirs.runs), "train.py")
     _wait_for_output(theirs.runs, "ready")
-    for one in strays(theirs.mark) if guard == "is killed too" else ():
+    time.sleep(3 * LOOK_S)  # no group may be made: the guard has to have seen the daemon
+    for one in strays(theirs.mark) if not lives else ():
         if GUARD in one.environ():
             one.kill()
     process.kill()
     process.communicate()
-    if guard == "is killed too":
+    if not lives:
         assert strays(theirs.mark)
         assert sweep(theirs.runs).processes == 0  # root's is another's
         assert strays(theirs.mark)
@@ -183,6 +195,7 @@ def test_what_was_killed_is_ended_by_the_next_start_of_that_user_only(
         result = theirs.diagnose("--no-trials")
         assert "that an earlier run had left" in result.stderr
     assert gone(theirs.mark)
+    assert ended_sleeping(f"{seconds}1")
     theirs.check_nothing_left([process.pid])
 
 

@@ -29,7 +29,7 @@ from trainperf.run.sweeping import sweep
 from trainperf.settings import Settings, duration, load_settings
 
 quick = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 few = settings(quick, max_examples=25)
 
@@ -150,7 +150,7 @@ def test_a_job_is_merged_whatever_bytes_are_in_a_record(job: Path, noise: bytes,
         file.write_bytes(whole)
 
 
-@quick
+@few
 @given(values)
 def test_a_run_is_swept_only_where_its_file_says_whose_it_was(value: Any) -> None:
     with folder() as runs:

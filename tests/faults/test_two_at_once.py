@@ -12,6 +12,7 @@ from faults.harness import GOOD, NOT_MEASURED, Place, Result, ended
 from legs import LOOP
 from trainperf.run.sweeping import sweep
 
+pytestmark = pytest.mark.alone
 TRAINS = """
 import torch
 

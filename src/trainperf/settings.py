@@ -108,7 +108,7 @@ def _pyproject(start: Path) -> tuple[Path, Mapping[str, object]] | None:
             continue
         try:
             tool = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        except (ValueError, RecursionError, OSError) as error:
             raise TrainperfError(f"{path} cannot be read: {error}", "repair the file") from error
         table = tool.get("trainperf") if isinstance(tool, dict) else None
         if isinstance(table, dict):
@@ -164,6 +164,9 @@ def _suggestion(name: str) -> str:
 
 # ------------------------------------------------------------------------- the values
 
+LARGEST = 1e15
+LONGEST_S = 1e8
+"""Three years: what is longer was mistyped, and some clocks cannot count that far."""
 _UNITS = {
     "": 1.0,
     "ms": 1e-3,
@@ -179,9 +182,10 @@ def duration(value: object) -> float:
     """Return seconds for `90`, "90s", "1.5m", "3min", "2h"; raises `ValueError`."""
     text = value if isinstance(value, str) else _number(value)
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", str(text).lower())
-    if not match or match[2] not in _UNITS or float(match[1]) <= 0:
+    seconds = float(match[1]) * _UNITS.get(match[2], math.nan) if match else math.nan
+    if not 0 < seconds <= LONGEST_S:
         raise ValueError("a time above zero is wanted, such as 90, 90s, 1.5m or 3min")
-    return float(match[1]) * _UNITS[match[2]]
+    return seconds
 
 
 def fail_on(value: object) -> FailOn:
@@ -198,9 +202,9 @@ def fail_on(value: object) -> FailOn:
 
 
 def _number(value: object) -> float | int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
-    return value
+    return value if abs(value) <= LARGEST else math.nan
 
 
 def _steps(value: object) -> int:

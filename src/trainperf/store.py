@@ -13,9 +13,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from trainperf import bounded
 from trainperf.errors import TrainperfError
 from trainperf.model import FORMAT_VERSION, Diagnosis, Recording
 
+LARGEST = 1024 * bounded.MIB
+"""No run leaves more: what is recorded of one is bounded, as it is while it is read."""
 DIAGNOSIS_FILE = "diagnosis.json"
 RECORDING_FILE = "recording.json"
 
@@ -177,7 +180,7 @@ def _write(path: Path, value: object) -> None:
 
 def _read(path: Path, kind: type[T]) -> T:
     try:
-        data = path.read_bytes()
+        data = bounded.read(path, LARGEST)
     except OSError as error:
         raise TrainperfError(
             f"{path} cannot be read: {error.strerror}", "give a run's folder or its JSON file"

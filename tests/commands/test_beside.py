@@ -17,6 +17,7 @@ from trainperf.commands import beside, session
 from trainperf.commands.cli import cli
 from trainperf.commands.session import Target
 from trainperf.errors import TrainperfError
+from trainperf.run.owner import began
 from trainperf.run.running import Job
 
 
@@ -30,6 +31,7 @@ def job(*command: str, cwd: Path = Path("/"), pid: int = 0, **environment: str) 
         label="train.py",
         cwd=str(cwd),
         began=psutil.Process(me).create_time(),
+        ticks=began(me) or 0,
         environment=environment,
     )
 

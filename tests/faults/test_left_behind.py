@@ -6,55 +6,30 @@ import json
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from commanding import diagnose, started, wait_for
-from observing import LONG_S, gone, observed, python, script, strays
-from trainperf.run.spawn import machine
-from trainperf.run.stopping import GUARD
+from observing import gone, observed, python, script, strays
+from sleepers import HIDES, kill_sleeping, sleeping, unique
+from trainperf.run.orphans import GUARD
+from trainperf.run.owner import began, machine
 from trainperf.run.sweeping import sweep
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-HIDES = """
-import subprocess, time
-subprocess.Popen(["setsid", "-f", "sleep", "{seconds}"], env={{}})
-print("ready", flush=True)
-{then}
-"""
-
-
-def sleeping(seconds: str) -> list[psutil.Process]:
-    """Processes that sleep so long: they carry no mark, their environment is empty."""
-    return [
-        one
-        for one in psutil.process_iter(["cmdline", "status"])
-        if one.info["cmdline"] == ["sleep", seconds] and one.info["status"] != psutil.STATUS_ZOMBIE
-    ]
-
-
-def ended(seconds: str) -> bool:
-    """Whether nobody sleeps so long any more, after a while."""
-    until = time.monotonic() + LONG_S
-    while sleeping(seconds) and time.monotonic() < until:
-        time.sleep(0.05)
-    return not sleeping(seconds)
-
 
 @pytest.mark.parametrize("then", ["", "time.sleep(1000)"], ids=["ends", "stalls"])
 def test_a_daemon_without_environment_ends_with_its_run(tmp_path: Path, then: str) -> None:
-    seconds = f"1000.{os.getpid()}{len(then)}"
+    seconds = unique()
     script(tmp_path, HIDES.format(seconds=seconds, then=then), "train.py")
     diagnose(tmp_path, "--budget", "10s", "--stall", "3s", "train.py")
     try:
         assert not sleeping(seconds)
     finally:
-        for one in sleeping(seconds):
-            one.kill()
+        kill_sleeping(seconds)
 
 
 SLEEPS = """
@@ -113,23 +88,29 @@ def test_the_next_run_ends_what_one_left_that_was_killed_with_its_guard(
 
 
 def test_runs_that_go_on_and_those_of_other_machines_are_left_alone(tmp_path: Path) -> None:
-    began = psutil.Process().create_time()
-    here = {"parent": os.getpid(), "parent_began": began, "machine": machine()}
+    ticks = began(os.getpid())
+    here = {"parent": os.getpid(), "parent_ticks": ticks, "machine": machine()}
     runs = {
         "goes on": here,
-        "of another machine": {**here, "parent_began": began - 100, "machine": "another"},
+        "of another machine": {**here, "parent_ticks": ticks - 100, "machine": "another"},
         "of another version": {"parent": 1},
         "damaged": [],
-        "over": {**here, "parent_began": began - 100},
+        "cut short": None,
+        "over": {**here, "parent_ticks": ticks - 100},
     }
     for name, settings in runs.items():
         folder = tmp_path / name / "leg-1"
         folder.mkdir(parents=True)
+        for number in ("caches", "2"):  # killed before there was a run in it
+            (folder.parent / f"leg-{number}" / "inner").mkdir(parents=True)
         for where in (folder, folder.parent):
-            (where / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+            text = "" if settings is None else json.dumps(settings)
+            (where / "run.json").write_text(text, encoding="utf-8")
     swept = sweep(tmp_path)
     assert swept.folders == (str(tmp_path / "over"),)
     assert [name for name in runs if not (tmp_path / name / "leg-1").exists()] == ["over"]
+    assert [path.name for path in (tmp_path / "over").iterdir()] == ["run.json"]
+    assert all(len(list((tmp_path / name).iterdir())) == 4 for name in runs if name != "over")
 
 
 def test_there_need_be_no_folder_of_runs(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from commanding import diagnose, trainperf
 from observing import script
+from trainperf.patch.apply import Change
+from trainperf.patch.kept import Kept
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -67,3 +69,16 @@ def test_the_signal_that_killed_a_script_is_named(tmp_path: Path, number: str, s
     result = diagnose(tmp_path, "train.py")
     assert result.returncode == 3
     assert f"The script was killed by {says}" in " ".join(result.stdout.split())
+
+
+def test_a_link_that_was_planted_for_a_part_of_a_list_is_not_followed(tmp_path: Path) -> None:
+    victim, source = tmp_path / "victim", tmp_path / "train.py"
+    victim.write_text("mine")
+    source.write_text("x = 1\n")
+    report = tmp_path / "report.json"
+    (tmp_path / f".report.applied.json.{os.getpid()}.part").symlink_to(victim)
+    kept = Kept.of(report, in_own_folder=False)
+    kept.keep([Change(str(source), "train.py", b"x = 1\n", b"x = 1\n", b"x = 2\n")], ("a_fix",))
+    assert victim.read_text() == "mine"
+    assert not (tmp_path / "report.applied.json").is_symlink()
+    assert Kept.of(report, in_own_folder=False).fixes() == ("a_fix",)

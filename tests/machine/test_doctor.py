@@ -39,6 +39,7 @@ def checkup(
     machine: Machine = HEALTHY,
     builds: tuple[Build, ...] = (CPU_BUILD,),
     environment: Mapping[str, str] | None = None,
+    grouped: bool = True,
     **versions: str | None,
 ) -> Checkup:
     return conclude(
@@ -50,6 +51,7 @@ def checkup(
         on_the_bus=0,
         environment=environment or {},
         versions=versions,
+        grouped=grouped,
     )
 
 
@@ -61,6 +63,19 @@ def test_a_healthy_machine_without_a_gpu_has_nothing_wrong() -> None:
     seen = checkup(keras="3.15.1")
     assert seen.worst == "unknown"  # the GPU checks that were not made
     assert {check.status for check in seen.checks if check.name != "GPU"} == {"ok"}
+
+
+def test_whether_runs_have_control_groups_of_their_own_is_told() -> None:
+    told = [
+        check.text
+        for grouped in (True, False)
+        for check in checkup(grouped=grouped).checks
+        if check.name == "Control group"
+    ]
+    assert [text.partition(":")[0] for text in told] == [
+        "each run has one of its own, and ends with it",
+        "none may be made here",
+    ]
 
 
 def test_no_framework_is_a_warning() -> None:

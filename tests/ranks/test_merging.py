@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from recordings import FIT, block, steps
-from trainperf import store
+from trainperf import bounded, store
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Measure, Recording, Run
@@ -159,14 +159,14 @@ def test_a_record_that_was_cut_short_is_named_and_the_report_goes_on(tmp_path):
 def test_a_record_that_may_not_be_read_is_named(tmp_path, monkeypatch):
     leave(tmp_path, 0, 2)
     file = leave(tmp_path, 1, 2) / store.RECORDING_FILE
-    whole = type(file).read_bytes
+    whole = bounded.read
 
-    def denied(path):
+    def denied(path, most):
         if path == file:
             raise PermissionError(13, "Permission denied")
-        return whole(path)
+        return whole(path, most)
 
-    monkeypatch.setattr(type(file), "read_bytes", denied)
+    monkeypatch.setattr(bounded, "read", denied)
     assert ranks(merge(tmp_path))[1].ended == f"{file} cannot be read: Permission denied"
 
 

@@ -27,6 +27,7 @@ def new_folder(settings: Settings, label: str) -> Path:
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(label.split()[-1]).name).strip("-.") or "run"
     try:
+        own(settings.output_dir)  # nothing is made in a folder of another's either
         for folder in (*reversed(settings.output_dir.parents), settings.output_dir):
             if not folder.exists():
                 folder.mkdir(mode=ALONE, exist_ok=True)

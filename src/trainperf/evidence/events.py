@@ -133,6 +133,13 @@ def loops(events: tuple[Event, ...]) -> Iterator[Observed]:
 def _no_loop(recording: Recording) -> NoLoop:
     events = [event for one in recording.events.values() for event in one]
     kinds = {event["e"] for event in events}
+    lost = next((event["lost"] for event in events if event.get("lost")), None)
+    if lost is not None:
+        return NoLoop(
+            f"no training loop was seen: what was recorded could not be kept ({lost})",
+            "free some space, or name another folder for it with --output-dir",
+            tuple(_what_was_seen(events)),
+        )
     if "hello" not in kinds:
         return NoLoop(
             "no Python process reported back",

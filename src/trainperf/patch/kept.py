@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.patch.apply import Change
 
@@ -75,9 +75,7 @@ class Kept:
                 copy.unlink(missing_ok=True)
                 copy.write_bytes(change.original)
                 shutil.copystat(change.path, copy)
-            part = self.list_file.with_name(f".{self.list_file.name}.{os.getpid()}.part")
-            part.write_bytes(msgspec.json.encode(_List(fixes, files)))
-            os.replace(part, self.list_file)
+            store.write_whole(self.list_file, msgspec.json.encode(_List(fixes, files)))
         except OSError as error:
             raise TrainperfError(
                 f"the files cannot be kept in {self.folder}: {error.strerror}; nothing was written",

@@ -99,9 +99,6 @@ def load_recording(record: RankRecord, folder: Path) -> Recording:
     events = {} if file.exists() else _events(folder)
     if not events:
         return _sound(store.load_recording(file), file)
-    tail = ""
-    with suppress(OSError):
-        tail = output_tail(folder)
     times = [event["t"] for each in events.values() for event in each]
     return Recording(
         run=Run(record.command, record.cwd, record.label),
@@ -110,7 +107,7 @@ def load_recording(record: RankRecord, folder: Path) -> Recording:
         started=min(times),
         ended=max(times),
         events={pid: tuple(each) for pid, each in events.items()},
-        output_tail=tail,
+        output_tail=output_tail(folder),
     )
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from trainperf import bounded
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite.checks import check_users
@@ -16,12 +17,14 @@ from trainperf.source.module import Module
 from trainperf.source.origins.project import Project
 from trainperf.source.text import Function, Source, parsed
 
+LARGEST = 64 * bounded.MIB
+"""No source is as large; what names one may be a name that the script made up."""
 Reader = Callable[[str], bytes]
 
 
 def default_reader(path: str) -> bytes:
-    """Return the bytes of a file; raises `OSError`."""
-    return Path(path).read_bytes()
+    """Return the bytes of a file; raises `OSError` where it is none, or too large."""
+    return bounded.read(path, LARGEST)
 
 
 class Reading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,51 +13,88 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from trainperf import bounded
 from trainperf.child.process.recorder import LOST
 from trainperf.child.process.temporary import TEMPORARY
 from trainperf.model import Event
 
 DIGITS = 10
 """A process id has no more of them."""
+MOST_BYTES = 128 * bounded.MIB
+"""So much is read of what the processes of one run record, as objects some 700 MB: an hour of
+steps of 3 ms. A run that records more is over."""
+LOOK_BYTES = 8 * bounded.MIB
+"""So much is read of one file at once; no line that a process writes is nearly as long."""
+MOST_FILES = 10_000
+"""Of so many processes is read; those that train record, and a few more."""
+LOST_NAME = re.compile(rf"{LOST}-(\d{{1,{DIGITS}}})-(\d{{1,4}})")
 
 
 class EventFiles:
     """The events of all processes of a run, by process id, read as they are written.
 
-    `on_event` is called with each. `lost` is true once a process said that it cannot
-    write any more.
+    `on_event` is called with each. `lost` says why there will be no more: a process cannot write
+    any, or there are more than are kept. Whatever stands in the files, so much memory is taken.
     """
 
     def __init__(self, folder: Path, on_event: Callable[[Event], None]) -> None:
         self.folder = folder
         self.events: dict[int, list[Event]] = {}
-        self.lost = False
+        self.lost = ""
         self._on_event = on_event
         self._offsets: dict[Path, int] = {}
         self._named: set[Path] = set()
+        self._left = MOST_BYTES
 
     def read(self) -> None:
         """Read what was appended to the event files since the last time."""
-        for path in sorted(self.folder.glob("events-*.jsonl")):
-            with path.open("rb") as file:
-                file.seek(self._offsets.get(path, 0))
-                data = file.read()
-            complete = data.rfind(b"\n") + 1
-            if not complete:
-                continue
-            self._offsets[path] = self._offsets.get(path, 0) + complete
+        for path in sorted(self.folder.glob("events-*.jsonl"))[:MOST_FILES]:
             number = path.stem.partition("-")[2]
-            if not number.isdecimal() or len(number) > DIGITS:
-                self._left_out(path, 0)
-                continue
-            pid = int(number)
-            for line in data[:complete].split(b"\n"):
-                event = _event(line)
-                if event is not None:
-                    self._take(pid, event)
-                elif line.strip():
-                    self._left_out(path, pid)
+            known = number.isdecimal() and len(number) <= DIGITS
+            while self._read_on(path, int(number) if known else None):
+                pass
         self._look_for_losses()
+
+    def _read_on(self, path: Path, pid: int | None) -> bool:
+        """Read one portion of a file; whether there may be more."""
+        size = min(LOOK_BYTES, self._left)
+        data = self._portion(path, size)
+        complete = data.rfind(b"\n") + 1
+        if len(data) == size and not complete and size:  # a line that is too long: pass over it
+            complete = size
+        if not complete:
+            return False
+        self._offsets[path] = self._offsets.get(path, 0) + complete
+        self._left -= complete
+        if pid is None:
+            self._left_out(path, 0)
+        for line in data[:complete].split(b"\n") if pid is not None else ():
+            event = _event(line)
+            if event is not None and pid is not None:
+                self._take(pid, event)
+            elif line.strip():
+                self._left_out(path, pid or 0)
+        if self._left <= 0:
+            self._lose(pid or 0, f"more than {MOST_BYTES // bounded.MIB} MiB were recorded")
+        return len(data) == size and not self.lost
+
+    def _portion(self, path: Path, size: int) -> bytes:
+        """What follows of a file; nothing of what is none, which is named."""
+        try:
+            with bounded.opened(path) as file:
+                file.seek(self._offsets.get(path, 0))
+                return file.read(size)
+        except OSError:
+            self._left_out(path, 0)
+            return b""
+
+    def _lose(self, pid: int, reason: str) -> None:
+        """Say that what comes from now on is not read."""
+        if not self.lost:
+            text = f"no more events could be recorded ({reason}): what follows was not measured"
+            note = {"e": "note", "t": time.monotonic(), "text": text, "lost": reason}
+            self._take(pid, note)
+            self.lost = reason
 
     def _left_out(self, path: Path, pid: int) -> None:
         """Say, once of each file, that not all of it is what a process of a run writes."""
@@ -68,11 +106,9 @@ class EventFiles:
     def _look_for_losses(self) -> None:
         """Notice a process that cannot write its events; the file's name says why."""
         for path in [] if self.lost else self.folder.glob(f"{LOST}-*"):
-            _, pid, number = path.name.split("-")
-            reason = os.strerror(int(number))
-            text = f"no more events could be written ({reason}): what follows was not measured"
-            self._take(int(pid), {"e": "note", "t": time.monotonic(), "text": text})
-            self.lost = True
+            said = LOST_NAME.fullmatch(path.name)
+            if said is not None:
+                self._lose(int(said[1]), os.strerror(int(said[2])))
 
     def _take(self, pid: int, event: Event) -> None:
         self.events.setdefault(pid, []).append(event)

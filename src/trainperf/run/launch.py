@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import time
@@ -26,6 +27,8 @@ AGAIN = 1.5
 """What was seen once is waited for a second time, for so many times as long."""
 GRACE_S = 15.0
 """How long the last measurement may overrun its time before the run is stopped."""
+
+NO_SPACE = os.strerror(errno.ENOSPC)
 
 OnEvent = Callable[[Event], None]
 
@@ -65,6 +68,7 @@ def launch(
             status = process.wait()
             clear(str(folder.resolve()))
     following.read()
+    following.note_on_space()
     following.remove_temporary()
     for left in folder.glob("reads-*.jsonl"):  # of helpers whose parent did not ask for it
         left.unlink(missing_ok=True)
@@ -143,6 +147,17 @@ class _Following(EventFiles):
         elif kind == "done":
             self.done = True
         super()._take(pid, event)
+
+    def note_on_space(self) -> None:
+        """Say where a script found no space that writes into a copy of its folders."""
+        text = (
+            f"what the script writes into its folders is kept in {self.folder} while it runs; "
+            "no space was left there: name another folder with --output-dir"
+        )
+        for pid, recorded in self.events.items() if self.run.guarded else ():
+            if any(one["e"] == "error" and NO_SPACE in str(one.get("text")) for one in recorded):
+                self._take(pid, {"e": "note", "t": time.monotonic(), "text": text})
+                return
 
     def must_stop(self) -> Ending | None:
         """Say whether the run has to be stopped now, and what that makes of it."""

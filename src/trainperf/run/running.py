@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from trainperf.errors import TrainperfError
+from trainperf.run.owner import began, is_gone
 from trainperf.run.python_command import Program, program
 from trainperf.run.python_processes import (
     first_rank,
@@ -38,9 +39,10 @@ class Job:
 
     `asked` is the process that was named, `pid` the one whose command this is, `trains` one of
     those that train. `command` begins with the path of its interpreter or launcher; `script` is
-    the file of the program if it is known. `began` is seconds since the epoch. `changed` are the
-    files of the program that are newer. The `environment` may hold secrets: it is for the
-    processes that are started, and for nothing that is printed or stored.
+    the file of the program if it is known. `began` is seconds since the epoch, `ticks` by a clock
+    that nobody sets. `changed` are the files of the program that are newer. The `environment` may
+    hold secrets: it is for the processes that are started, and for nothing that is printed or
+    stored.
     """
 
     asked: int
@@ -50,6 +52,7 @@ class Job:
     label: str
     cwd: str
     began: float
+    ticks: int
     environment: dict[str, str] = field(repr=False)
     script: str | None = None
     changed: tuple[str, ...] = ()
@@ -81,7 +84,8 @@ def is_alive(job: Job) -> bool:
     """Whether the job still runs."""
     try:
         process = psutil.Process(job.pid)
-        return bool(process.create_time() == job.began and process.status() != psutil.STATUS_ZOMBIE)
+        same = not is_gone(job.pid, job.ticks)
+        return bool(same and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 
@@ -128,6 +132,7 @@ def _job(asked: psutil.Process) -> Job:
         label=_label(words, found),
         cwd=cwd,
         began=starter.create_time(),
+        ticks=began(starter.pid) or 0,
         environment=environment,
         script=None if file is None else str(file),
         changed=tuple(_newer(file, starter.create_time())),
@@ -221,12 +226,12 @@ def _interpreter(
     return found
 
 
-def _newer(file: Path | None, began: float) -> Iterator[str]:
+def _newer(file: Path | None, since: float) -> Iterator[str]:
     """The script, and the sources beside it, that were written after the job began."""
     if file is None:
         return
     beside = (one for one in sorted(file.parent.glob("*.py")) if one != file)
     for one in (file, *beside):
         with suppress(OSError):
-            if one.stat().st_mtime > began + CLOCKS_S:
+            if one.stat().st_mtime > since + CLOCKS_S:
                 yield str(one)

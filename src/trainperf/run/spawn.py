@@ -16,14 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-import psutil
-
+from trainperf import bounded, store
 from trainperf.errors import TrainperfError
 from trainperf.fixes.common import trainer_settings
 from trainperf.model import Run
 from trainperf.model.cells import in_traceback, is_notebook
 from trainperf.rewrite.configuration import is_configuration
-from trainperf.run import view
+from trainperf.run import groups, owner, view
 from trainperf.run.guarding import tracker_environment
 from trainperf.run.stopping import SCRATCH, VIEW
 from trainperf.source.notebooks.notebook import as_run
@@ -57,13 +56,15 @@ def prepare(run: Run, folder: Path) -> str:
     Raises `TrainperfError` if `folder` cannot be written to.
     """
     folder = folder.resolve()
+    file = Path(run_file_of(folder))
     contents = _contents(run)
     overlay = _kept(contents, folder)
     settings = {
         "folder": str(folder),
         "parent": os.getpid(),
-        "parent_began": psutil.Process().create_time(),
-        "machine": machine(),
+        "parent_ticks": owner.began(os.getpid()),
+        "machine": owner.machine(),
+        "group": str(groups.place(str(file)) or ""),
         "steps": run.steps,
         "measure_s": run.measure_s,
         "extra_s": run.extra_s,
@@ -82,14 +83,15 @@ def prepare(run: Run, folder: Path) -> str:
         "soak_s": run.soak_s,
         "trainers": None if run.leg is not None or run.plain else trainer_settings.names(),
     }
-    file = Path(run_file_of(folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, kept in overlay.items():
             Path(kept).write_bytes(as_run(path, contents[path]))
-        file.write_text(json.dumps(settings), encoding="utf-8")
+        # Whole, or not at all: another trainperf may look just now whose run this is.
+        store.write_whole(file, json.dumps(settings).encode())
         (folder / OUTPUT).touch()
     except OSError as error:
+        _remove(folder, (*overlay.values(), file))
         raise TrainperfError(
             f"cannot write to {folder}: {error.strerror}",
             hint="free some space, or name another folder with --output-dir",
@@ -97,18 +99,19 @@ def prepare(run: Run, folder: Path) -> str:
     return str(file)
 
 
-def machine() -> str:
-    """What tells this machine, since it was started, and this pid namespace from others; "" if
-    that is not known.
-    """
+def _remove(folder: Path, files: Iterable[str | Path]) -> None:
+    """Remove what was written for a run that cannot begin, and its folder if that is all."""
+    for one in (*files, folder / OUTPUT):
+        with suppress(OSError):
+            os.unlink(one)
     with suppress(OSError):
-        started = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{started} {os.readlink('/proc/self/ns/pid')}"
-    return ""
+        folder.rmdir()
 
 
 def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start the command of a run, in a session of its own, with the observer in it.
+
+    It is put into a control group of its own as well, where the user may make one.
 
     Raises `TrainperfError` if it cannot be started.
     """
@@ -122,11 +125,14 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     _check_command(run, env)
     libc = ctypes.CDLL(None)
     parent = os.getpid()
+    group = groups.make(run_file)
 
     def die_with_parent() -> None:
         libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
+        if group is not None:
+            groups.enter(group)
 
     try:
         return subprocess.Popen(
@@ -140,6 +146,8 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
             preexec_fn=die_with_parent,
         )
     except OSError as error:
+        if group is not None:
+            groups.end(group)
         raise TrainperfError(
             f"cannot start {run.command[0]}: {error.strerror}",
             hint="check the command after `--`, as you would type it in this folder",
@@ -216,8 +224,9 @@ def interruptible() -> Iterator[Interrupted]:
 
 
 def output_tail(folder: Path) -> str:
-    """The last of what a run printed."""
-    with (folder / OUTPUT).open("rb") as file:
+    """The last of what a run printed; "" where the script has removed it, or put a pipe there."""
+    with suppress(OSError), bounded.opened(folder / OUTPUT) as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - TAIL_BYTES))
-        return in_traceback(file.read().decode(errors="replace"))
+        return in_traceback(file.read(TAIL_BYTES).decode(errors="replace"))
+    return ""

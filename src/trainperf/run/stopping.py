@@ -7,20 +7,23 @@ nothing of trainperf, so that it starts from its path alone.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
+from trainperf.run import groups
 from trainperf.run.mpi_sessions import remove_sessions
+from trainperf.run.orphans import GUARD, Adopted, Orphans, alive, send
 from trainperf.run.shm import remove_shm
 from trainperf.run.view import remove
 
@@ -34,10 +37,9 @@ BOARD = "board"
 LEG = "leg-"
 """Begins the names of the folders of legs."""
 GONE_S = 5.0
-GUARD = "GUARD_OF_RUNS"
-"""The variable that tells a guard where its source is."""
+LOOK_S = 0.5
+"""A guard looks so often whom trainperf has adopted: it is one small file of `/proc`."""
 START = "import os, runpy; runpy.run_path(os.environ['GUARD_OF_RUNS'], run_name='__main__')"
-PR_SET_CHILD_SUBREAPER = 36
 NOBODY = -1
 """Leads no session: that of a run which has no process yet."""
 
@@ -45,33 +47,36 @@ NOBODY = -1
 def stop_session(leader: int, run_file: str) -> None:
     """Stop every process of a run and wait until none is left.
 
-    A run's processes are those of the session of `leader`, and those that left it but carry
-    `run_file` in `TRAINPERF_RUN`. All are frozen before any is killed, so that a launcher
-    cannot go on with what stands after the training. Python's resource trackers are let finish:
-    they remove the shared memory and semaphores their dead owners left. So are compilers, which
-    remove their temporary files. What carries the number of a process of the run in its name is
-    removed here.
+    A run's processes are those of the session of `leader`, those that left it but carry
+    `run_file` in `TRAINPERF_RUN`, and those of its control group. All are frozen before any is
+    killed, so that a launcher cannot go on with what stands after the training. Python's resource
+    trackers are let finish: they remove the shared memory and semaphores their dead owners left.
+    So are compilers, which remove their temporary files. What carries the number of a process of
+    the run in its name is removed here.
     """
-    processes = _processes(leader, run_file)
+    group = groups.of(run_file)
+    processes = _processes(leader, run_file, group)
     stopped = {process.pid for process in processes}
     for process in processes:
-        _signal(process, signal.SIGSTOP)
+        send(process, signal.SIGSTOP)
     trackers = [process for process in processes if _is_tracker(process)]
     compilers = [process for process in processes if _is_compiler(process)]
     for process in processes:
         if process not in (*trackers, *compilers):
-            _signal(process, signal.SIGKILL)
+            send(process, signal.SIGKILL)
     for process in compilers:
-        _signal(process, signal.SIGTERM)
+        send(process, signal.SIGTERM)
     for process in (*trackers, *compilers):
-        _signal(process, signal.SIGCONT)
+        send(process, signal.SIGCONT)
     until = time.monotonic() + TRACKERS_S
-    while time.monotonic() < until and any(map(_alive, (*trackers, *compilers))):
+    while time.monotonic() < until and any(map(alive, (*trackers, *compilers))):
         time.sleep(0.01)
+    if group is not None:
+        groups.end(group)
     until = time.monotonic() + GONE_S
-    while left := _processes(leader, run_file):  # forked while they were being listed
+    while left := _processes(leader, run_file, None):  # forked while they were being listed
         for process in left:
-            _signal(process, signal.SIGKILL)
+            send(process, signal.SIGKILL)
             stopped.add(process.pid)
         if time.monotonic() > until:
             break
@@ -80,30 +85,24 @@ def stop_session(leader: int, run_file: str) -> None:
     remove_sessions(stopped)
 
 
-def _processes(leader: int, run_file: str) -> list[psutil.Process]:
+def _processes(leader: int, run_file: str, group: Path | None) -> list[psutil.Process]:
     found = []
+    inside = set() if group is None else groups.members(group)
     for process in psutil.process_iter():
-        if process.pid == os.getpid() or not _alive(process):
+        if process.pid == os.getpid() or not alive(process):
             continue
         with suppress(OSError, psutil.Error):
             if (
-                os.getsid(process.pid) == leader
+                process.pid in inside
+                or os.getsid(process.pid) == leader
                 or process.environ().get("TRAINPERF_RUN") == run_file
             ):
                 found.append(process)
     return found
 
 
-def _alive(process: psutil.Process) -> bool:
-    """Whether it still runs; a zombie waits for its parent and is none of ours."""
-    with suppress(psutil.Error):
-        return bool(process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
-    return False
-
-
 TRACKERS = ("resource_tracker", "torch_shm_manager")
 """Processes that clean up after others and end when these are gone."""
-
 
 COMPILER = re.compile(r"(^|[/-])(g?cc|[gc]\+\+|clang(\+\+)?|nvcc)(-[\d.]+)?$")
 """Programs that start others to compile (`torch.compile`), with files in the temporary folder."""
@@ -121,49 +120,6 @@ def _is_compiler(process: psutil.Process) -> bool:
     return False
 
 
-def _signal(process: psutil.Process, number: signal.Signals) -> None:
-    with suppress(psutil.Error, OSError):
-        process.send_signal(number)
-
-
-def _adopt_orphans() -> set[psutil.Process]:
-    """Have what the run's processes leave to run on become children of this process.
-
-    Returns those that it has by now.
-    """
-    _take_orphans(True)
-    with suppress(psutil.Error, OSError):
-        return set(psutil.Process().children())
-    return set()
-
-
-def _take_orphans(taken: bool) -> None:
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(taken))
-
-
-def _end_orphans(before: set[psutil.Process]) -> None:
-    """End the children that came since, that no run of ours names and that left our session.
-
-    They are daemons that were given another environment, and left the session of their run. A
-    run's own process carries `TRAINPERF_RUN`, and was waited for once it ended; whatever else this
-    process starts stays in its session, but for guards.
-    """
-    with suppress(psutil.Error, OSError):
-        for child in psutil.Process().children():
-            with suppress(psutil.Error, OSError):
-                if child in before or os.getsid(child.pid) == os.getsid(0):
-                    continue
-                if not _alive(child):
-                    os.waitpid(child.pid, os.WNOHANG)
-                    continue
-                if child.environ().keys() & {"TRAINPERF_RUN", GUARD}:
-                    continue
-                for one in (*child.children(recursive=True), child):
-                    _signal(one, signal.SIGKILL)
-                child.wait(GONE_S)
-
-
 class Guard:
     """A process that stops the runs it watches if trainperf dies. A context manager.
 
@@ -172,7 +128,7 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self._before = _adopt_orphans()
+        self._orphans = Orphans()
         env = {name: value for name, value in os.environ.items() if name != "TRAINPERF_RUN"}
         # What people type (`pkill -9 -f trainperf`) is not to end the guard as well: the path
         # to its source stands where command lines do not show it, nor that to an environment.
@@ -216,8 +172,7 @@ class Guard:
             return
         self._process.kill()
         self._process.wait()
-        _end_orphans(self._before)
-        _take_orphans(False)
+        self._orphans.end()
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -225,18 +180,35 @@ class Guard:
 
 def _guard() -> None:
     watched: dict[str, int] = {}
-    for line in sys.stdin.buffer:
-        leader, _, name = line[1:].decode().partition(" ")
+    adopted = Adopted()
+    for line in _lines(adopted.look):
+        number, _, name = line[1:].decode().partition(" ")
         run_file = os.fsdecode(bytes.fromhex(name.strip()))
         if line.startswith(b"+"):
-            watched[run_file] = int(leader)
+            watched[run_file] = int(number)
         else:
             watched.pop(run_file, None)
     for run_file, leader in watched.items():
         stop_session(leader, run_file)
+    adopted.end()
     for run_file in watched:  # once nobody is left who could write there
         remove_temporary(os.path.dirname(run_file))
         clear(os.path.dirname(run_file))
+
+
+def _lines(meanwhile: Callable[[], None]) -> Iterator[bytes]:
+    """The lines that come in until the other side is gone; `meanwhile` is called now and then."""
+    waiting = b""
+    while True:
+        readable, _, _ = select.select([0], [], [], LOOK_S)
+        if not readable:
+            meanwhile()
+            continue
+        data = os.read(0, 1 << 16)
+        if not data:
+            return
+        *lines, waiting = (waiting + data).split(b"\n")
+        yield from lines
 
 
 def remove_temporary(folder: str) -> None:

@@ -1,14 +1,15 @@
 """End what an earlier run left behind that was killed with its guard, and remove its folders.
 
 A process is a leftover where it carries `TRAINPERF_RUN`, and the trainperf that wrote the file so
-named is gone: the number of that process and its start time stand in it, and the machine.
+named is gone: the number of that process and when it began stand in it, and the machine. So is one
+in the control group of such a run, whatever it carries.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,13 @@ from typing import Any
 
 import psutil
 
-from trainperf.run.spawn import machine
-from trainperf.run.stopping import NOBODY, clear, remove_temporary, stop_session
+from trainperf import bounded
+from trainperf.run import groups
+from trainperf.run.owner import is_gone, machine, pid_namespace
+from trainperf.run.stopping import LEG, NOBODY, clear, remove_temporary, stop_session
 
 RUN_FILE = "run.json"
-SAME_S = 0.1
-"""Start times of a process, read twice, differ by less: the kernel tells them in ticks of 10 ms."""
+LARGEST = 16 * bounded.MIB
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,37 @@ def sweep(runs: Path) -> Swept:
 
     Never raises: what cannot be read or removed stays.
     """
-    left = [(one, name) for one, name in _carrying() if _is_over(_settings(name, one.pid))]
-    for name in {name for _, name in left}:
-        for leader in {_session(one) for one, other in left if other == name}:
+    over = list(_over_in(runs))
+    marked = [(one, name) for one, name in _carrying() if _is_over(_settings(name, one.pid))]
+    grouped = {*groups.left(), *_groups_of(over)}
+    ended = {one.pid for one, _ in marked}.union(*map(groups.members, grouped))
+    for name in {name for _, name in marked}:
+        for leader in {_session(one) for one, other in marked if other == name}:
             stop_session(leader, name)
+    for group in grouped:
+        groups.end(group)
     with suppress(OSError):
-        folders = [folder for folder in sorted(runs.iterdir()) if _is_over_in(folder)]
-        return Swept(len(left), tuple(map(str, filter(_cleared, folders))))
-    return Swept(len(left), ())
+        return Swept(len(ended), tuple(map(str, filter(_cleared, over))))
+    return Swept(len(ended), ())
+
+
+def _over_in(runs: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from filter(_is_over_in, sorted(runs.iterdir()))
+
+
+def _groups_of(folders: Iterable[Path]) -> Iterator[Path]:
+    """The control groups that the files of runs name: those of a session that is closed too."""
+    for file in (file for folder in folders for file in folder.rglob(RUN_FILE)):
+        settings = _settings(str(file), os.getpid())
+        group = Path(str((settings or {}).get("group") or "/"))
+        if _is_over(settings) and groups.is_of(group, str(file)) and groups.is_left(group):
+            yield group
 
 
 def _carrying() -> Iterator[tuple[psutil.Process, str]]:
     """The user's processes in this pid namespace that are part of a run, with its file."""
-    ours = _pid_namespace("self")
+    ours = pid_namespace()
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if process.pid == os.getpid() or process.uids().real != os.getuid():
@@ -57,21 +77,22 @@ def _carrying() -> Iterator[tuple[psutil.Process, str]]:
             name = process.environ().get("TRAINPERF_RUN")
             # A diagnosis within an observed script is part of that run itself.
             inner = name == os.environ.get("TRAINPERF_RUN")
-            if name and not inner and _pid_namespace(process.pid) == ours:
+            if name and not inner and pid_namespace(process.pid) == ours:
                 yield process, name
 
 
-def _pid_namespace(pid: int | str) -> str:
-    return os.readlink(f"/proc/{pid}/ns/pid")
-
-
 def _settings(name: str, pid: int) -> dict[str, Any] | None:
-    """The settings of a run, as its process sees them; None where the file is gone."""
+    """The settings of a run, as its process sees them; None where the file is gone.
+
+    Of one that cannot be read nothing is known.
+    """
+    there = False
     for path in (f"/proc/{pid}/root{name}", name):
         with suppress(OSError, ValueError, RecursionError):
-            found = json.loads(Path(path).read_bytes())
+            there = there or os.path.lexists(path)
+            found = json.loads(bounded.read(path, LARGEST))
             return found if isinstance(found, dict) else {}
-    return None
+    return {} if there else None
 
 
 def _is_over(settings: dict[str, Any] | None) -> bool:
@@ -83,15 +104,10 @@ def _is_over(settings: dict[str, Any] | None) -> bool:
         return True
     if not settings.get("machine") or settings["machine"] != machine():
         return False
-    parent, began = settings.get("parent"), settings.get("parent_began")
-    if not isinstance(parent, int) or not isinstance(began, int | float):
+    parent, ticks = settings.get("parent"), settings.get("parent_ticks")
+    if not isinstance(parent, int) or not isinstance(ticks, int):
         return False
-    try:
-        return abs(psutil.Process(parent).create_time() - began) > SAME_S
-    except (psutil.NoSuchProcess, ValueError, OverflowError):
-        return True
-    except psutil.Error:
-        return False
+    return is_gone(parent, ticks)
 
 
 def _session(process: psutil.Process) -> int:
@@ -106,11 +122,13 @@ def _session(process: psutil.Process) -> int:
 def _is_over_in(folder: Path) -> bool:
     """Whether a folder holds a run of a trainperf that is gone before it was told."""
     file = folder / RUN_FILE
-    if folder.is_symlink() or file.is_symlink() or not file.is_file():
-        return False
-    if file.stat().st_uid != os.getuid() or (folder / "diagnosis.json").exists():
-        return False
-    return _is_over(_settings(str(file), os.getpid()))
+    with suppress(OSError):
+        if folder.is_symlink() or file.is_symlink() or not file.is_file():
+            return False
+        if file.stat().st_uid != os.getuid() or (folder / "diagnosis.json").exists():
+            return False
+        return _is_over(_settings(str(file), os.getpid()))
+    return False
 
 
 def _cleared(folder: Path) -> bool:
@@ -118,9 +136,10 @@ def _cleared(folder: Path) -> bool:
 
     What was recorded stays: `trainperf merge` may read it.
     """
-    inner = sorted({file.parent for file in folder.rglob(RUN_FILE)}, reverse=True)
     before = set(folder.rglob("*"))
-    for one in inner:
+    runs = {one.parent for one in before if one.name == RUN_FILE}
+    legs = {one for one in before if one.name.startswith(LEG) and not one.is_symlink()}
+    for one in sorted(runs | legs, reverse=True):  # some had no run yet, or hold what legs share
         remove_temporary(str(one))
         clear(str(one))
     return set(folder.rglob("*")) != before

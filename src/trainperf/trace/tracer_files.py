@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from trainperf import bounded
 from trainperf.model import Event
 from trainperf.trace.events import Clock, TraceEvent, thread
 
@@ -35,7 +36,7 @@ def read(path: Path) -> dict[str, Any]:
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise Unreadable(f"it wrote {size / 1e6:.0f} MB, more than can be read")
-        found = msgspec.json.decode(path.read_bytes())
+        found = msgspec.json.decode(bounded.read(path, MOST_BYTES))
     except OSError as error:
         raise Unreadable(f"what it wrote cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

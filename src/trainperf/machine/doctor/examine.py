@@ -19,6 +19,7 @@ from trainperf.machine.doctor.frameworks import (
 from trainperf.machine.doctor.gpu_checks import check_gpu_health
 from trainperf.machine.doctor.instance_checks import check_container, check_instance
 from trainperf.model import Machine
+from trainperf.run import groups
 
 
 def examine(
@@ -39,6 +40,7 @@ def examine(
         on_the_bus=host.nvidia_on_the_bus(root),
         environment=os.environ if environment is None else environment,
         versions={name: installed_version(name) for name in ("keras", "tf_keras")},
+        grouped=groups.may_be_made(),
     )
 
 
@@ -49,6 +51,7 @@ def conclude(
     on_the_bus: int,
     environment: Mapping[str, str],
     versions: Mapping[str, str | None],
+    grouped: bool,
 ) -> Checkup:
     """Return the checks that follow from what was found; pure."""
     found: list[Check] = [
@@ -78,6 +81,7 @@ def conclude(
             checks.check_shm(machine, torch=any(build.name == "PyTorch" for build in builds)),
             checks.check_swap(memory),
             checks.check_disk(machine),
+            checks.check_group(grouped),
         )
     )
     return Checkup(machine, tuple(found))

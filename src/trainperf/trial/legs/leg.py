@@ -294,7 +294,7 @@ class Leg:
     def _read_slice(self) -> Slice | None:
         self._files.read()
         if self._files.lost:
-            self._fail("its measurements could not be written: no space is left")
+            self._fail(f"its measurements could not be kept: {self._files.lost}")
         return slice_of(
             list(by_rank(self.events).values()), self.turn, self.work_per_step, self.work
         )

@@ -1,0 +1,198 @@
+"""One diagnosis, and all that it may not have changed: checked in the same way for every fault."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from observing import DYING_S, LONG_S, MARK, drop_inductor_cache, gone, script, strays
+from sleepers import sleeping
+from trainperf.run import groups
+from trainperf.run.view import mounts
+
+GOOD, FAILED, REFUSED, NOT_MEASURED = 0, 1, 2, 3
+"""Exit statuses, as docs have them."""
+FIRST_LINES = 3
+
+Tree = dict[str, tuple[str, int, int, int]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended, what it printed, and the number that it had."""
+
+    status: int
+    stdout: str
+    stderr: str
+    pid: int
+
+
+@dataclass
+class Place:
+    """A user's folder with a script, where runs go, and what was there before.
+
+    `check` asserts that the user's tree (contents, mode, times, owners), mounts, shared memory and
+    temporary files are as they were; that no process, stopped or not, no control group and no
+    folder of a leg is left; and that a report that was told is shown once more. What is `before`
+    the commands makes them another user's, say.
+    """
+
+    home: Path
+    runs: Path
+    temporary: Path
+    mark: str
+    env: dict[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    sleeps: tuple[str, ...] = ()
+    _tree: Tree = field(default_factory=dict)
+    _mounts: list[tuple[str, str]] = field(default_factory=list)
+    _shared: set[str] = field(default_factory=set)
+
+    def with_script(self, source: str, name: str = "train.py") -> Place:
+        """Write the script; what is there now is what is to stay."""
+        script(self.home, source, name)
+        self.remember()
+        return self
+
+    def remember(self) -> None:
+        """Take what is there now for what is to stay."""
+        self._tree, self._mounts = tree(self.home), list(mounts())
+        self._shared = _shared()
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
+        """Start a command of trainperf in the user's folder."""
+        command = (sys.executable, "-m", "trainperf", *words)
+        return subprocess.Popen(
+            [*self.before, *command],
+            cwd=self.home,
+            env={**os.environ, MARK: self.mark, **self.env, "COLUMNS": "300"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,
+        )
+
+    def diagnose(self, *words: str, **options: Any) -> Result:
+        """Diagnose the script, and wait for it."""
+        given = words if "--output-dir" in words else ("--output-dir", str(self.runs), *words)
+        last = () if any(one.endswith(".py") or one == "--" for one in words) else ("train.py",)
+        return ended(self.start("diagnose", *given, *last, **options))
+
+    def check(
+        self,
+        result: Result,
+        status: int = GOOD,
+        says: Sequence[str] = (),
+        shown: bool = True,
+    ) -> None:
+        """Assert what holds after each fault, and this one's status and words."""
+        printed = " ".join((result.stdout + result.stderr).split())
+        assert result.status == status, result.stdout + result.stderr
+        assert "Traceback" not in result.stderr
+        assert [word for word in says if word not in printed] == [], printed
+        if not result.stdout:  # refused: in one message
+            assert [printed.count(word) for word in says[:1]] == [1]
+        self.check_nothing_left([result.pid])
+        if shown:
+            self.check_shown(result)
+
+    def check_nothing_left(self, pids: Sequence[int]) -> None:
+        """Assert that all is as it was, after commands with these numbers."""
+        gone(self.mark, DYING_S)
+        left = strays(self.mark)
+        assert left == []  # stopped ones among them
+        assert not [one for seconds in self.sleeps for one in sleeping(seconds)]
+        assert tree(self.home) == self._tree
+        assert list(mounts()) == self._mounts
+        assert soon(lambda: not _unheld(_shared() - self._shared)), _shared() - self._shared
+        above = groups.above()
+        named = [
+            one for pid in pids for one in (above.glob(f"trainperf-*-{pid}-*") if above else ())
+        ]
+        assert named == []
+        drop_inductor_cache()
+        assert not self.temporary.exists() or list(self.temporary.iterdir()) == []
+        assert [one.name for one in _below(self.runs) if _stands_in(one)] == []
+        assert [str(one) for one in _below(self.runs) if not _is_private(one, self.runs)] == []
+
+    def check_shown(self, result: Result) -> None:
+        """Assert that the report which was told is kept, and told once more."""
+        (file,) = self.runs.glob("*/diagnosis.json")
+        again = ended(self.start("show", str(file.parent)))
+        assert again.status == GOOD, again.stderr
+        assert again.stdout.splitlines()[:FIRST_LINES] == result.stdout.splitlines()[:FIRST_LINES]
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 4 * LONG_S) -> Result:
+    """Wait for a command."""
+    try:
+        stdout, stderr = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        stdout, stderr = process.communicate()
+        raise AssertionError(f"it did not end: {stdout}{stderr}") from None
+    return Result(process.returncode, stdout, stderr, process.pid)
+
+
+def tree(folder: Path) -> Tree:
+    """What stands in a folder: contents, mode, owner, and the time of the last change."""
+    found: Tree = {}
+    for path in (folder, *sorted(folder.rglob("*"))):
+        status = path.lstat()
+        regular = stat.S_ISREG(status.st_mode)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if regular else ""
+        found[str(path.relative_to(folder))] = (
+            digest,
+            status.st_mode,
+            status.st_mtime_ns,
+            status.st_uid,
+        )
+    return found
+
+
+def soon(true: Callable[[], bool], seconds: float = DYING_S) -> bool:
+    """Whether something comes true: neighbours use the machine's shared memory as well."""
+    until = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _shared() -> set[str]:
+    return set(os.listdir("/dev/shm"))
+
+
+def _unheld(names: set[str]) -> set[str]:
+    """Those of some shared memory that no living process has: of neighbours', all have theirs."""
+    held = ""
+    for maps in Path("/proc").glob("[0-9]*/maps") if names else ():
+        with suppress(OSError):
+            held += maps.read_text(errors="replace")
+    return {name for name in names if f"/dev/shm/{name}" not in held}
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    return (one for one in folder.rglob("*")) if folder.exists() else iter(())
+
+
+def _stands_in(path: Path) -> bool:
+    """Whether a path is what a run writes in place of the user's files, or a leg."""
+    return path.name.startswith("leg-") or path.name in ("view", "scratch", "board")
+
+
+def _is_private(path: Path, runs: Path) -> bool:
+    """Whether nobody but the user can come to a path: by its mode, or by that of a folder."""
+    within = (path, *(one for one in path.parents if one.is_relative_to(runs)))
+    return any(not stat.S_IMODE(one.lstat().st_mode) & 0o077 for one in within)

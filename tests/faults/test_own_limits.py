@@ -1,0 +1,225 @@
+"""Memory, open files and disk of trainperf itself are bounded, whatever a script writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import threading
+from pathlib import Path
+
+import pytest
+
+from commanding import diagnose
+from observing import events, observed, python, script
+from trainperf import bounded, store
+from trainperf.errors import TrainperfError
+from trainperf.model import Ending, Event
+from trainperf.rewrite import reading
+from trainperf.run import event_files
+from trainperf.run.event_files import EventFiles
+from trainperf.run.owner import machine
+from trainperf.run.spawn import OUTPUT, output_tail
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_files, "LOOK_BYTES", 1 << 10)
+    monkeypatch.setattr(event_files, "MOST_BYTES", 1 << 14)
+    monkeypatch.setattr(event_files, "MOST_FILES", 8)
+
+
+def read(folder: Path) -> tuple[EventFiles, list[Event]]:
+    taken: list[Event] = []
+    files = EventFiles(folder, taken.append)
+    files.read()
+    return files, taken
+
+
+def line(number: int, fill: int = 0) -> str:
+    return json.dumps({"e": "step", "t": float(number), "n": number, "x": "x" * fill}) + "\n"
+
+
+@pytest.mark.usefixtures("small")
+def test_events_are_read_in_portions_and_none_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "events-1.jsonl").write_text("".join(map(line, range(100))))
+    files, taken = read(tmp_path)
+    assert [one["n"] for one in taken] == list(range(100))
+    assert not files.lost
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("fill", [1 << 10, 1 << 12], ids=["by a little", "by much"])
+def test_a_line_that_is_too_long_is_passed_over_and_named(tmp_path: Path, fill: int) -> None:
+    text = line(0) + line(1, fill) + line(2)
+    (tmp_path / "events-1.jsonl").write_text(text)
+    _, taken = read(tmp_path)
+    assert [one["n"] for one in taken if one["e"] == "step"] == [0, 2]
+    assert ["left out" in one["text"] for one in taken if one["e"] == "note"] == [True]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_line_without_end_takes_no_more_than_it_may(tmp_path: Path) -> None:
+    (tmp_path / "events-1.jsonl").write_text("x" * (1 << 20))
+    files, taken = read(tmp_path)
+    assert "MiB were recorded" in files.lost
+    assert len(taken) == 2  # a line was left out; there are no more
+    files.read()
+    assert len(taken) == 2
+
+
+@pytest.mark.usefixtures("small")
+def test_what_many_processes_record_is_read_of_some(tmp_path: Path) -> None:
+    for pid in range(1, 21):
+        (tmp_path / f"events-{pid:02d}.jsonl").write_text(line(pid))
+    files, _ = read(tmp_path)
+    assert len(files.events) == 8
+
+
+@pytest.mark.parametrize("name", ["events-7.jsonl", "events-x.jsonl", "events-07.jsonl"])
+@pytest.mark.parametrize("what", ["pipe", "folder", "device", "link to nowhere"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str, what: str) -> None:
+    place = tmp_path / name
+    if what == "pipe":
+        os.mkfifo(place)
+    elif what == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to("/dev/zero" if what == "device" else tmp_path / "none")
+    (tmp_path / "events-9.jsonl").write_text(line(1))
+    files, taken = read(tmp_path)
+    assert [one["n"] for one in taken if one["e"] == "step"] == [1]
+    assert not files.lost
+
+
+@pytest.mark.parametrize(
+    "name", ["lost-", "lost-x-28", "lost-1-2-3", "lost-1-99999999999999999999"]
+)
+def test_a_loss_is_one_that_a_process_names(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    assert not read(tmp_path)[0].lost
+    (tmp_path / "lost-7-28").touch()
+    assert read(tmp_path)[0].lost == "No space left on device"
+
+
+def test_a_run_that_records_without_end_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_files, "MOST_BYTES", 1 << 18)
+    source = """
+    import json, os
+    folder = json.load(open(os.environ["TRAINPERF_RUN"]))["folder"]
+    line = json.dumps({"e": "x", "t": 1.0, "x": "x" * 4000}) + "\\n"
+    with open(f"{folder}/events-{os.getpid()}.jsonl", "a") as file:
+        while True:
+            file.write(line)
+            file.flush()
+    """
+    script(tmp_path, source, "train.py")
+    recording = observed(python("train.py"), tmp_path, tmp_path / "run")
+    assert recording.ending == Ending.MEASURED
+    assert any("more than 0 MiB were recorded" in one["text"] for one in events(recording, "note"))
+    assert sum(len(one.get("x", "")) for one in events(recording, "x")) <= 1 << 18
+
+
+FORKS = """
+import os, time
+for number in range(400):
+    if not os.fork():
+        time.sleep(1.2)
+        os._exit(0)
+time.sleep(1.2)
+print("the end")
+"""
+
+
+def test_a_script_that_forks_hundreds_costs_no_open_files(tmp_path: Path) -> None:
+    script(tmp_path, FORKS, "train.py")
+    most = 0
+    over = threading.Event()
+
+    def look() -> None:
+        nonlocal most
+        while not over.wait(0.02):
+            most = max(most, len(os.listdir("/proc/self/fd")))
+
+    before = len(os.listdir("/proc/self/fd"))
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        recording = observed(python("train.py"), tmp_path, tmp_path / "run")
+    finally:
+        over.set()
+        thread.join()
+    assert recording.output_tail == "the end\n"
+    assert max(one.host.processes for one in recording.samples if one.host) > 100
+    assert most < before + 40
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+@pytest.mark.parametrize("what", ["removed", "a pipe", "a folder"])
+def test_a_script_may_do_anything_to_the_file_of_its_output(tmp_path: Path, what: str) -> None:
+    run = tmp_path / "run"
+    then = {"removed": "", "a pipe": "os.mkfifo(log)", "a folder": "os.mkdir(log)"}[what]
+    script(tmp_path, f"import os; log = {str(run / OUTPUT)!r}; os.remove(log); {then}", "train.py")
+    recording = observed(python("train.py"), tmp_path, run)
+    assert (recording.exit_status, recording.output_tail) == (0, "")
+
+
+def test_the_last_words_are_no_more_than_they_may_be(tmp_path: Path) -> None:
+    (tmp_path / OUTPUT).write_bytes(b"x" * (1 << 20))
+    assert len(output_tail(tmp_path)) <= 1 << 14
+
+
+def test_a_report_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
+    with (tmp_path / "r.json").open("wb") as file:
+        file.truncate(store.LARGEST + 1)  # takes nothing of the disk
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(TrainperfError, match="larger than 1024 MiB"):
+        store.load(tmp_path / "r.json")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+
+
+def test_sources_that_are_none_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    with (tmp_path / "large.py").open("wb") as file:
+        file.truncate(reading.LARGEST + 1)
+    for name in ("pipe.py", "large.py"):
+        with pytest.raises(OSError, match=r"regular file|larger than 64 MiB"):
+            reading.default_reader(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("size", [0, 9, 10])
+def test_a_file_that_is_not_too_large_is_read_whole(tmp_path: Path, size: int) -> None:
+    (tmp_path / "file").write_bytes(b"x" * size)
+    assert bounded.read(tmp_path / "file", 10) == b"x" * size
+
+
+@pytest.mark.parametrize("size", [11, 10_000])
+def test_one_that_is_too_large_is_not(tmp_path: Path, size: int) -> None:
+    (tmp_path / "file").write_bytes(b"x" * size)
+    with pytest.raises(OSError, match="larger"):
+        bounded.read(tmp_path / "file", 10)
+
+
+def test_files_of_the_kernel_that_tell_no_size_are_read(tmp_path: Path) -> None:
+    assert b"Name:" in bounded.read("/proc/self/status", 1 << 16)
+    with pytest.raises(OSError, match="larger"):
+        bounded.read("/proc/self/status", 4)
+
+
+def test_a_run_folder_full_of_pipes_is_swept_without_waiting(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "a run"
+    folder.mkdir(parents=True)
+    over = {"parent": os.getpid(), "parent_ticks": 1, "machine": machine()}
+    (folder / "run.json").write_text(json.dumps(over))
+    os.mkfifo(folder / "events-1.jsonl")
+    (folder / "leg-1").mkdir()
+    os.mkfifo(folder / "leg-1" / "run.json")
+    script(tmp_path, "raise SystemExit('the end')", "train.py")
+    result = diagnose(tmp_path, "train.py")
+    assert "the end" in result.stdout
+    assert f"had left in {folder}" in result.stderr
+    assert not (folder / "leg-1").exists()

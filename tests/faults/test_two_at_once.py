@@ -1,0 +1,112 @@
+"""Two diagnoses at once of one script, in one folder and with one folder of runs."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from faults.harness import GOOD, NOT_MEASURED, Place, Result, ended
+from legs import LOOP
+from trainperf.run.sweeping import sweep
+
+pytestmark = pytest.mark.alone
+TRAINS = """
+import torch
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 640
+
+    def __getitem__(self, index):
+        row = torch.zeros(64)
+        for turn in range(20):
+            row = row + torch.sin(torch.tensor(float(index + turn)))
+        return row, torch.tensor(1.0)
+
+
+def main():
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=16)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    open("written", "w").close()
+    for epoch in range(1000):
+        for x, y in loader:
+            optimizer.zero_grad()
+            (model(x)[:, 0] - y).square().mean().backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def both(place: Place, *words: str, many: int = 2) -> list[Result]:
+    """Diagnose so many times at once."""
+    with ThreadPoolExecutor(many) as pool:
+        return list(pool.map(lambda _: place.diagnose(*words), range(many)))
+
+
+def test_scripts_that_end_at_once_have_a_folder_each(place: Place) -> None:
+    place.with_script("open('written', 'w').close(); raise SystemExit('the end')")
+    results = both(place, "--no-trials", many=4)
+    for result in results:
+        place.check(result, NOT_MEASURED, ["the end"], shown=False)
+    assert len({run.name for run in place.runs.glob("*/diagnosis.json")}) == 1
+    assert len(list(place.runs.glob("*/diagnosis.json"))) == 4
+
+
+def test_neither_sweeps_the_other(place: Place) -> None:
+    place.with_script(
+        LOOP + "print('ready', flush=True)\ntrain(lambda number: time.sleep(0.002))\n"
+    )
+    first = place.start(
+        "diagnose", "--no-trials", "--budget", "5s", "--output-dir", str(place.runs), "train.py"
+    )
+    second = place.diagnose("--no-trials", "--budget", "2s")
+    assert sweep(place.runs).processes == 0
+    result = ended(first)
+    assert "earlier run" not in second.stderr
+    assert "earlier run" not in result.stderr
+    place.check_nothing_left([first.pid, second.pid])
+    assert len(list(place.runs.glob("*/diagnosis.json"))) == 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_two_whole_diagnoses_at_once_do_each_other_no_harm(place: Place) -> None:
+    place.with_script(TRAINS)
+    results = both(place, "--budget", "45s")
+    for result in results:
+        place.check(result, GOOD, ["steps"], shown=False)
+        assert "earlier run" not in result.stderr
+    reports = [json.loads(file.read_text()) for file in place.runs.glob("*/diagnosis.json")]
+    assert len(reports) == 2
+    assert all(report["loop"] and report["trying"] for report in reports)
+    for run in place.runs.iterdir():
+        again = ended(place.start("show", str(run)))
+        assert any(
+            again.stdout.splitlines()[:3] == result.stdout.splitlines()[:3] for result in results
+        )
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_one_that_is_killed_beside_another_costs_the_other_nothing(place: Place) -> None:
+    place.with_script(TRAINS)
+    first = place.start("diagnose", "--budget", "60s", "--output-dir", str(place.runs), "train.py")
+    second = place.start("diagnose", "--budget", "45s", "--output-dir", str(place.runs), "train.py")
+    with ThreadPoolExecutor(1) as pool:
+        waited = pool.submit(ended, second)
+        while len(list(Path(place.runs).glob("*/leg-*"))) < 1 and not waited.done():
+            first.poll()
+        first.kill()
+        first.communicate()
+        result = waited.result()
+    place.check(result, GOOD, ["steps"], shown=False)
+    place.check_nothing_left([first.pid, second.pid])
+    assert len(list(place.runs.glob("*/diagnosis.json"))) == 1

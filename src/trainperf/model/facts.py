@@ -280,6 +280,20 @@ class PaddedPlace:
 
 
 @dataclass(frozen=True)
+class Packing:
+    """How a causal language model of Transformers takes sequences that follow in one row.
+
+    `apart` says that each token then gave what it gave in a padded row of its own. `collator` is
+    the class of the library's that pads, "" for any other; `flattens` says that the installed
+    version has one that packs.
+    """
+
+    apart: bool
+    collator: str = ""
+    flattens: bool = False
+
+
+@dataclass(frozen=True)
 class Padding:
     """How much of the padded sequences is padding.
 
@@ -290,7 +304,7 @@ class Padding:
     below; `leaf` says which tensor of a batch they are, counted as they are flattened.
     `place` says where in a batch its sequences are, and `masked` whether the model gave the same
     without their padding; None where that is not known. `side` is where padding stands, "start"
-    or "end" of a sequence.
+    or "end" of a sequence. `packing` is None where the model is none that could be asked.
     """
 
     mean_length: float
@@ -304,6 +318,7 @@ class Padding:
     place: PaddedPlace | None = None
     masked: bool | None = None
     side: str = "end"
+    packing: Packing | None = None
 
 
 @dataclass(frozen=True)

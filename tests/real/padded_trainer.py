@@ -25,7 +25,7 @@ def make_texts(count):
     """Most texts are short, a few are as long as they may be."""
     generator = torch.Generator().manual_seed(0)
     for n in range(count):
-        high = 480 if n % 4 == 0 else 40
+        high = 240 if n % 6 == 0 else 24
         length = int(torch.randint(high // 2, high, (), generator=generator))
         words = torch.randint(2, 2000, (length,), generator=generator)
         yield " ".join(f"w{each}" for each in words.tolist())
@@ -46,8 +46,8 @@ def main():
     tokenizer = make_tokenizer()
     config = LlamaConfig(
         vocab_size=2000,
-        hidden_size=96,
-        intermediate_size=256,
+        hidden_size=64,
+        intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=4,
@@ -57,7 +57,7 @@ def main():
     collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
     arguments = TrainingArguments(
         output_dir="out",
-        per_device_train_batch_size=4,
+        per_device_train_batch_size=12,
         num_train_epochs=2,
         report_to="none",
         save_strategy="no",

@@ -59,6 +59,13 @@ CASES = [
         arguments=("--bf16", "True"),
     ),
     Case(
+        "padded_trainer.py",
+        "torch_packing",
+        1.1,
+        library="transformers",
+        edit="DataCollatorWithFlattening()",
+    ),
+    Case(
         "lightning_trainer.py",
         "torch_autocast",
         1.1,

@@ -290,6 +290,7 @@ def padding(observed: Observed) -> Padding | None:
             masked=event.get("masked"),
             side=event.get("side", "end"),
             packing=Packing(**event["packing"]) if event.get("packing") else None,
+            collator=event.get("collator", ""),
         )
     return None
 

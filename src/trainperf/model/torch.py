@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, taken
-from trainperf.model.torch_compiling import Compiling
+from trainperf.model.torch_compiling import Blocks, Compiling
 from trainperf.model.torch_products import Products
 from trainperf.model.trainer import Trainer
 
@@ -220,6 +220,7 @@ class TorchModel:
     recurrent layers have their weights in several pieces of a GPU's memory. `graph_calls` is
     how many kernels one forward starts, None if not counted. `shapes` is how many different
     input shapes were seen, `checkpoints` are the calls in which activations were dropped.
+    `blocks` are its lists of modules that could be compiled one by one.
     """
 
     cls: str
@@ -239,6 +240,7 @@ class TorchModel:
     shapes: int = 1
     checkpointing: bool = False
     checkpoints: tuple[Site, ...] = ()
+    blocks: tuple[Blocks, ...] = ()
 
 
 @dataclass(frozen=True)

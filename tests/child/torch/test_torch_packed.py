@@ -102,34 +102,19 @@ def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
     assert all(one.grad is None for one in model.parameters())
 
 
-def collating(collate: Any) -> Any:
-    calls = {0: (Talks(), (), BATCH)}
-    loops = SimpleNamespace(model_calls=calls)
-    loader = SimpleNamespace(collate_fn=collate)
-    return SimpleNamespace(loops=loops, loader=loader, process=FakeProcess(lenient=True))
-
-
-def test_the_collator_is_named_where_it_is_the_librarys() -> None:
-    pads = type("DataCollatorWithPadding", (), {"__module__": packed.COLLATORS})
-    masks = type("DataCollatorForLanguageModeling", (pads,), {"mlm": True})
-    around = type("RemoveColumnsCollator", (), {"data_collator": pads()})
-
-    assert packed.of_driver(collating(pads())) == {
-        "apart": True,
-        "collator": "DataCollatorWithPadding",
-        "flattens": True,
-    }
-    for made, name in ((around(), "DataCollatorWithPadding"), (masks(), ""), (print, "")):
-        assert packed.of_driver(collating(made))["collator"] == name  # type: ignore[index]
+def asking() -> Any:
+    loops = SimpleNamespace(model_calls={0: (Talks(), (), BATCH)})
+    return SimpleNamespace(loops=loops, process=FakeProcess(lenient=True))
 
 
 def test_a_version_without_a_collator_that_packs_says_so() -> None:
+    assert packed.of_driver(asking()) == {"apart": True, "flattens": True}
     del sys.modules[packed.COLLATORS].DataCollatorWithFlattening
-    assert packed.of_driver(collating(print)) == {"apart": True, "collator": "", "flattens": False}
+    assert packed.of_driver(asking()) == {"apart": True, "flattens": False}
 
 
 def test_a_model_that_fails_on_a_row_leaves_that_open() -> None:
-    asked = collating(print)
+    asked = asking()
     asked.loops.model_calls[0] = (Talks(), (), {**BATCH, "input_ids": ROWS + 100})
     assert packed.of_driver(asked) is None
     assert len(asked.process.failures) == 1

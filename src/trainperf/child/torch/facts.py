@@ -98,8 +98,13 @@ def _padding(driver: Any) -> None:
     size = None if driver.loader is None else settings.batch_size(driver.loader)
     found = padding.padded(driver.recent_batches(), size)
     if found is not None:
-        masked, packing = unpadded.of_driver(driver), packed.of_driver(driver)
-        driver.record.write("padding", **found, masked=masked, packing=packing)
+        driver.record.write(
+            "padding",
+            **found,
+            masked=unpadded.of_driver(driver),
+            packing=packed.of_driver(driver),
+            collator=settings.collator(driver.loader),
+        )
 
 
 def _framework(driver: Any) -> None:

@@ -61,7 +61,7 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         **seen_in_call(evidence, **trainer.settings),
     }
     several = "{" in setting.value  # which of several values is the best, a trial says
-    text = "" if several else held["value"]
+    text, data = ("", finding.data) if several else (held["value"], _one_way(finding.data))
     advice = _advice(trainer, setting.name, text)
     if finding.equivalence is Equivalence.SEMANTICS:
         advice = f"{finding.advice} {advice}"
@@ -71,8 +71,13 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         advice=advice,
         snippet=_snippet(trainer, setting.name, filled(held["value"], finding.data)),
         rewritable=True,
-        data={**finding.data, KEY: held},
+        data={**data, KEY: held},
     )
+
+
+def _one_way(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data without several ways to make an edit that is the same in all of them."""
+    return {name: value for name, value in data.items() if name != "variants"}
 
 
 def _advice(trainer: Trainer, name: str, text: str) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trainperf.model import Evidence, Site
     from trainperf.rewrite import Script
 
-POSITIONS = {"num_workers": 5, "pin_memory": 7}
+POSITIONS = {"num_workers": 5, "pin_memory": 7, "drop_last": 8}
 """Places among the positional arguments of `DataLoader`; all other settings that fixes
 change are keyword-only (PyTorch 2.13)."""
 

@@ -48,7 +48,8 @@ def collate(sequences):  # several sequences in a row, without padding
 OPENED = Site("train.py", 40, "main")
 """A call of the user's by which a library builds the loader."""
 LONGEST = Padding(40, 100, 60, 640, longest_length=100, place=IDS, masked=True)
-PACKS = replace(LONGEST, packing=Packing(True, "DataCollatorForLanguageModeling", True))
+LIBRARYS = "DataCollatorForLanguageModeling"
+PACKS = replace(LONGEST, packing=Packing(True, True), collator=LIBRARYS)
 BY_LENGTH = replace(LONGEST, bucketed_length=44)
 TRAINER = {"trainer": Trainer("transformers", "TrainingArguments")}
 
@@ -88,7 +89,7 @@ class Pack(Fix):
     silent = [
         torch_evidence(),
         # the model does not keep the sequences of a row apart, or was not asked
-        _trained(replace(LONGEST, packing=Packing(False, "DataCollatorWithPadding", True))),
+        _trained(replace(LONGEST, packing=Packing(False, True), collator=LIBRARYS)),
         _trained(LONGEST),
         # little padding
         _trained(replace(PACKS, mean_length=85)),
@@ -103,8 +104,8 @@ class Pack(Fix):
     fires = [
         _trained(PACKS),
         # a collator of the user's own, or a version without one that packs: advice
-        _trained(replace(PACKS, packing=Packing(True, "", True))),
-        _trained(replace(PACKS, packing=Packing(True, "DataCollatorWithPadding", False))),
+        _trained(replace(PACKS, collator="")),
+        _trained(replace(PACKS, packing=Packing(True))),
         # padded in the dataset
         _trained(replace(PACKS, padded_length=256)),
         _trained(PACKS, split=Missing("they do not add up")),
@@ -162,7 +163,7 @@ class Pack(Fix):
             advice="Put the sequences of a batch into one row, and have attention keep them apart.",
             snippet=OWN if packing is None else FOR_TRAINER,
             data={"padded": _longest(padding) < CUT * padding.padded_length},
-            rewritable=packing is not None and packing.flattens and bool(packing.collator),
+            rewritable=packing is not None and packing.flattens and bool(padding.collator),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -10,11 +10,11 @@ import inspect
 import sys
 from typing import Any
 
+from ..loader.settings import COLLATORS
 from .passes import evaluated
 from .unpadded import CLOSE, largest
 
 CAUSAL = "transformers.models.auto.modeling_auto"
-COLLATORS = "transformers.data.data_collator"
 EPSILONS = 8
 """Largest distance of two outputs by their rounding, in units of that of their type, where this
 is more than `CLOSE`: bfloat16."""
@@ -31,7 +31,7 @@ def of_driver(driver: Any) -> dict[str, Any] | None:
     if apart is None:
         return None
     flattens = hasattr(sys.modules.get(COLLATORS), "DataCollatorWithFlattening")
-    return {"apart": apart, "collator": collator(driver.loader), "flattens": flattens}
+    return {"apart": apart, "flattens": flattens}
 
 
 def keeps_apart(module: Any, args: Any, kwargs: Any) -> bool | None:
@@ -70,17 +70,3 @@ def _is_causal(module: Any) -> bool:
     names = set(getattr(auto, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", {}).values())
     compiled = any(getattr(one, "_compiled_call_impl", None) for one in module.modules())
     return not compiled and any(cls.__name__ in names for cls in type(module).__mro__)
-
-
-def collator(loader: Any) -> str:
-    """The class (or function) of Transformers that makes a loader's batches, "" for any other.
-
-    `Trainer` puts one around it that removes columns.
-    """
-    made: Any = getattr(loader, "collate_fn", None)
-    if type(made).__name__ == "RemoveColumnsCollator":
-        made = made.data_collator
-    kind = made if inspect.isfunction(made) else type(made)
-    if kind.__module__ != COLLATORS or getattr(made, "mlm", False):
-        return ""
-    return str(kind.__name__)

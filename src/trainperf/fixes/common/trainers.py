@@ -42,10 +42,13 @@ def setting_of(id_: str, data: Mapping[str, Any], evidence: Evidence) -> Setting
 
 def governed(finding: Finding, evidence: Evidence) -> Finding:
     """Return a finding as it is repaired where a library's loop makes the steps."""
-    setting = setting_of(finding.id, finding.data, evidence)
-    trainer = evidence.torch.trainer if setting is not None else None
-    if setting is None or trainer is None:
+    trainer = None if evidence.torch_ is None else evidence.torch_.trainer
+    if trainer is None:
         return finding
+    setting = setting_of(finding.id, finding.data, evidence)
+    if setting is None:
+        lacking = "" if finding.rewritable else _lacking(finding, trainer)
+        return replace(finding, text=f"{finding.text}{lacking}")
     if trainer.made == "elsewhere" and finding.rewritable:  # the loop itself can be repaired
         return finding
     own = [asdict(site) for site in finding.where] if finding.rewritable else []
@@ -73,6 +76,17 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         rewritable=True,
         data={**data, KEY: held},
     )
+
+
+def _lacking(finding: Finding, trainer: Trainer) -> str:
+    """Say that the installed version has no setting that makes a repair, where others have one."""
+    rows = GOVERNS.get(trainer.library, {}).get(finding.id, ())
+    meant = [one for one in rows if one.meant(finding.data)]
+    if not meant or not all(trainer.lacks(one.name) for one in meant):
+        return ""
+    names = " and no ".join(f"`{one.name}`" for one in meant)
+    installed = f"{trainer.library} {trainer.version}".strip()
+    return f" The installed {installed} has no {names} in its `{trainer.cls}`."
 
 
 def _one_way(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,6 +84,7 @@ class Pack(Fix):
     category = "model"
     equivalence = Equivalence.NUMERICS
     usual = 1.2
+    in_libraries = {"transformers": "`Trainer(data_collator=DataCollatorWithFlattening())`"}
     examples = EXAMPLES
 
     silent = [

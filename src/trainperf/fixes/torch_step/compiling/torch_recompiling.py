@@ -79,6 +79,7 @@ class StopRecompiling(Fix):
     counted = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
+    in_libraries = {"transformers": "`DataCollator…(pad_to_multiple_of=N)`"}
 
     silent = [
         torch_evidence(),

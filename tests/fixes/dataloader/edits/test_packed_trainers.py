@@ -54,7 +54,9 @@ def packed(source: str) -> str:
 
 
 def test_losses_stay_and_no_padding_is_computed(tmp_path: Any) -> None:
-    pytest.importorskip("transformers")
+    library = pytest.importorskip("transformers")
+    if not hasattr(library, "DataCollatorWithFlattening"):
+        pytest.skip("this version has no collator that packs")
     before = executed(SCRIPT, {"folder": str(tmp_path / "before")})
     after = executed(packed(SCRIPT), {"folder": str(tmp_path / "after")})
 

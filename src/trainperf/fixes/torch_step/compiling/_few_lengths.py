@@ -14,7 +14,7 @@ MULTIPLE = "pad_to_multiple_of"
 PADS = ("DataCollatorWithPadding", "DataCollatorForLanguageModeling", "DataCollatorForSeq2Seq")
 """Collators that can pad beyond the longest sequence of a batch."""
 LENGTHS = 4
-"""So many lengths a batch of the usual one is padded to at least."""
+"""Up to the usual length of a batch there are no more: PyTorch compiles for eight shapes."""
 SMALLEST, LARGEST = 8, 128
 
 
@@ -25,9 +25,8 @@ def multiple_of(padding: Padding | None) -> int | None:
     """
     if padding is None or not padding.masked or padding.collator not in PADS:
         return None
-    most = padding.padded_length / LENGTHS
     found = SMALLEST
-    while 2 * found <= min(most, LARGEST):
+    while found < min(padding.padded_length / LENGTHS, LARGEST):
         found *= 2
     return found
 

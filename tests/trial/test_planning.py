@@ -1,5 +1,6 @@
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from trainperf.model import (
     Loop,
     PhaseUse,
     Sample,
+    Site,
     StartUp,
 )
 from trainperf.trial.bench import CACHES
@@ -402,3 +404,15 @@ def test_ranks_that_meet_at_a_port_of_the_script_are_tried_one_after_another(sub
     assert "meet at the same port" in made.how.mode_reason
     assert made.chosen
     assert not made.costs.together
+
+
+def test_ways_to_compile_find_nothing_of_each_others_code(subject, tmp_path):
+    (tmp_path / "train.py").write_text("model = Net()\n")
+    site = Site("train.py", 1, "", 8, 1, 13)
+    ways = [{"compiled": "the model"}, {"compiled": "each block"}]
+    blocks = [{"path": ".layers", "cls": "Layer", "count": 12}]
+    compiles = finding("torch_compile", 2.0, site, cls="Net", variants=ways, blocks=blocks)
+    chosen = planned(subject(compiles)).chosen
+    whole, parts = (one.run.env["TORCHINDUCTOR_CACHE_DIR"] for one in chosen)
+    assert {Path(whole).parent.name, Path(parts).parent.parent.name} == {CACHES}
+    assert [one.variant for one in chosen] == ["compiled=the model", "compiled=each block"]

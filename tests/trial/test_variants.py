@@ -113,3 +113,24 @@ def test_a_way_that_failed_never_beats_one_that_changes_the_experiment():
     found = apart(tried("a", 1.2, "batch=16"), tried("a", 3.0, "batch=32", "out of memory"))
     assert found.best["a"].variant == "batch=16"
     assert found.choices["a"].data == {"way": "batch=16"}
+
+
+def test_of_two_ways_the_one_wins_with_which_the_whole_training_ends_sooner():
+    beside = replace(BASELINE, start=Start(10.0))
+    pairs = [tried("a", 2.0, "whole"), tried("a", 1.9, "parts")]
+    candidates = [one for _, one in pairs]
+    whole, parts = (
+        replace(one, start=Start(s)) for (one, _), s in zip(pairs, (70.0, 40.0), strict=True)
+    )
+    for steps, better in [(2000, "parts"), (100_000, "whole"), (None, "whole")]:
+        found = sort_out([whole, parts], candidates, beside, "late", steps)
+        assert found.best["a"].variant == better
+        assert found.choices["a"].data["way"] == better
+    found = sort_out([whole, parts], candidates, beside, "late", 2000)
+    assert [(one.variant, one.outcome, one.reason) for one in found.others] == [
+        (
+            "whole",
+            Outcome.REDUNDANT,
+            "parts costs less once, and the whole training ends sooner with it",
+        )
+    ]

@@ -16,6 +16,7 @@ from trainperf.model import (
     LayerFacts,
     Loop,
     ModelFacts,
+    Packing,
     PaddedPlace,
     Padding,
     Retracing,
@@ -288,6 +289,8 @@ def padding(observed: Observed) -> Padding | None:
             place=_padded_place(event.get("place")),
             masked=event.get("masked"),
             side=event.get("side", "end"),
+            packing=Packing(**event["packing"]) if event.get("packing") else None,
+            collator=event.get("collator", ""),
         )
     return None
 

@@ -96,6 +96,8 @@ class Fix:
     """Whether a trial of it compiles, which may take minutes: no limit but the budget holds."""
     without_edit: ClassVar[str] = "what is to be changed is not in the source"
     """Why no edit can be written, of a fix that neither rewrites source nor sets variables."""
+    in_libraries: ClassVar[Mapping[str, str]] = {}
+    """Where its edit goes in the loop of a library, by the library, if no setting makes it."""
     try_before: ClassVar[tuple[str, ...]] = ()
     """Fixes that stand before this one where they have an edit: they cost a line, this new code."""
 

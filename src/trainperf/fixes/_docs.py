@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.fixes import Example, Fix, all_fixes, unmarked
-from trainperf.fixes.common.trainer_settings import GOVERNS
+from trainperf.fixes.common.trainer_settings import GOVERNS, TRIED
 
 INTRODUCTION = """\
 # The fixes
@@ -31,7 +31,8 @@ the call of yours that makes the object, or changes what that call has the value
 option of the command becomes (`HfArgumentParser`, `LightningCLI`, an option that you gave) is
 tried, and given to you, as an option of the command. What is read from a JSON or YAML file that
 the command names is changed in that file; a trial is given a changed copy of it. A setting that
-the installed version does not have is not offered.
+the installed version does not have is not offered; a finding without another edit says so. Where
+a cell names a call that is none of these objects', the edit goes to that call.
 """
 
 
@@ -39,7 +40,7 @@ def catalogue_markdown() -> str:
     """Return the whole page: an index by category, then the text of every fix."""
     ordered = sorted(all_fixes(), key=lambda fix: (fix.category, fix.id))
     parts = [INTRODUCTION, "\n".join(_index(ordered)), "\n".join(_without_edit(ordered))]
-    parts.append("\n".join(_settings()))
+    parts.append("\n".join(_in_libraries(ordered)))
     parts += ["\n".join(_entry(fix)) for fix in ordered]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -65,18 +66,29 @@ def _without_edit(fixes: list[Fix]) -> Iterator[str]:
         yield f"- {', '.join(names)}: {reason}."
 
 
-def _settings() -> Iterator[str]:
-    """Say which settings of libraries make a repair where the loop is theirs."""
+def _in_libraries(fixes: list[Fix]) -> Iterator[str]:
+    """Say where a repair is written in the loop of a library: its setting, or another call."""
     yield "## Where the loop is a library's"
     yield ""
     yield LIBRARIES
+    yield "| library | oldest version tried | newest |"
+    yield "|---|---|---|"
+    for library, (oldest, newest) in TRIED.items():
+        yield f"| {library} | {oldest} | {newest} |"
+    yield ""
     heads = "Transformers: `TrainingArguments` | Lightning: `Trainer` | accelerate: `Accelerator`"
-    yield f"| fix | {heads} |"
-    yield "|---|---|---|---|"
-    rows = [GOVERNS[library] for library in ("transformers", "lightning", "accelerate")]
-    for id_ in dict.fromkeys(id_ for row in rows for id_ in row):
-        cells = [", or ".join(f"`{one.said}`" for one in row.get(id_, ())) or "–" for row in rows]
-        yield f"| [`{id_}`](#{id_}) | {' | '.join(cells)} |"
+    yield f"| fix | repair | {heads} |"
+    yield "|---|---|---|---|---|"
+    known = {fix.id: fix for fix in fixes}
+    ids = dict.fromkeys(id_ for settings in GOVERNS.values() for id_ in settings)
+    for id_ in (*ids, *(fix.id for fix in fixes if fix.in_libraries)):
+        cells = " | ".join(_edited_in(library, known[id_]) for library in GOVERNS)
+        yield f"| [`{id_}`](#{id_}) | {known[id_].summary} | {cells} |"
+
+
+def _edited_in(library: str, fix: Fix) -> str:
+    settings = [f"`{one.said}`" for one in GOVERNS[library].get(fix.id, ())]
+    return ", or ".join(settings) or fix.in_libraries.get(library, "–")
 
 
 def _entry(fix: Fix) -> Iterator[str]:

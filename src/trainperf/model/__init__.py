@@ -33,6 +33,7 @@ from trainperf.model.facts import (
     Loop,
     ModelFacts,
     OwnWork,
+    Packing,
     PaddedPlace,
     Padding,
     PhaseUse,
@@ -41,6 +42,7 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
+from trainperf.model.loader import Access, ItemLength, Loader, PipelineStep
 from trainperf.model.machine.container import ContainerUse
 from trainperf.model.machine.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine.machine import CudaDevice, Gpu, Machine, MigSlice
@@ -64,10 +66,7 @@ from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recor
 from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import (
-    Access,
     Evaluation,
-    ItemLength,
-    Loader,
     LogCall,
     Operator,
     StepCalls,
@@ -154,12 +153,14 @@ __all__ = [
     "Overhead",
     "Overlap",
     "OwnWork",
+    "Packing",
     "PaddedPlace",
     "Padding",
     "Parallel",
     "Patch",
     "PatchedFile",
     "PhaseUse",
+    "PipelineStep",
     "Price",
     "Probe",
     "Rank",

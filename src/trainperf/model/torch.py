@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, taken
-from trainperf.model.torch_compiling import Compiling
+from trainperf.model.loader import Loader
+from trainperf.model.torch_compiling import Blocks, Compiling
 from trainperf.model.torch_products import Products
 from trainperf.model.trainer import Trainer
 
@@ -108,82 +109,6 @@ class DeviceWait:
 
 
 @dataclass(frozen=True)
-class ItemLength:
-    """Where the length of an item's sequence stands: `item[at]`, or the item where that is None.
-
-    It is `len` of it; or where items are padded already how many steps are "given", that is not
-    `value`, or for `features` not zero.
-    """
-
-    at: int | str | None
-    how: Literal["len", "given"]
-    value: int = 0
-    features: bool = False
-
-
-@dataclass(frozen=True)
-class Access:
-    """A way in which items get at their data, timed while they were made.
-
-    `name` is what opens or reads a file ("h5py.File"), or "column" for an element of a column of
-    Hugging Face's `datasets`; `calls` and `seconds` are those of one item, `share` is of the time
-    that one takes, `repeated` that of the calls given a file which others were given as well.
-    `tables` and `columns` are the attributes of the user's dataset that are such.
-    """
-
-    name: str
-    calls: float
-    seconds: float
-    share: float
-    repeated: float = 1.0
-    tables: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Loader:
-    """A `DataLoader`, by the place where it is built, as its constructor left it.
-
-    `batches` is its length, None if it has none. `built` counts how many were built at
-    this place while observed, `item` is the head of the user's `__getitem__` or
-    `__iter__`. `random` says that making items drew from a global random stream, `repeats` that
-    items made a second time were the same, and drew on no generator at all, `shared_state`
-    why worker processes cannot simply take the dataset over (an open file, a lock, what
-    cannot be pickled), "" if nothing stands against it; all None where not looked at.
-    `item_threads` is how many threads making items used at most, `length` how long the sequences
-    of items are, None where they hold none that batches pad; `accesses` is how items got at
-    their data.
-    """
-
-    where: Site | None = None
-    role: Literal["training", "evaluation", ""] = ""
-    dataset: str = ""
-    item: Site | None = None
-    iterable: bool = False
-    sharded: bool | None = None  # an iterable dataset that asks which worker it is in
-    batches: int | None = None
-    batch_size: int | None = None
-    workers: int = 0
-    pin_memory: bool = False
-    persistent_workers: bool = False
-    prefetch_factor: int | None = None
-    start_method: str = ""
-    shuffled: bool = False
-    drop_last: bool = False
-    worker_init: bool = False
-    sampler: str = ""
-    built: int = 1
-    random: bool | None = None
-    repeats: bool | None = None
-    shared_state: str | None = None
-    item_threads: int | None = None
-    length: ItemLength | None = None
-    accesses: tuple[Access, ...] = ()
-    worker_start_s: float | None = None  # from opening it to its first batch, less one batch
-    given: dict[str, Any] = field(default_factory=dict)  # keywords written out in the call
-
-
-@dataclass(frozen=True)
 class TorchOptimizer:
     """An optimizer of `torch.optim`, with the settings that its kernels depend on.
 
@@ -220,6 +145,7 @@ class TorchModel:
     recurrent layers have their weights in several pieces of a GPU's memory. `graph_calls` is
     how many kernels one forward starts, None if not counted. `shapes` is how many different
     input shapes were seen, `checkpoints` are the calls in which activations were dropped.
+    `blocks` are its lists of modules that could be compiled one by one.
     """
 
     cls: str
@@ -239,6 +165,7 @@ class TorchModel:
     shapes: int = 1
     checkpointing: bool = False
     checkpoints: tuple[Site, ...] = ()
+    blocks: tuple[Blocks, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,18 @@ from trainperf.model.basics import Site
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Modules of one class that a model holds in a list: code compiled for one serves for all.
+
+    `path` leads to the list from the model, as source: `.layers`, `[0].h`; "" is the model itself.
+    """
+
+    path: str
+    cls: str
+    count: int
+
+
+@dataclass(frozen=True)
 class CompileCall:
     """A call of the user's that compiles: `torch.compile(model)`, `model.compile()`, a decorator.
 

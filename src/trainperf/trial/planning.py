@@ -136,6 +136,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     semantic = subject.allow_semantic
     edits = Edits(run, subject.findings, writer(subject.root, by_id()))
     chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
+    chosen = with_own_caches(chosen, given, subject.folder / CACHES)
     space = room(subject.recording, subject.machine, subject.evidence.device)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
     how = replace(how, growth=grows(subject.evidence, given))
@@ -171,6 +172,23 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
     made = _of_slicing(kind, replace(edits, run=run), how, space.legs, clock.left)
     return replace(made, skipped=tuple(skipped))
+
+
+def with_own_caches(
+    chosen: Sequence[Candidate], given: Mapping[str, str], folder: Path
+) -> list[Candidate]:
+    """The candidates, of which none finds what another way to make its fix has compiled.
+
+    Compiling is what tells these ways apart. The first keeps the caches that all legs share, which
+    are there for what it is put together with.
+    """
+    made, seen = list[Candidate](), set[str]()
+    for one in chosen:
+        again = one.compiles and one.fixes[0] in seen
+        seen.update(one.fixes)
+        own = private(given, folder / f"{one.fixes[0]}-{len(made)}") if again else {}
+        made.append(replace(one, run=replace(one.run, env={**one.run.env, **own})))
+    return made
 
 
 def _of_slicing(kind: Slicing, edits: Edits, how: Trials, legs: int, left: float) -> Plan:

@@ -10,7 +10,7 @@ from trainperf.model import Outcome, Ratio
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
-from trainperf.trial.outcome import Baseline, Measured, Start, break_even, floor
+from trainperf.trial.outcome import Baseline, Measured, Start, floor, whole_s
 from trainperf.trial.parity import judge
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 
@@ -65,7 +65,7 @@ def stack(
     taken out at the end, which is measured again as well, unless they were the last. What
     there is no time for is cut to the largest stack that was measured.
     """
-    order = sorted(winners, key=lambda one: (_whole_s(one, baseline, steps), -_speedup(one)))
+    order = sorted(winners, key=lambda one: (whole_s(one, baseline, steps), -_speedup(one)))
     if not order:
         return Stacked((), None)
     pile = _Pile(order[0], baseline, join, compare, clock)
@@ -216,14 +216,6 @@ def on_top(stacked: Measured, before: Measured) -> Ratio:
         min(one.pairs, other.pairs),
         min(one.steps, other.steps),
     )
-
-
-def _whole_s(measured: Measured, baseline: Baseline, steps: int | None) -> float:
-    """Seconds that the steps of the whole training take, and what the fix costs once."""
-    if steps is None:
-        return 0.0
-    once, _ = break_even(measured, baseline)
-    return steps * baseline.step_s / max(_speedup(measured), 1e-9) + (once or 0.0)
 
 
 def _speedup(measured: Measured) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from trainperf.model import Finding, Outcome, Trial
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.outcome import Baseline, Measured, floor, trial
+from trainperf.trial.outcome import Baseline, Measured, floor, trial, whole_s
 from trainperf.trial.parity import Losses
 from trainperf.trial.turns import AS_GOOD
 
@@ -40,12 +40,12 @@ def sort_out(
     why_late: str,
     steps: int | None = None,
 ) -> SortedOut:
-    """Judge each candidate, and of the variants of a fix choose the fastest that is kept.
+    """Judge each candidate, and of the variants of a fix choose the best that is kept.
 
-    `steps` are those of the whole training, None where its length is not known: what costs more
-    once than so many steps save is not kept.
+    That is the fastest. Where the length of the whole training is known, `steps`, it is the one
+    with which that takes least, and what costs more once than it saves there is not kept.
     """
-    best: dict[str, tuple[Trial, Measured, Candidate]] = {}
+    best: dict[str, _Way] = {}
     others: list[Trial] = []
     for one, candidate in zip(measured, candidates, strict=True):
         fix = candidate.fixes[0]
@@ -54,25 +54,36 @@ def sort_out(
         found = _in_the_whole_training(found, steps)
         if candidate.apart and found.kept:
             found = replace(found, outcome=Outcome.CHANGES, reason=APART.format(fix), kept=False)
+        entry = _Way(found, one, candidate, whole_s(one, baseline, steps))
         before = best.get(fix)
         if before is None:
-            best[fix] = found, one, candidate
-        elif _beats(found, before[0]):
-            others.append(_beaten(before[0], found))
-            best[fix] = found, one, candidate
+            best[fix] = entry
+        elif _beats(entry, before):
+            others.append(_beaten(before, entry))
+            best[fix] = entry
         else:
-            others.append(_beaten(found, before[0]))
-    kept = {fix: entry for fix, entry in best.items() if entry[0].kept}
+            others.append(_beaten(entry, before))
+    kept = {fix: way for fix, way in best.items() if way.found.kept}
     return SortedOut(
-        best={fix: entry[0] for fix, entry in best.items()},
+        best={fix: way.found for fix, way in best.items()},
         others=tuple(others),
-        winners=tuple(replace(one, name=fix) for fix, (_, one, _) in kept.items()),
+        winners=tuple(replace(way.measured, name=fix) for fix, way in kept.items()),
         choices={
-            fix: candidate.finding
-            for fix, (found, _, candidate) in best.items()
-            if candidate.finding is not None and found.outcome in PAYS
+            fix: way.candidate.finding
+            for fix, way in best.items()
+            if way.candidate.finding is not None and way.found.outcome in PAYS
         },
     )
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to make a fix: its trial, and seconds of the whole training with it, 0 if not known."""
+
+    found: Trial
+    measured: Measured
+    candidate: Candidate
+    whole_s: float
 
 
 def of_another(
@@ -110,28 +121,31 @@ def _in_the_whole_training(found: Trial, steps: int | None) -> Trial:
     return replace(found, outcome=Outcome.LOSES, reason=reason, kept=False)
 
 
-def _beats(found: Trial, best: Trial) -> bool:
+def _beats(way: _Way, best: _Way) -> bool:
     """Whether a way is better than the best of those before it.
 
     Of ways that change the experiment the ones before change it less: more of it must pay.
     """
-    if found.outcome is best.outcome is Outcome.CHANGES:
-        return (found.speedup or 0.0) > AS_GOOD * (best.speedup or 0.0)
-    return _rank(found) > _rank(best)
+    if way.found.outcome is best.found.outcome is Outcome.CHANGES:
+        return (way.found.speedup or 0.0) > AS_GOOD * (best.found.speedup or 0.0)
+    return _rank(way) > _rank(best)
 
 
-def _rank(found: Trial) -> tuple[bool, float]:
-    return found.outcome in (Outcome.KEPT, Outcome.CHANGES), found.speedup or 0.0
+def _rank(way: _Way) -> tuple[bool, float, float]:
+    pays = way.found.outcome in (Outcome.KEPT, Outcome.CHANGES)
+    return pays, -way.whole_s if pays else 0.0, way.found.speedup or 0.0
 
 
-def _beaten(found: Trial, by: Trial) -> Trial:
+def _beaten(way: _Way, by: _Way) -> Trial:
+    found, better = way.found, by.candidate.variant
+    more = (by.found.speedup or 0.0) > (found.speedup or 0.0)
     if found.outcome is Outcome.CHANGES:
-        more = (by.speedup or 0.0) > (found.speedup or 0.0)
         gives = "gives more" if more else "gives hardly less, and changes less"
-        return replace(found, reason=f"{by.variant} {gives}")
+        return replace(found, reason=f"{better} {gives}")
     if not found.kept:
         return found
-    return replace(found, outcome=Outcome.REDUNDANT, reason=f"{by.variant} gives more", kept=False)
+    gives = "gives more" if more else "costs less once, and the whole training ends sooner with it"
+    return replace(found, outcome=Outcome.REDUNDANT, reason=f"{better} {gives}", kept=False)
 
 
 def _finite(losses: Losses | None) -> bool:

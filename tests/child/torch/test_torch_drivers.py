@@ -120,7 +120,7 @@ class Optimizer:
 
 def opened(loops: Quiet, loader: Any) -> Any:
     """The batches of an epoch, as the hooks of `torch.py` hand them to the loop."""
-    iterator = iter(loader)
+    iterator = DataLoader.__iter__(loader)
     persistent = getattr(loader, "persistent_workers", False)
     iterator._trainperf_dataset = weakref.ref(loader) if persistent else loader
     return handed(loops, iterator, type(iterator).__next__, 0.001)
@@ -168,6 +168,17 @@ def test_a_loader_is_opened_again_until_all_is_measured(loops, watcher, options)
     assert all_three(watcher)
     assert isinstance(watcher.driver, LoaderDriver)
     assert watcher.driver.loader is loader
+
+
+def test_a_loader_whose_class_gives_its_batches_by_a_generator_is_opened_again(loops, watcher):
+    """As accelerate's is up to 0.33: its batches come from the iterator below."""
+
+    class Shard(DataLoader):
+        def __iter__(self):
+            yield from super().__iter__()
+
+    train(loops, Shard(Points(), batch_size=8))
+    assert all_three(watcher)
 
 
 def test_a_loader_over_a_stream_without_length_is_opened_again(loops, watcher):

@@ -247,3 +247,13 @@ def test_lightnings_own_command_line_takes_options(loops, library, monkeypatch):
     assert (event["made"], event["source"]) == ("command", "--trainer.")
     event = library.LightningCLI(args=["fit", "--x=1"]).trainer.fit(lambda: recorded(loops))
     assert event["made"] == "elsewhere"
+
+
+def test_the_version_is_that_of_the_library_below_a_class_of_the_users(monkeypatch):
+    module = ModuleType("lightning")
+    module.__version__ = "2.2.5"
+    monkeypatch.setitem(sys.modules, "lightning", module)
+    theirs = type("Trainer", (), {"__module__": "lightning.pytorch.trainer.trainer"})
+    mine = type("Mine", (theirs,), {})
+    assert trainers._version(mine()) == "2.2.5"
+    assert trainers._version(object()) == ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import tomllib
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,7 @@ from trainperf.fixes import by_id, detect_all, possible_all
 from trainperf.fixes.common import trainers
 from trainperf.fixes.common.cases import probe
 from trainperf.fixes.common.torch_cases import CALLS, torch_evidence
-from trainperf.fixes.common.trainer_settings import GOVERNS, Setting, names
+from trainperf.fixes.common.trainer_settings import GOVERNS, TRIED, Setting, names
 from trainperf.model import LogCall, Site, Trainer
 from trainperf.patch.patch import write_edits
 
@@ -322,3 +324,34 @@ def test_what_changes_the_experiment_keeps_its_own_advice():
     found = trainers.governed(finding_of("torch_step_logging"), evidence_of(trainer))
     assert found.advice.startswith(by_id()["torch_step_logging"].summary)
     assert "--logging_steps 50" in found.advice
+
+
+def test_a_setting_that_the_installed_version_lacks_is_named_as_the_reason():
+    old = replace(ARGUMENTS, settings={"optim": "adamw_torch"}, defaults={}, version="4.1.0")
+    calls = replace(CALLS, forward=None, backward=None)
+    found = autocast(evidence_of(old, calls=calls))
+    assert not found.rewritable
+    assert found.text.endswith(
+        "The installed transformers 4.1.0 has no `bf16` in its `TrainingArguments`."
+    )
+    there = autocast(evidence_of(replace(ARGUMENTS, version="4.40.0"), calls=calls))
+    assert there.rewritable
+    assert "has no" not in there.text
+    # its value is no plain one
+    other = replace(old, defaults={"bf16": None})
+    assert "has no" not in autocast(evidence_of(other, calls=calls)).text
+
+
+def test_every_fix_that_is_edited_in_a_library_has_a_row_of_its_own():
+    for fix in by_id().values():
+        assert GOVERNS.keys() >= fix.in_libraries.keys()
+        assert not any(fix.id in GOVERNS[library] for library in fix.in_libraries)
+        assert not fix.in_libraries or fix.rewrites
+
+
+def test_the_versions_that_were_tried_are_those_of_the_nightly_tests():
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    for at, extra in enumerate(("oldest-libraries", "libraries")):
+        pinned = dict(one.split("==") for one in extras[extra] if "==" in one)
+        assert pinned == {library: versions[at] for library, versions in TRIED.items()}

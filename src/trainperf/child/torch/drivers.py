@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ..timing.drivers.fit_driver import FitDriver
@@ -131,9 +132,12 @@ class LoaderDriver(IteratorDriver, TorchDriver):
     def _opened(self, loader: Any) -> Any:
         self.process.off = True
         try:
-            return iter(loader)
+            return _iterator(loader)
         finally:
             self.process.off = False
+
+    def _open_again(self) -> Any:
+        return None if self._dataset is None else _iterator(self._dataset)
 
     def companions(self) -> list[Any]:
         """The loaders from which each step takes a batch beside the loop's own."""
@@ -175,6 +179,12 @@ class LoaderDriver(IteratorDriver, TorchDriver):
             return
         super()._remember(batches.fresh(batch))
         self._handed, self._versions = self.batch, batches.versions(batch)
+
+
+def _iterator(loader: Any) -> Any:
+    """A new iterator over a loader, of PyTorch's own: one of a subclass may be a generator."""
+    base: Any = sys.modules["torch"].utils.data.DataLoader
+    return base.__iter__(loader) if isinstance(loader, base) else iter(loader)
 
 
 class TorchFitDriver(FitDriver, LoaderDriver):

@@ -14,7 +14,7 @@ from .built.flags import watch_flags
 from .built.places import watch_checkpointing, watch_modules, watch_optimizers
 from .exchange import exchange
 from .loader import padding, settings
-from .probes import unpadded
+from .probes import packed, unpadded
 
 __all__ = [
     "loop_facts",
@@ -98,7 +98,13 @@ def _padding(driver: Any) -> None:
     size = None if driver.loader is None else settings.batch_size(driver.loader)
     found = padding.padded(driver.recent_batches(), size)
     if found is not None:
-        driver.record.write("padding", **found, masked=unpadded.of_driver(driver))
+        driver.record.write(
+            "padding",
+            **found,
+            masked=unpadded.of_driver(driver),
+            packing=packed.of_driver(driver),
+            collator=settings.collator(driver.loader),
+        )
 
 
 def _framework(driver: Any) -> None:

@@ -31,7 +31,7 @@ class Setting:
 
     def suits(self, trainer: Trainer, data: Mapping[str, Any]) -> bool:
         """Whether the installed version has it, and it is not what it should be already."""
-        if self.name not in trainer.settings or any(data.get(k) != v for k, v in self.of.items()):
+        if self.name not in trainer.settings or not self.meant(data):
             return False
         now = trainer.settings[self.name]
         if (self.now and now not in self.now) or (self.same and now != data.get(self.same)):
@@ -40,6 +40,10 @@ class Setting:
             return type(now) is int and now > 0
         wanted = ast.literal_eval(filled(self.value, data))
         return (type(now), now) != (type(wanted), wanted)
+
+    def meant(self, data: Mapping[str, Any]) -> bool:
+        """Whether it makes the repair of a finding with such data."""
+        return all(data.get(key) == value for key, value in self.of.items())
 
     @property
     def said(self) -> str:
@@ -111,8 +115,17 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
     },
 }
 """By library, and id of a fix: the settings that make its repair, the first that suits. Names
-are those of transformers 4.40 to 5.23, lightning 2.6 and accelerate 1.15; of those the installed
-version lacks, none suits."""
+are those of the versions in `TRIED`; of those the installed one lacks, none suits."""
+
+TRIED = {
+    "transformers": ("4.40.2", "5.24.0"),
+    "lightning": ("2.2.5", "2.6.6"),
+    "accelerate": ("0.30.1", "1.15.0"),
+    "datasets": ("2.19.2", "5.2.0"),
+    "webdataset": ("1.0.2", "1.0.2"),
+}
+"""The oldest version that scripts were diagnosed with, and the newest (PyTorch 2.13): older ones
+are not promised to work."""
 
 
 def names() -> dict[str, list[str]]:

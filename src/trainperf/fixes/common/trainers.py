@@ -42,10 +42,13 @@ def setting_of(id_: str, data: Mapping[str, Any], evidence: Evidence) -> Setting
 
 def governed(finding: Finding, evidence: Evidence) -> Finding:
     """Return a finding as it is repaired where a library's loop makes the steps."""
-    setting = setting_of(finding.id, finding.data, evidence)
-    trainer = evidence.torch.trainer if setting is not None else None
-    if setting is None or trainer is None:
+    trainer = None if evidence.torch_ is None else evidence.torch_.trainer
+    if trainer is None:
         return finding
+    setting = setting_of(finding.id, finding.data, evidence)
+    if setting is None:
+        lacking = "" if finding.rewritable else _lacking(finding, trainer)
+        return replace(finding, text=f"{finding.text}{lacking}")
     if trainer.made == "elsewhere" and finding.rewritable:  # the loop itself can be repaired
         return finding
     own = [asdict(site) for site in finding.where] if finding.rewritable else []
@@ -61,7 +64,7 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         **seen_in_call(evidence, **trainer.settings),
     }
     several = "{" in setting.value  # which of several values is the best, a trial says
-    text = "" if several else held["value"]
+    text, data = ("", finding.data) if several else (held["value"], _one_way(finding.data))
     advice = _advice(trainer, setting.name, text)
     if finding.equivalence is Equivalence.SEMANTICS:
         advice = f"{finding.advice} {advice}"
@@ -71,8 +74,24 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         advice=advice,
         snippet=_snippet(trainer, setting.name, filled(held["value"], finding.data)),
         rewritable=True,
-        data={**finding.data, KEY: held},
+        data={**data, KEY: held},
     )
+
+
+def _lacking(finding: Finding, trainer: Trainer) -> str:
+    """Say that the installed version has no setting that makes a repair, where others have one."""
+    rows = GOVERNS.get(trainer.library, {}).get(finding.id, ())
+    meant = [one for one in rows if one.meant(finding.data)]
+    if not meant or not all(trainer.lacks(one.name) for one in meant):
+        return ""
+    names = " and no ".join(f"`{one.name}`" for one in meant)
+    installed = f"{trainer.library} {trainer.version}".strip()
+    return f" The installed {installed} has no {names} in its `{trainer.cls}`."
+
+
+def _one_way(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data without several ways to make an edit that is the same in all of them."""
+    return {name: value for name, value in data.items() if name != "variants"}
 
 
 def _advice(trainer: Trainer, name: str, text: str) -> str:

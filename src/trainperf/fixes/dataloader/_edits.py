@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trainperf.model import Evidence, Site
     from trainperf.rewrite import Script
 
-POSITIONS = {"num_workers": 5, "pin_memory": 7}
+POSITIONS = {"num_workers": 5, "pin_memory": 7, "drop_last": 8}
 """Places among the positional arguments of `DataLoader`; all other settings that fixes
 change are keyword-only (PyTorch 2.13)."""
 
@@ -71,10 +71,11 @@ def set_setting(
 def check_call(script: Script, site: Site) -> None:
     """Raise `CannotRewrite` unless the call at `site` is one of `DataLoader` itself.
 
-    A subclass or a function of the user's may take its arguments in another order.
+    A subclass or a function of the user's may take its arguments in another order; WebDataset's
+    `WebLoader` hands them all on.
     """
     source = script.source(site.file)
     called = source.call(site).func
     name = source.module.name(called) or ast.unparse(called)
-    if name.rpartition(".")[2] != "DataLoader":
+    if name.rpartition(".")[2] not in ("DataLoader", "WebLoader"):
         raise CannotRewrite(f"the loader is built by {ast.unparse(called)}, not by DataLoader")

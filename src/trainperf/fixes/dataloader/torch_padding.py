@@ -117,6 +117,7 @@ class TorchPadding(Fix):
             padding=replace(GLOBAL, place=TOKENS), resident=None, split=Missing("not timed")
         ),
     ]
+    in_libraries = {"transformers": "`Trainer(data_collator=…)`, `tokenizer(padding=False)`"}
     examples = [*EXAMPLES, *trainer_padding.EXAMPLES]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -14,7 +14,7 @@ from typing import Any
 from ...process import frames
 from .. import batches
 from ..step import dispatch
-from . import attention
+from . import attention, blocks
 from . import places as built
 from .optimizers import parameters_of
 
@@ -155,6 +155,7 @@ def model_facts(
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),
         "checkpoints": list(loops.checkpoint_sites),
+        "blocks": blocks.of_model(inner),
     }
 
 

@@ -7,6 +7,7 @@ from types import CodeType
 from typing import Any
 
 from ...process import frames
+from . import webdataset
 
 MAKERS = ("__getitems__", "__getitem__", "__iter__", "__next__")
 INNER = ("dataset", "_dataset", "datasets", "datapipe", "source_datapipe", "main_datapipe")
@@ -21,7 +22,7 @@ ASKS = (
     "split_dataset_by_node",
 )
 """Names by which an iterable dataset gives each worker a part of its own."""
-SHARDERS = ("ShardingFilterIterDataPipe", "WebDataset")
+SHARDERS = ("ShardingFilterIterDataPipe",)
 DEEPEST = 5
 MOST_INNER = 8
 
@@ -29,7 +30,8 @@ MOST_INNER = 8
 def users_item(dataset: Any) -> CodeType | None:
     """The code of the user's that makes an item, None if all of it is a library's.
 
-    Of a library's dataset that calls a transform of the user's, the transform.
+    Of a library's dataset that calls a transform of the user's, the transform, or the first
+    function of the user's in a pipeline.
     """
     for one in inner(dataset):
         for name in MAKERS:
@@ -41,7 +43,16 @@ def users_item(dataset: Any) -> CodeType | None:
             code = _users_transform(getattr(one, "__dict__", {}).get(name))
             if code is not None:
                 return code
-    return None
+    return next(_in_pipelines(dataset), None)
+
+
+def _in_pipelines(dataset: Any) -> Iterator[CodeType]:
+    """The code of the user's in the steps of pipelines of WebDataset."""
+    for one in inner(dataset):
+        for function in webdataset.functions(one):
+            code = users_code(function)
+            if code is not None:
+                yield code
 
 
 def inner(dataset: Any, depth: int = 0) -> Iterator[Any]:
@@ -96,9 +107,11 @@ def sharded(loader: Any) -> bool | None:
     for one in inner(loader.dataset):
         if type(one).__name__ in SHARDERS or type(one).__module__.startswith("datasets."):
             return True
+        if webdataset.divides(one):
+            return True
         if any(_asks(code) for code in _reached(type(one))):
             return True
-    return False
+    return any(_asks(code) for code in _in_pipelines(loader.dataset))
 
 
 def _reached(cls: type) -> Iterator[CodeType]:

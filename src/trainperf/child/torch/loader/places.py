@@ -16,6 +16,9 @@ from .settings import batches_of, settings_of
 LIVE = 16
 """Of one place so many loaders are kept in sight, the latest ones."""
 
+AROUND = ("WebLoader",)
+"""Classes whose constructor gives all that it is given to a `DataLoader`."""
+
 
 class Place:
     """The loaders that one call of the user's built.
@@ -117,10 +120,13 @@ def _iterated(loops: Any, loader: Any) -> None:
 
 
 def _is_direct(loader: Any, caller: FrameType | None, users: FrameType | None) -> bool:
-    """Whether all that stands between the user's call and the loader constructs the loader."""
+    """Whether all that stands between the user's call and the loader constructs the loader.
+
+    So does what is around one and takes the same arguments.
+    """
     while caller is not None and caller is not users:
-        code = caller.f_code
-        if not code.co_argcount or caller.f_locals.get(code.co_varnames[0]) is not loader:
+        made = frames.first_argument(caller)
+        if made is not loader and type(made).__name__ not in AROUND:
             return False
         caller = caller.f_back
     return users is not None

@@ -13,9 +13,19 @@ CLOSE = 5e-3
 
 
 def of_driver(driver: Any) -> bool | None:
-    """The answer for the largest trained model of a loop; None where it cannot be asked.
+    """The answer for the largest trained model of a loop; None where it cannot be asked."""
+    called = largest(driver)
+    try:
+        return None if called is None else masks_padding(*called)
+    except Exception as error:  # made for batches of one shape only
+        driver.process.failed("the model on a batch without its padding", error)
+        return None
 
-    A model of several processes is left alone: the others would wait for it.
+
+def largest(driver: Any) -> Any:
+    """The last call of a loop's largest model: the module, its arguments and keywords.
+
+    None where there is none, and for a model of several processes: the others would wait for it.
     """
     import torch
 
@@ -23,14 +33,8 @@ def of_driver(driver: Any) -> bool | None:
     if distributed.is_available() and distributed.is_initialized():
         return None
     calls = list(driver.loops.model_calls.values())
-    if not calls:
-        return None
-    called = max(calls, key=lambda call: sum(one.numel() for one in call[0].parameters()))
-    try:
-        return masks_padding(*called)
-    except Exception as error:  # made for batches of one shape only
-        driver.process.failed("the model on a batch without its padding", error)
-        return None
+    size = lambda call: sum(one.numel() for one in call[0].parameters())  # noqa: E731
+    return max(calls, key=size, default=None)
 
 
 def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:

@@ -1,4 +1,4 @@
-"""Batches of a `Trainer` of Transformers padded to their own longest sequence."""
+"""Batches of a `Trainer` of Transformers, padded to their own longest sequence or not at all."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
     from trainperf.source.module import Module
 
+FLATTENING = "DataCollatorWithFlattening"
+METRICS = ("compute_metrics", "preprocess_logits_for_metrics")
+"""Functions of the user's that take a row for a sequence."""
 TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
 COLLATOR = "data_collator"
 PADS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
@@ -37,6 +40,27 @@ def pad_in_trainer(script: Script, site: Site, place: dict[str, Any]) -> None:
     script.set_keyword(script.site_of(site, tokenizing), "padding", "False")
     value = f"{library}.DataCollatorWithPadding({tokenizer})"
     script.set_keyword(there, COLLATOR, value, position=2)
+
+
+def pack_in_trainer(script: Script, site: Site, data: dict[str, Any]) -> None:
+    """Have the only `Trainer` built in the file of `site` put the sequences of a batch in one row.
+
+    Where `data` says that items are padded already, the tokenizer stops padding. Raises
+    `CannotRewrite` where the trainer cannot be seen, or functions of the user's get its outputs.
+    """
+    module = script.linked(site.file)
+    trainer = _trainer(module)
+    asked = next((name for name in METRICS if _keyword(trainer, name) is not None), None)
+    if asked is not None:
+        raise CannotRewrite(f"{asked} would get all sequences of a batch in one row")
+    if data["padded"]:
+        tokenizing = _tokenizing(module, trainer)
+        if tokenizing is None:
+            raise CannotRewrite("items are padded already, and where is not seen in this file")
+        script.set_keyword(script.site_of(site, tokenizing), "padding", "False")
+    library = script.module_name(site.file, "transformers")
+    there = script.site_of(site, trainer)
+    script.set_keyword(there, COLLATOR, f"{library}.{FLATTENING}()", position=2)
 
 
 def _trainer(module: Module) -> ast.Call:

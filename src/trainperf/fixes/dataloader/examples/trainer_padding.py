@@ -35,7 +35,7 @@ def to_longest({given}samples):
 '''
 
 
-def _tokenized(padding: str) -> str:
+def tokenized(padding: str) -> str:
     return f"""{HEAD}
 
 def tokenize(rows):
@@ -48,16 +48,16 @@ train = load().map(tokenize, batched=True)
 
 EXAMPLES = [
     Example(
-        before=_tokenized('"max_length"')
+        before=tokenized('"max_length"')
         + "trainer = Trainer(model, args, train_dataset=train)\n▸trainer.train()◂\n",
-        after=_tokenized("False") + "trainer = Trainer(model, args, train_dataset=train, "
+        after=tokenized("False") + "trainer = Trainer(model, args, train_dataset=train, "
         "data_collator=transformers.DataCollatorWithPadding(tokenizer))\ntrainer.train()\n",
         data=_place(*PADDED),
     ),
     Example(  # labels of each token are padded as well: the batch is cut
-        before=_tokenized('"max_length"')
+        before=tokenized('"max_length"')
         + "trainer = Trainer(model, args, train_dataset=train)\n▸trainer.train()◂\n",
-        after=_tokenized('"max_length"').replace(
+        after=tokenized('"max_length"').replace(
             "\n\ntokenizer =",
             "\n\n\n"
             + WRAPPED.format(

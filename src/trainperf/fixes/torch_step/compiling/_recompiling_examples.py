@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from trainperf.fixes import Example
 
+COLLATES = "from transformers import DataCollatorWithPadding\n\ncollate = "
+FEW = {
+    "code": "for a few lengths",
+    "collator": "DataCollatorWithPadding",
+    "multiple": 32,
+    "place": {"file": "train.py", "line": 4, "function": ""},
+}
+
 EXAMPLES = [
     Example(
         before="import torch\n\nmodel = ▸torch.compile(Net(), dynamic=False)◂\n",
@@ -29,5 +37,16 @@ EXAMPLES = [
         after="import torch as t\n\n\n@t.compile(dynamic=True)\ndef loss_of(x, y):\n"
         "    return (x - y).square().mean()\n",
     ),
+    Example(
+        before=COLLATES + "DataCollatorWithPadding(tokenizer)\n▸trainer.train()◂\n",
+        after=COLLATES
+        + "DataCollatorWithPadding(tokenizer, pad_to_multiple_of=32)\ntrainer.train()\n",
+        data=FEW,
+    ),
+    Example.untouched(
+        COLLATES + "DataCollatorWithPadding(tokenizer, pad_to_multiple_of=8)\n▸trainer.train()◂\n",
+        FEW,
+    ),
+    Example.untouched("collate = make()\n▸trainer.train()◂\n", FEW),
     Example.untouched("import torch\n\nmodel = ▸torch.compile(Net(), **options)◂\n"),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Fix
@@ -12,14 +12,17 @@ from trainperf.fixes.common.step import bound_if_saved, step_can_matter
 from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step._step import UNTRIED
+from trainperf.fixes.torch_step.compiling._few_lengths import multiple_of, pad_to_multiples
 from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
 from trainperf.fixes.torch_step.compiling._recompiling_examples import EXAMPLES
-from trainperf.model import Equivalence, Evidence, Finding, Operator, Site, Trace
+from trainperf.model import Equivalence, Evidence, Finding, Operator, Padding, Site, Trace
 from trainperf.model.torch_compiling import CompileCall, Compiling, Recompiling
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
+WAY, ANY_SHAPE, FEW_LENGTHS = "code", "for all shapes", "for a few lengths"
+"""Key of a finding's data, and its two values."""
 RECURRING = 3
 """Compilations after the first step from which they recur: by itself PyTorch compiles a second
 time for a shape that changes, and a third for the smaller last batch or an evaluation."""
@@ -38,11 +41,14 @@ LIMITED = replace(ENDED, limit=True)
 EAGER = Trace("cpu", 3, (Operator("aten::mul", 60, 0.060),), 0.010, 240, fusable_s=0.065)
 PRODUCTS = replace(EAGER, operators=(Operator("aten::addmm", 60, 0.090),), fusable_s=0.0)
 COMPILED = replace(MODEL, compiled=True)
+PADS = Padding(80, 150, 90, 64, longest_length=150, masked=True, collator="DataCollatorWithPadding")
 
 
-def _compiled(seen: Recompiling | None, *calls: CompileCall, **torch: Any) -> Evidence:
+def _compiled(
+    seen: Recompiling | None, *calls: CompileCall, padding: Padding | None = None, **torch: Any
+) -> Evidence:
     torch |= {"compiling": Compiling(calls, seen)}
-    return torch_evidence(model=COMPILED, torch=torch)
+    return torch_evidence(model=COMPILED, torch=torch, padding=padding)
 
 
 class StopRecompiling(Fix):
@@ -55,9 +61,11 @@ class StopRecompiling(Fix):
     new then runs without compiled code.
 
     ## What changes
-    `dynamic=True` in the call that compiles makes one code for all shapes. The numbers are
-    the same but for rounding. For a value of Python's that changes no edit is written: a number
-    that the model counts becomes a buffer, or leaves the compiled part.
+    `dynamic=True` in the call that compiles makes one code for all shapes. Where a collator of
+    Transformers pads, and the model does not read padding, `pad_to_multiple_of` is tried as well:
+    a few lengths, each compiled once. The numbers are the same but for rounding. For a value of
+    Python's that changes no edit is written: a number that the model counts becomes a buffer, or
+    leaves the compiled part.
 
     ## When not to
     - A few compilations at the start, one for each of a few lengths, end by themselves; code
@@ -71,6 +79,7 @@ class StopRecompiling(Fix):
     counted = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
+    in_libraries = {"transformers": "`DataCollator…(pad_to_multiple_of=N)`"}
 
     silent = [
         torch_evidence(),
@@ -78,6 +87,7 @@ class StopRecompiling(Fix):
         _compiled(None, CALL),
         # a second time, for shapes that vary; the smaller last batch
         _compiled(replace(RECURS, count=2), CALL),
+        _compiled(None, padding=PADS),
         # as many as there are lengths, all before the steps were timed
         _compiled(ENDED, CALL),
         # recurring, but cheap
@@ -90,6 +100,7 @@ class StopRecompiling(Fix):
         # compiled by a library, or for all shapes already: advice
         _compiled(RECURS),
         _compiled(RECURS, CompileCall(SITE, True)),
+        _compiled(RECURS, CompileCall(SITE, True), padding=PADS),
         _compiled(replace(RECURS, reason=COUNT), CALL),
         _compiled(LIMITED, CALL, trace=EAGER),
         _compiled(replace(LIMITED, reason=COUNT), CALL, trace=EAGER),
@@ -102,9 +113,14 @@ class StopRecompiling(Fix):
         _compiled(ENDED),
         _compiled(ENDED, CompileCall(SITE, True)),
         _compiled(replace(ENDED, reason=COUNT), CALL),
+        # a model that reads padding, a collator of the user's own
+        _compiled(ENDED, padding=replace(PADS, masked=False)),
+        _compiled(ENDED, padding=replace(PADS, collator="")),
+        _compiled(replace(ENDED, reason=COUNT), padding=PADS),
     ]
     tries = [
         _compiled(ENDED, CALL),
+        _compiled(ENDED, padding=PADS),
         _compiled(LIMITED, CALL),
     ]
     examples = EXAMPLES
@@ -151,6 +167,8 @@ class StopRecompiling(Fix):
         shapes = SHAPES.search(seen.reason) is not None
         where = _for_fixed_shapes(evidence) if shapes else ()
         guard = (seen.where,) if seen.where is not None else ()
+        padded = _few_lengths(evidence) if shapes else {}
+        ways = [{WAY: ANY_SHAPE}] * bool(where) + [{WAY: FEW_LENGTHS}] * bool(padded)
         advice, snippet = _advice(shapes, bool(where))
         return self.finding(
             title=f"`{seen.function}`{place} is compiled again and again",
@@ -160,18 +178,32 @@ class StopRecompiling(Fix):
             where=where or guard,
             advice=advice,
             snippet=snippet,
-            data={"limit": seen.limit},
-            rewritable=bool(where),
+            data={"limit": seen.limit, **padded, **(ways[0] if ways else {}), "variants": ways},
+            rewritable=bool(ways),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Have each call of the user's compile for all shapes."""
+        """Have each call of the user's compile for all shapes, or batches come in few lengths."""
+        if finding.data.get(WAY) == FEW_LENGTHS:
+            place, collator = Site(**finding.data["place"]), finding.data["collator"]
+            pad_to_multiples(script, place, collator, finding.data["multiple"])
+            return
         for site in finding.where:
             if script.expression(site).endswith(")"):
                 script.set_keyword(site, "dynamic", "True")
             else:
                 torch = script.module_name(site.file, "torch", site)
                 script.set_decorator_keyword(site, f"{torch}.compile", "dynamic", "True")
+
+
+def _few_lengths(evidence: Evidence) -> dict[str, Any]:
+    """What is needed to have a collator of Transformers pad to few lengths; nothing without one."""
+    padding, multiple = evidence.padding, multiple_of(evidence.padding)
+    places = [one.where for one in evidence.torch.loaders if one.role == "training"]
+    place = next((one for one in places if one is not None), evidence.loop.where)
+    if padding is None or multiple is None or place is None:
+        return {}
+    return {"collator": padding.collator, "multiple": multiple, "place": asdict(place)}
 
 
 def _for_fixed_shapes(evidence: Evidence) -> tuple[Site, ...]:

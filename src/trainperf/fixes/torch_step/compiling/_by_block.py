@@ -1,0 +1,38 @@
+"""A model compiled block by block: the code of one serves for all of its class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from trainperf.errors import CannotRewrite
+
+if TYPE_CHECKING:
+    from trainperf.model import Site, TorchModel
+    from trainperf.rewrite import Script
+
+COMPILED, WHOLE, BY_BLOCK = "compiled", "the model", "each block"
+"""Key of a finding's data, and its two values."""
+NAMES = ("block", "each_block", "compiled_block")
+
+
+def by_block(model: TorchModel) -> dict[str, Any]:
+    """Return what a finding's data holds for both ways to be tried; nothing without blocks."""
+    if not model.blocks:
+        return {}
+    return {
+        "blocks": [asdict(one) for one in model.blocks],
+        "variants": [{COMPILED: WHOLE}, {COMPILED: BY_BLOCK}],
+    }
+
+
+def compile_blocks(script: Script, site: Site, name: str, blocks: Sequence[dict[str, Any]]) -> None:
+    """Compile all blocks of the model `name` behind the statement at `site`, which builds it."""
+    text = script.source(site.file).text
+    free = next((one for one in NAMES if not re.search(rf"\b{one}\b", text)), None)
+    if free is None:
+        raise CannotRewrite("no plain name is free for the blocks")
+    lines = (f"for {free} in {name}{one['path']}:\n    {free}.compile()" for one in blocks)
+    script.insert_after(site, "\n".join(lines))

@@ -1,0 +1,103 @@
+"""A PyTorch process's `DataLoader`s, as they tell of themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trainperf.model.basics import Site
+
+
+@dataclass(frozen=True)
+class ItemLength:
+    """Where the length of an item's sequence stands: `item[at]`, or the item where that is None.
+
+    It is `len` of it; or where items are padded already how many steps are "given", that is not
+    `value`, or for `features` not zero.
+    """
+
+    at: int | str | None
+    how: Literal["len", "given"]
+    value: int = 0
+    features: bool = False
+
+
+@dataclass(frozen=True)
+class Access:
+    """A way in which items get at their data, timed while they were made.
+
+    `name` is what opens or reads a file ("h5py.File"), or "column" for an element of a column of
+    Hugging Face's `datasets`; `calls` and `seconds` are those of one item, `share` is of the time
+    that one takes, `repeated` that of the calls given a file which others were given as well.
+    `tables` and `columns` are the attributes of the user's dataset that are such.
+    """
+
+    name: str
+    calls: float
+    seconds: float
+    share: float
+    repeated: float = 1.0
+    tables: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PipelineStep:
+    """A step of a pipeline of WebDataset, by the name of its filter, while items were made.
+
+    `seconds` are those for each item that it gives, without those of the steps before; `share` is
+    of what all steps took. `where` is the head of the user's function in it.
+    """
+
+    name: str
+    seconds: float
+    share: float
+    where: Site | None = None
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A `DataLoader`, by the place where it is built, as its constructor left it.
+
+    `batches` is its length, None if it has none. `built` counts how many were built at
+    this place while observed, `item` is the head of the user's `__getitem__` or
+    `__iter__`. `random` says that making items drew from a global random stream, `repeats` that
+    items made a second time were the same, and drew on no generator at all, `shared_state`
+    why worker processes cannot simply take the dataset over (an open file, a lock, what
+    cannot be pickled), "" if nothing stands against it; all None where not looked at.
+    `item_threads` is how many threads making items used at most, `length` how long the sequences
+    of items are, None where they hold none that batches pad; `accesses` is how items got at
+    their data. Of a pipeline of WebDataset, `shards` are the tar files that its workers divide,
+    None where they draw from all of them; `counted` is how many items it gives before it begins
+    anew (`with_epoch`), in each worker; `pipeline` are its steps, the dearest first.
+    """
+
+    where: Site | None = None
+    role: Literal["training", "evaluation", ""] = ""
+    dataset: str = ""
+    item: Site | None = None
+    iterable: bool = False
+    sharded: bool | None = None  # an iterable dataset that asks which worker it is in
+    batches: int | None = None
+    batch_size: int | None = None
+    workers: int = 0
+    pin_memory: bool = False
+    persistent_workers: bool = False
+    prefetch_factor: int | None = None
+    start_method: str = ""
+    shuffled: bool = False
+    drop_last: bool = False
+    worker_init: bool = False
+    sampler: str = ""
+    built: int = 1
+    random: bool | None = None
+    repeats: bool | None = None
+    shared_state: str | None = None
+    item_threads: int | None = None
+    length: ItemLength | None = None
+    accesses: tuple[Access, ...] = ()
+    shards: int | None = None
+    counted: int | None = None
+    pipeline: tuple[PipelineStep, ...] = ()
+    worker_start_s: float | None = None  # from opening it to its first batch, less one batch
+    given: dict[str, Any] = field(default_factory=dict)  # keywords written out in the call

@@ -1,0 +1,108 @@
+"""A model compiled block by block computes the same, by the code of one block."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from rewriting import changed, executed, script_of
+from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
+from trainperf.fixes.common.trainers import governed
+from trainperf.fixes.torch_step.compiling._by_block import BY_BLOCK, COMPILED
+from trainperf.fixes.torch_step.compiling.torch_compile import COMPILER, Compile
+from trainperf.model import Site, Trainer
+from trainperf.model.torch_compiling import Blocks
+
+torch = pytest.importorskip("torch")
+
+SCRIPT = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return x + self.line(x).relu()
+
+
+class Net(nn.Module):
+    def __init__(self, depth=6):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.blocks = nn.ModuleList(Block() for _ in range(depth))
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+torch.manual_seed(0)
+net = ▸Net()◂
+losses = []
+for step in range(3):
+    loss = net(torch.ones(4, 8)).square().mean()
+    loss.backward()
+    losses.append(loss.item())
+"""
+BLOCKS = (Blocks(".blocks", "Block", 6),)
+IN_BLOCKS = replace(MODEL, blocks=BLOCKS)
+
+
+def test_each_block_runs_compiled_and_one_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._dynamo.utils import counters
+
+    own = torch.nn.Module.compile
+    monkeypatch.setattr(
+        torch.nn.Module, "compile", lambda self: own(self, backend="eager"), raising=True
+    )
+    data: dict[str, Any] = {"cls": "Net", COMPILED: BY_BLOCK}
+    data["blocks"] = [asdict(one) for one in BLOCKS]
+    script, sites = script_of(SCRIPT)
+    evidence = torch_evidence(model=replace(IN_BLOCKS, where=sites[0]), flags=COMPILER)
+    finding = Compile().possible(evidence)
+    assert finding is not None
+    assert finding.data["blocks"] == data["blocks"]
+    Compile().rewrite(script, replace(finding, data=data))
+
+    before = executed(SCRIPT)
+    torch._dynamo.reset()
+    counters.clear()
+    after = executed(changed(script))
+    assert after["losses"] == pytest.approx(before["losses"])
+    assert all(one._compiled_call_impl is not None for one in after["net"].blocks)
+    assert counters["stats"]["unique_graphs"] == 1
+    torch._dynamo.reset()
+
+
+def test_both_ways_are_tried_where_there_are_blocks() -> None:
+    finding = Compile().possible(torch_evidence(model=IN_BLOCKS, flags=COMPILER))
+    assert finding is not None
+    assert [one[COMPILED] for one in finding.data["variants"]] == ["the model", BY_BLOCK]
+    without = Compile().possible(torch_evidence(flags=COMPILER))
+    assert without is not None
+    assert "variants" not in without.data
+
+
+def test_where_a_setting_compiles_there_is_one_way() -> None:
+    trainer = Trainer(
+        "transformers",
+        "TrainingArguments",
+        Site("train.py", 3, "", 0, 3, 9),
+        "call",
+        settings={"torch_compile": False},
+        defaults={"torch_compile": False},
+    )
+    evidence = torch_evidence(model=IN_BLOCKS, flags=COMPILER, torch={"trainer": trainer})
+    finding = Compile().possible(evidence)
+    assert finding is not None
+    made = governed(finding, evidence)
+    assert made.data["trainer"]["name"] == "torch_compile"
+    assert "variants" not in made.data

@@ -248,10 +248,11 @@ def test_a_device_that_is_used_only_after_the_warm_up_is_not_waited_for(tmp_path
     assert piece is not None
 
 
-COMPILES = SHARED.replace("told.before_device()", "told.compile_begins()").replace(
+FAST = SHARED.replace("0.02", "0.005")
+COMPILES = FAST.replace("told.before_device()", "told.compile_begins()").replace(
     "log()\ntrain", "time.sleep(1.5)\ntold.compile_ends()\ntrain"
 )
-SLEEPS = LOOP + "time.sleep(1.5)\ntrain(lambda number: time.sleep(0.02))\n"
+SLEEPS = LOOP + "time.sleep(1.5)\ntrain(lambda number: time.sleep(0.005))\n"
 
 
 def test_what_compiles_or_is_known_to_do_so_is_limited_by_the_budget_alone(tmp_path, monkeypatch):

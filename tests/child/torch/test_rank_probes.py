@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 RANK = """
 import datetime, json, sys, time

@@ -384,7 +384,7 @@ def training(folder: Path, step: int, action: str) -> None:
     script(folder, TRAINING.format(step=step, action=action), "train.py")
 
 
-@pytest.mark.alone
+@pytest.mark.script
 def test_what_was_measured_before_the_script_raised_is_reported(tmp_path):
     training(tmp_path, 30, "raise ValueError('NaN in the labels')")
     result = diagnose(tmp_path, "train.py")
@@ -399,15 +399,15 @@ def test_what_was_measured_before_the_script_raised_is_reported(tmp_path):
     assert diagnosis.times.steps >= 20
 
 
-@pytest.mark.alone
+@pytest.mark.script
 def test_what_was_measured_before_the_script_was_killed_is_reported(tmp_path):
-    training(tmp_path, 999, "os.kill(os.getpid(), signal.SIGKILL)")
+    training(tmp_path, 400, "os.kill(os.getpid(), signal.SIGKILL)")
     recording = observed(python("train.py"), tmp_path, tmp_path / "run", measure_s=60.0)
     assert recording.ending is Ending.SIGNALLED
     assert len(events(recording, "step")) >= 20
 
 
-@pytest.mark.alone
+@pytest.mark.script
 def test_a_loop_that_hangs_is_given_up_with_what_was_measured(tmp_path):
     training(tmp_path, 30, "print('deadlock', flush=True); time.sleep(1000)")
     result = diagnose(tmp_path, "--stall", "4s", "train.py")
@@ -419,12 +419,13 @@ def test_a_loop_that_hangs_is_given_up_with_what_was_measured(tmp_path):
     assert diagnosis.times.steps >= 20
 
 
-@pytest.mark.alone
+@pytest.mark.script
 @pytest.mark.parametrize(
     "moment",
     ['"e": "hello"', pytest.param('"p": "real"', marks=pytest.mark.long), '"p": "probes"'],
 )
-def test_ctrl_c_keeps_what_was_measured(tmp_path, mark, moment):
+def test_ctrl_c_keeps_what_was_measured(tmp_path, mark, moment, monkeypatch):
+    monkeypatch.setenv("TRAINPERF_MEASURE", "2s")
     training(tmp_path, -1, "pass")
     process = started(tmp_path, "train.py")
     wait_for(tmp_path, moment)
@@ -439,7 +440,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path, mark, moment):
     assert (diagnosis.times.real_s is not None) == ("hello" not in moment)
 
 
-@pytest.mark.alone
+@pytest.mark.script
 def test_a_script_that_forks_while_it_trains_is_measured_all_the_same(tmp_path, mark):
     training(tmp_path, 5, "os.fork() or os._exit(0)")
     recording = observed(python("train.py"), tmp_path, tmp_path / "run", measure_s=1.0, extra_s=1.0)
@@ -447,7 +448,7 @@ def test_a_script_that_forks_while_it_trains_is_measured_all_the_same(tmp_path, 
     assert choose(recording)
 
 
-@pytest.mark.alone
+@pytest.mark.script
 def test_a_script_that_imports_tensorflow_but_does_not_train_is_told_so(tmp_path):
     source = """
     import tensorflow as tf

@@ -15,7 +15,7 @@ from trainperf.report.sections.step import framework_line
 
 pytest.importorskip("keras")
 
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 SCRIPT = Path(__file__).parent / "loops" / "keras_backend.py"
 ENV = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}

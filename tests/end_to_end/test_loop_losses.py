@@ -16,7 +16,7 @@ from observing import observed, python, script
 from trainperf.model import Equivalence, Leg, Recording
 from trainperf.trial.parity import Losses, control, judge, read_losses
 
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 LEG = """
 import json, sys

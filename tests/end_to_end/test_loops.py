@@ -15,7 +15,7 @@ from trainperf.fixes.tf_step.tf_debug_modes import DebugModes
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Recording, Site
 
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 LOOPS = Path(__file__).parent / "loops"
 ALL = ("real", "resident", "input")
@@ -209,6 +209,7 @@ def test_a_package_started_as_a_module_is_seen_in_its_own_files(run):
     assert Path(found.model.compile_where.file).name == "model.py"
 
 
+@pytest.mark.alone
 def test_the_functions_of_the_user_behind_a_slow_input_are_named(run):
     _, found = run(str(LOOPS / "generator.py"))
     (dearest, *_) = found.functions
@@ -216,6 +217,7 @@ def test_the_functions_of_the_user_behind_a_slow_input_are_named(run):
     assert found.input_bound
 
 
+@pytest.mark.alone
 def test_an_eager_step_is_tried_compiled(run):
     _, found = run(str(LOOPS / "gan.py"))
     assert found.probe("compiled").ratio > 1

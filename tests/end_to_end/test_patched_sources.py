@@ -513,7 +513,7 @@ except Exception as error:
 """
 
 
-@pytest.mark.alone
+@pytest.mark.script
 @pytest.mark.parametrize("importing", [False, True])
 def test_autograph_converts_the_patched_lines(tmp_path, work, importing):
     name = "model.py" if importing else "train.py"

@@ -18,7 +18,7 @@ from trainperf.model import Ending, Evidence, Measure, Missing, Recording, Site
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 LOOPS = Path(__file__).parent / "torch_loops"
 ENV = {
@@ -216,7 +216,6 @@ STYLES = [
         kind="fit",
         feeds="numpy",
         epoch_steps=80,
-        parts=("input", "forward", "backward", "zero_grad", "rest"),
         ops=(),
         calls={"forward": None, "backward": None, "step": None, "backwards": 1},
         model={"where": "keras.Sequential(", "call": None},
@@ -427,6 +426,7 @@ def test_the_functions_of_the_user_stand_with_their_stages(run):
     assert functions == {SAMPLER: "Halves.__iter__", ITEM: "Points.__getitem__", COLLATE: "collate"}
 
 
+@pytest.mark.long  # each day test_torch_safety looks at workers of the same kinds
 @pytest.mark.parametrize("seen", WORKERS, ids=lambda seen: " ".join(seen.arguments))
 def test_worker_processes_record_no_steps(run, seen):
     recording, _ = run(seen.script, *seen.arguments)

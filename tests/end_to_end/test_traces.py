@@ -15,7 +15,7 @@ from traced_files import check_nested, tracks_of
 from trainperf.model import Ending, Recording, TraceFile
 from trainperf.trace.write import write
 
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 LOOPS = Path(__file__).parent / "loops"
 STEPS = 5

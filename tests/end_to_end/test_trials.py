@@ -58,7 +58,7 @@ PROVEN = [
         Proven(
             EXAMPLES / "torch_step_logging.py", "torch_step_logging", ("--allow-semantic",), 1.2
         ),
-        marks=pytest.mark.sentinel,
+        marks=(pytest.mark.alone, pytest.mark.sentinel),
     ),
     pytest.param(
         Proven(EXAMPLES / "torch_small_kernels.py", "torch_compile", ratio=1.2),
@@ -206,6 +206,13 @@ def tree(folder: Path) -> dict[str, tuple[int, int, str]]:
     return found
 
 
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little is measured before the trials."""
+    monkeypatch.setenv("TRAINPERF_MEASURE", "2s")
+    monkeypatch.setenv("TRAINPERF_EXTRA", "2s")
+
+
 def busy_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "code"
     script(folder, WRITES, "train.py")
@@ -219,8 +226,10 @@ def busy_folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.script
 @pytest.mark.sentinel
 @pytest.mark.timeout(400)
+@pytest.mark.usefixtures("brief")
 def test_a_whole_diagnosis_leaves_the_users_files_as_they_were(tmp_path: Path) -> None:
     folder = busy_folder(tmp_path)
     before = tree(folder)
@@ -259,11 +268,12 @@ model.fit(x, y, batch_size=16, epochs=50, verbose=0)
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize(
     "moment",
     [
         "a leg begins to start",
-        pytest.param("a leg waits for its turn", marks=pytest.mark.sentinel),
+        pytest.param("a leg waits for its turn", marks=(pytest.mark.script, pytest.mark.sentinel)),
     ],
 )
 def test_ctrl_c_during_the_trials_reports_what_was_measured(
@@ -281,8 +291,10 @@ def test_ctrl_c_during_the_trials_reports_what_was_measured(
     assert strays(mark) == []
 
 
+@pytest.mark.script
 @pytest.mark.sentinel
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("brief")
 def test_no_stopped_process_remains_after_a_kill_9_of_trainperf(tmp_path: Path, mark: str) -> None:
     script(tmp_path, TINY, "train.py")
     process = started(tmp_path)

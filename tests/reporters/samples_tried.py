@@ -392,7 +392,7 @@ TRIALS_INTERRUPTED = replace(
         Trial("tf_cache", Outcome.NOT_TRIED, "interrupted", bound=3.1),
         Trial("keras_steps_per_execution", Outcome.NOT_TRIED, "interrupted", bound=1.01),
     ),
-    trying=replace(SIDE_BY_SIDE, reason="the trials were interrupted before all were made"),
+    trying=replace(SIDE_BY_SIDE, reason="interrupted", interrupted=True),
     stack=None,
     control=None,
 )

@@ -12,7 +12,8 @@ from rich.cells import cell_len
 from reporters.rendering import text
 from reporters.samples import SAMPLES
 from reporters.samples_observed import INPUT_BOUND
-from trainperf.model import Ending
+from reporters.samples_tried import TRIED
+from trainperf.model import Ending, Outcome, Trials
 from trainperf.report.whole import document
 
 GOLDEN = Path(__file__).parent / "golden/short"
@@ -63,6 +64,16 @@ def test_what_was_not_measured_is_told_where_it_leaves_the_verdict_open() -> Non
     assert "Not measured" not in text(INPUT_BOUND, full=False)
     probable = replace(INPUT_BOUND, verdict=replace(INPUT_BOUND.verdict, grade="probable"))
     assert "Not measured" in text(probable, full=False)
+
+
+def test_trials_that_were_interrupted_before_any_was_made_are_said_to_have_been() -> None:
+    why = "interrupted before anything could be compared"
+    untried = tuple(replace(one, outcome=Outcome.NOT_TRIED, reason=why) for one in TRIED.trials)
+    trying = Trials("none", reason=why, interrupted=True)
+    interrupted = replace(INPUT_BOUND, trials=untried, trying=trying)
+    assert "Interrupted before anything could be compared." in text(interrupted, full=False)
+    over = replace(interrupted, trying=replace(trying, interrupted=False))
+    assert "Tried on the script itself" not in text(over, full=False)
 
 
 def test_without_a_timed_step_it_is_the_whole_report() -> None:

@@ -1,15 +1,19 @@
 """Legs on a card that does not hold them all, or that they have to share while they warm up."""
 
+import time
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 
-from legs import LOOP, base_run, bench, changed, clock, repeated, written
+from legs import LOOP, base_run, bench, changed, clock, written
+from observing import LONG_S
+from trainperf.run.stopping import Guard
 from trainperf.trial import turns, warming
 from trainperf.trial.crowd import ALONE, FEWER, RAN_OUT, Crowd
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.side_by_side import SideBySide
 
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
@@ -150,9 +154,11 @@ SHARED = (
     + """
 from types import SimpleNamespace
 from _trainperf_child.timing.legs.warm_up import WarmUp
+from _trainperf_child.timing.legs.words import DEVICE, Words
 
 with open(os.environ["TRAINPERF_RUN"], encoding="utf-8") as file:
-    told = WarmUp(SimpleNamespace(settings=json.load(file)))
+    settings = json.load(file)
+told = WarmUp(SimpleNamespace(settings=settings))
 
 def log():
     with open(f"log-{os.getpid()}", "a") as file:
@@ -169,28 +175,84 @@ train(step)
 """
 )
 
+MEET = SHARED.replace(
+    "told.before_device()\n",
+    """
+def that_wait():
+    runs = os.path.dirname(settings["folder"])
+    legs = [os.path.join(runs, one) for one in os.listdir(runs) if one.startswith("leg-")]
+    return sum(bool(Words(leg)[DEVICE]) for leg in legs if os.path.exists(f"{leg}/control"))
 
-@repeated
+log()
+told.before_device()
+log()
+while that_wait() < 4:
+    time.sleep(0.01)
+""",
+)
+"""All legs wait for their device before the first of them warms up on it."""
+
+
 def test_one_leg_at_a_time_warms_up_on_its_device(tmp_path, monkeypatch):
     monkeypatch.setattr(SideBySide, "_at_once", 4)
-    script = written(tmp_path, SHARED)
+    script = written(tmp_path, MEET)
     run = base_run(script)
-    with SideBySide(bench(run, tmp_path)) as engine:
-        found = engine.compare([changed(run, script, SHARED + "#", name) for name in "ab"], clock())
-        starts = [engine._base.ready_s, engine._control.leg.ready_s]
+    fast = MEET.replace("0.02", "0.005")
+    with given_devices() as given, SideBySide(bench(run, tmp_path)) as engine:
+        found = engine.compare([changed(run, script, fast, name) for name in "ab"], clock())
     assert all(one.ratio is not None for one in found)
-    times = [[float(line) for line in log.read_text().split()] for log in tmp_path.glob("log-*")]
-    warm_ups = sorted((one[0], one[-1]) for one in times)
-    assert len(warm_ups) == 4
-    for (_, end), (begin, _) in pairwise(warm_ups):
-        assert begin > end
-    assert max(starts) < 2.5 * min(starts)  # what one waits for the others is none of its start
+    logs = {
+        leg: [float(line) for line in (tmp_path / f"log-{pid}").read_text().split()]
+        for leg, pid in given.items()
+    }
+    assert len(logs) == 4
+    _, _, first_step, *_ = logs[next(iter(given))]
+    for leg, (wants, got, *steps) in logs.items():
+        # What it waits for the others is none of its start, and what comes before it is.
+        waits_from = leg.started_s + leg.before_device_s
+        assert wants < waits_from < first_step
+        assert steps[-1] < leg.started_s + leg.ready_s + leg.waited_s
+        assert waits_from + leg.waited_s < got
+    for (leg, steps), (later, (_, begins, *_)) in pairwise(logs.items()):
+        assert steps[-1] < begins
+        given_s = later.started_s + later.before_device_s + later.waited_s
+        assert leg.started_s + leg.ready_s + leg.waited_s < given_s
 
 
-COMPILES = SHARED.replace("told.before_device()", "told.compile_begins()").replace(
+@contextmanager
+def given_devices():
+    """The legs that are let use their device, each with its process, in their order."""
+    given, give = {}, Leg.give_device
+
+    def noted(leg):
+        given[leg] = leg._process.pid
+        give(leg)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Leg, "give_device", noted)
+        yield given
+
+
+def test_a_device_that_is_used_only_after_the_warm_up_is_not_waited_for(tmp_path):
+    late = "if number == 60:\n        told.before_device()\n    if number < 7"
+    source = SHARED.replace("\ntold.before_device()", "").replace("if number < 7", late)
+    leg = Leg("", base_run(written(tmp_path, source)), tmp_path / "leg")
+    until = time.monotonic() + LONG_S
+    with Guard() as guard:
+        try:
+            warming.warm_up([leg], guard, 1, LONG_S, lambda: False)
+            piece = leg.run_slice(60, 1, LONG_S, lambda: time.monotonic() > until)
+        finally:
+            leg.end()
+    assert leg.failure == ""
+    assert piece is not None
+
+
+FAST = SHARED.replace("0.02", "0.005")
+COMPILES = FAST.replace("told.before_device()", "told.compile_begins()").replace(
     "log()\ntrain", "time.sleep(1.5)\ntold.compile_ends()\ntrain"
 )
-SLEEPS = LOOP + "time.sleep(1.5)\ntrain(lambda number: time.sleep(0.02))\n"
+SLEEPS = LOOP + "time.sleep(1.5)\ntrain(lambda number: time.sleep(0.005))\n"
 
 
 def test_what_compiles_or_is_known_to_do_so_is_limited_by_the_budget_alone(tmp_path, monkeypatch):

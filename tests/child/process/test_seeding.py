@@ -68,9 +68,9 @@ def test_nothing_is_imported_for_it() -> None:
 
 TORCH = """
     import torch
+    print(torch.initial_seed(), torch.rand(1).item())
     from torch import nn
     from torch.utils.data import DataLoader, Dataset, random_split
-    {seeds}
 
     class Points(Dataset):
         def __len__(self):
@@ -79,47 +79,61 @@ TORCH = """
         def __getitem__(self, index):
             return torch.full((4,), index / 24) + torch.rand(4), torch.rand(1)
 
-    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    first, second = random_split(Points(), [16, 8])
-    for epoch in range(2):
-        for x, y in DataLoader(first, batch_size=4, shuffle=True, num_workers={workers}):
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-            print(f"{{loss.item():.9f}}")
+    def train(workers):
+        model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        first, second = random_split(Points(), [16, 8])
+        for epoch in range(2):
+            for x, y in DataLoader(first, batch_size=4, shuffle=True, num_workers=workers):
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+                print(f"{loss.item():.9f}")
+
+    train(0)
+    train(2)
+    torch.manual_seed(1)
+    train(0)
 """
+LOSSES = 8
+"""So many lines each `train` prints."""
 
 
-@pytest.fixture
-def needs_torch() -> None:
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, list[str]]:
+    """What PyTorch drew in two processes of one seed, in one of another, and unseeded."""
     pytest.importorskip("torch")
+    seeds = {"one": 7, "same": 7, "other": 8}
+    own = {"unseeded": said(0, TORCH, start="").split("\n")}
+    return own | {name: said(seed, TORCH).split("\n") for name, seed in seeds.items()}
 
 
-@pytest.mark.alone
-@pytest.mark.usefixtures("needs_torch")
-@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.long), 2])
-def test_two_runs_split_shuffle_and_drop_out_alike(workers: int) -> None:
-    source = TORCH.format(seeds="", workers=workers)
-    one, same, other = said(7, source), said(7, source), said(8, source)
-    assert len(set(one.split())) == 8
+@pytest.mark.script
+@pytest.mark.parametrize("begins", [1, 1 + LOSSES], ids=["alone", "workers"])
+def test_two_runs_split_shuffle_and_drop_out_alike(
+    drawn: dict[str, list[str]], begins: int
+) -> None:
+    one, same, other = (drawn[name][begins : begins + LOSSES] for name in ("one", "same", "other"))
+    assert len(set(one)) == LOSSES
     assert one == same
     assert one != other
 
 
-@pytest.mark.alone
-@pytest.mark.usefixtures("needs_torch")
-def test_the_seed_of_a_script_for_pytorch_wins() -> None:
-    source = TORCH.format(seeds="torch.manual_seed(1)", workers=0)
-    assert said(7, source) == said(8, source) == said(0, source, start="")
+@pytest.mark.script
+def test_the_seed_of_a_script_for_pytorch_wins(drawn: dict[str, list[str]]) -> None:
+    own = [one[1 + 2 * LOSSES :] for one in drawn.values()]
+    assert own == [own[0]] * 4
+    assert len(own[0]) == LOSSES + 1  # the last line has an end
 
 
-@pytest.mark.alone
-@pytest.mark.usefixtures("needs_torch")
-def test_pytorch_is_seeded_before_the_first_statement_that_follows_its_import() -> None:
-    drawn = said(7, "import torch; print(torch.initial_seed(), torch.rand(1).item())")
-    assert drawn.split()[0] == "7"
-    assert drawn == said(7, "from torch import initial_seed as s, rand; print(s(), rand(1).item())")
+@pytest.mark.script
+def test_pytorch_is_seeded_before_the_first_statement_that_follows_its_import(
+    drawn: dict[str, list[str]],
+) -> None:
+    first = drawn["one"][0]
+    assert first.split()[0] == "7"
+    source = "from torch import initial_seed as s, rand; print(s(), rand(1).item())"
+    assert said(7, source) == f"{first}\n"
 
 
 def test_pytorch_is_not_imported_for_it() -> None:

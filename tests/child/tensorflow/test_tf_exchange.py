@@ -224,7 +224,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.alone
+@pytest.mark.script
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "operations", "optimizer"),

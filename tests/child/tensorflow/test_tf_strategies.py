@@ -335,7 +335,7 @@ DATASETS = """
 """
 
 
-@pytest.mark.alone
+@pytest.mark.script
 def test_the_files_of_datasets_are_counted_where_tensorflow_shards_by_them(tmp_path):
     path = tmp_path / "datasets.py"
     path.write_text(textwrap.dedent(DATASETS), encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 RANK = """
 import datetime, json, sys, time
@@ -40,7 +40,7 @@ dist.init_process_group(
 def numbers():
     return [one._get_sequence_number_for_group() for one in dist.distributed_c10d._world.pg_map]
 
-def probed(model, *args, seconds=60.0, board="board"):
+def probed(model, *args, seconds=60.0, board):
     driver = SimpleNamespace(
         kind="iterator",
         loops=SimpleNamespace(
@@ -65,60 +65,25 @@ images = torch.randn(8, 3, 8, 8)
 """
 
 
-def ranks(folder: Path, program: str) -> list[dict[str, Any]]:
-    """What the last line of each of two ranks says."""
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK + program, str(rank), str(folder)],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
-        for rank in range(2)
-    ]
-    said = [one.communicate(timeout=120)[0] for one in started]
-    assert [one.returncode for one in started] == [0, 0]
-    return [json.loads(one.strip().splitlines()[-1]) for one in said]
+PROGRAM = """
+def in_step():
+    model = DDP(net)
+    model(images).sum().backward()
+    found = probed(model, images, board="in step")
+    for one in model.parameters():
+        one.grad = None
+    model(images * (rank + 1)).sum().backward()
+    return {**found, "grads": [one.grad.double().sum().item() for one in model.parameters()]}
 
+def one_cannot():
+    check = updates._check
+    if rank == 1:
+        updates._check = lambda _: (_ for _ in ()).throw(updates.NotOffered("too little memory"))
+    try:
+        return probed(DDP(net), images, board="one cannot")
+    finally:
+        updates._check = check
 
-def test_ranks_take_the_same_turns_exchange_nothing_and_train_on_in_step(tmp_path):
-    first, second = ranks(
-        tmp_path,
-        """
-model = DDP(net)
-model(images).sum().backward()
-found = probed(model, images)
-for one in model.parameters():
-    one.grad = None
-model(images * (rank + 1)).sum().backward()
-grads = [one.grad.double().sum().item() for one in model.parameters()]
-print(json.dumps({**found, "grads": grads}))
-""",
-    )
-    assert {"autocast", "channels_last", "double_batch", "fused"} <= set(first["made"])
-    assert first["made"] == second["made"]
-    assert first["exchanged"] is second["exchanged"] is False
-    assert first["grads"] == pytest.approx(second["grads"])  # each is the mean of both
-
-
-def test_what_one_rank_cannot_do_no_rank_does_and_nobody_waits_for_it(tmp_path):
-    first, second = ranks(
-        tmp_path,
-        """
-if rank == 1:
-    updates._check = lambda tensors: (_ for _ in ()).throw(updates.NotOffered("too little memory"))
-print(json.dumps(probed(DDP(net), images)))
-""",
-    )
-    assert "autocast" in first["made"]
-    assert first["lacks"]["fused"] == "rank 1 cannot: too little memory"
-    assert second["lacks"]["fused"] == "too little memory"
-
-
-def test_a_rank_that_fails_within_a_probe_is_left_and_the_next_probe_is_made(tmp_path):
-    first, second = ranks(
-        tmp_path,
-        """
 class Fails(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -132,19 +97,9 @@ class Fails(torch.nn.Module):
                 raise ValueError("no kernel")
         return self.inner(x)
 
-print(json.dumps(probed(DDP(Fails()), images)))
-""",
-    )
-    assert first["lacks"]["autocast"] == "RuntimeError: another rank left the probe"
-    assert second["lacks"]["autocast"] == "ValueError: no kernel"
-    assert "channels_last" in first["made"]
-    assert first["made"] == second["made"]
+def one_fails():
+    return probed(DDP(Fails()), images, board="one fails")
 
-
-def test_models_that_exchange_in_their_passes_are_left_alone(tmp_path):
-    first, second = ranks(
-        tmp_path,
-        """
 class Gathers(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -154,22 +109,73 @@ class Gathers(torch.nn.Module):
         dist.all_reduce(torch.ones(1))
         return self.inner(x)
 
-gathers = probed(DDP(Gathers()), images, board="one")
-try:
+def gathers():
+    return probed(DDP(Gathers()), images, board="gathers")
+
+def synced():
     norm = torch.nn.SyncBatchNorm(4)
-    synced = probed(torch.nn.Sequential(net, norm), images, board="two")
-finally:
-    print(json.dumps({"gathers": gathers["lacks"], "synced": synced["lacks"]}))
-""",
-    )
-    for one in (first, second):
-        assert "exchanges with the other ranks in each pass" in one["gathers"]["autocast"]
-        assert "SyncBatchNorm" in one["synced"]["channels_last"]
+    return probed(torch.nn.Sequential(net, norm), images, board="synced")
+
+def no_time():
+    return probed(DDP(net), images, seconds=60.0 - 61.0 * rank, board="no time")
+
+for one in (in_step, one_cannot, one_fails, gathers, synced, no_time):
+    print(json.dumps([one.__name__, one()]), flush=True)
+"""
+
+Said = dict[str, dict[str, Any]]
 
 
-def test_without_time_on_one_rank_no_probe_is_made(tmp_path):
-    for one in ranks(
-        tmp_path, "print(json.dumps(probed(DDP(net), images, seconds=60.0 - 61.0 * rank)))"
-    ):
-        assert one["made"] == {}
-        assert set(one["lacks"]) >= {"autocast", "fused", "compile"}
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> list[Said]:
+    """What each of two ranks says of each of the models that they probe."""
+    folder = tmp_path_factory.mktemp("ranks")
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK + PROGRAM, str(rank), str(folder)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        for rank in range(2)
+    ]
+    told = [one.communicate(timeout=240)[0] for one in started]
+    assert [one.returncode for one in started] == [0, 0]
+    return [dict(map(json.loads, one.strip().splitlines())) for one in told]
+
+
+def test_ranks_take_the_same_turns_exchange_nothing_and_train_on_in_step(said: list[Said]) -> None:
+    first, second = (one["in_step"] for one in said)
+    assert {"autocast", "channels_last", "double_batch", "fused"} <= set(first["made"])
+    assert first["made"] == second["made"]
+    assert first["exchanged"] is second["exchanged"] is False
+    assert first["grads"] == pytest.approx(second["grads"])  # each is the mean of both
+
+
+def test_what_one_rank_cannot_do_no_rank_does_and_nobody_waits_for_it(said: list[Said]) -> None:
+    first, second = (one["one_cannot"] for one in said)
+    assert "autocast" in first["made"]
+    assert first["lacks"]["fused"] == "rank 1 cannot: too little memory"
+    assert second["lacks"]["fused"] == "too little memory"
+
+
+def test_a_rank_that_fails_within_a_probe_is_left_and_the_next_probe_is_made(
+    said: list[Said],
+) -> None:
+    first, second = (one["one_fails"] for one in said)
+    assert first["lacks"]["autocast"] == "RuntimeError: another rank left the probe"
+    assert second["lacks"]["autocast"] == "ValueError: no kernel"
+    assert "channels_last" in first["made"]
+    assert first["made"] == second["made"]
+
+
+def test_models_that_exchange_in_their_passes_are_left_alone(said: list[Said]) -> None:
+    for one in said:
+        assert "exchanges with the other ranks in each pass" in one["gathers"]["lacks"]["autocast"]
+        assert "SyncBatchNorm" in one["synced"]["lacks"]["channels_last"]
+
+
+def test_without_time_on_one_rank_no_probe_is_made(said: list[Said]) -> None:
+    for one in said:
+        assert one["no_time"]["made"] == {}
+        assert set(one["no_time"]["lacks"]) >= {"autocast", "fused", "compile"}

@@ -184,7 +184,7 @@ TWO_RANKS = """
 """
 
 
-@pytest.mark.alone
+@pytest.mark.script
 @pytest.mark.parametrize(
     "settings",
     ["static_graph=True", pytest.param("find_unused_parameters=True", marks=pytest.mark.long)],

@@ -324,7 +324,7 @@ def test_a_graph_break_in_a_compiled_model_meets_no_hook_of_ours(observed):
     assert "sync" not in run.parts
 
 
-@pytest.mark.alone
+@pytest.mark.script
 def test_a_loop_that_compiles_its_first_model_meets_no_hook_of_ours(tmp_path):
     script = tmp_path / "compiles_late.py"
     script.write_text(

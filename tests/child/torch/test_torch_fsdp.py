@@ -227,7 +227,7 @@ def two_ranks(folder: Path, kind: str, settings: str = "{}") -> list[dict[str, A
     return [json.loads((folder / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(2)]
 
 
-@pytest.mark.alone
+@pytest.mark.script
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["fully_shard", "FullyShardedDataParallel"])
 def test_while_off_a_rank_trains_alone_and_then_all_go_on_together(tmp_path, kind):
@@ -254,7 +254,7 @@ def test_while_off_a_rank_trains_alone_and_then_all_go_on_together(tmp_path, kin
     assert norms[0] == norms[1]
 
 
-@pytest.mark.alone
+@pytest.mark.script
 @pytest.mark.long
 def test_fsdp_that_shards_nothing_sums_its_gradients_as_ddp_does(tmp_path):
     settings = (

@@ -13,7 +13,7 @@ from trainperf.run.spawn import BOOTSTRAP, prepare
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 FIRST_TENSOR = """
 import torch

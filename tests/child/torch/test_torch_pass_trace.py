@@ -214,7 +214,7 @@ print(*events, *(set(os.listdir(tempfile.gettempdir())) - files))
 """
 
 
-@pytest.mark.alone
+@pytest.mark.script
 def test_nothing_is_written_to_the_streams_of_the_script_or_left_behind(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     environment.pop("KINETO_LOG_LEVEL", None)

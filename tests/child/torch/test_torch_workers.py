@@ -13,7 +13,7 @@ from loading import torch
 from trainperf.child.process.patching import undo
 from trainperf.child.torch.loader import workers
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 
 class Telling:

@@ -14,7 +14,7 @@ from rewriting import marked, result, script_of
 from trainperf.fixes import by_id
 
 pytestmark = [
-    pytest.mark.alone,
+    pytest.mark.script,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch here"),
 ]
 

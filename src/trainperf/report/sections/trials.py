@@ -57,10 +57,13 @@ NO_CONTROL = (
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
     """Print what was kept beside the control, and name the rest by what came of it."""
-    found = ordered(diagnosis)
-    if all(one.outcome is Outcome.NOT_TRIED for one in found):
+    found, trying = ordered(diagnosis), diagnosis.trying
+    cut_short = bool(found) and trying is not None and trying.interrupted
+    if all(one.outcome is Outcome.NOT_TRIED for one in found) and not cut_short:
         return
     page.heading("Tried on the script itself")
+    if trying is not None and cut_short:
+        page.prose(_sentence(trying.reason or "interrupted"), indent=2)
     if diagnosis.control is not None or any(map(_by_slices, found)):
         control = diagnosis.control
         page.prose(NO_CONTROL if control is None else _against_itself(control), indent=2)
@@ -152,7 +155,7 @@ def how(diagnosis: Diagnosis) -> list[str]:
             "(TF_FORCE_GPU_ALLOW_GROWTH=true), in every leg."
         )
     if trying is not None and trying.reason:
-        told.append(f"{trying.reason[0].upper()}{trying.reason[1:].rstrip('.')}.")
+        told.append(_sentence(trying.reason))
     control = diagnosis.control
     if control is not None:
         told.append(_control(control))
@@ -161,6 +164,10 @@ def how(diagnosis: Diagnosis) -> list[str]:
     if busy := beside_trials(diagnosis):
         told.append(busy)
     return told
+
+
+def _sentence(reason: str) -> str:
+    return f"{reason[0].upper()}{reason[1:].rstrip('.')}."
 
 
 def _mode(trying: Trials, measured: list[Trial]) -> str:

@@ -140,7 +140,9 @@ class Leg:
     @property
     def waits_for_device(self) -> bool:
         """Whether it is about to use its device for the first time, and was not let yet."""
-        return self._words is not None and self._words[words.DEVICE] > self._words[words.GO]
+        return self._words is not None and bool(
+            self._words[words.DEVICE] and not self._words[words.GO]
+        )
 
     @property
     def has_device(self) -> bool:
@@ -150,6 +152,7 @@ class Leg:
     def give_device(self) -> None:
         """Let it use its device: all others there stand still until it has warmed up."""
         assert self._words is not None
+        self._pass_time()
         self.before_device_s = time.monotonic() - self.started_s - self.waited_s
         self._words[words.GO] = 1
 
@@ -206,6 +209,7 @@ class Leg:
             self._fail(f"{several} processes train; in the observed run {seen}")
         self._processes.find(by_rank(self.events))
         self._words[words.ALONE] = int(self.ranks == 1)
+        self._words[words.GO] = 1  # a device that it uses only later, nobody would give it
         self._processes.stop()
         path = unpatched(self.run.sources, self.events)
         if path is not None:
@@ -255,8 +259,8 @@ class Leg:
         assert self._words is not None
         before, self._seen_s = self._seen_s, time.monotonic()
         passed = self._seen_s - before
-        if self.waits_for_device:
-            self.waited_s += passed
+        if self.waits_for_device:  # since before it was seen to, if others were started meanwhile
+            self.waited_s = self._seen_s - self._words[words.DEVICE] / words.PER_S
         elif self._words[words.COMPILES]:
             self._compiled_s += passed
         else:

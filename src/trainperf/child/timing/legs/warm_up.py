@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from .words import COMPILES, DEVICE, GO, Words
+from .words import COMPILES, DEVICE, GO, PER_S, Words
 
 if TYPE_CHECKING:
     from ...process.process import Process
@@ -35,7 +35,7 @@ class WarmUp:
         words = self._told()
         if words is None:
             return
-        words[DEVICE] = 1
+        words[DEVICE] = int(time.monotonic() * PER_S)
         while not words[GO]:
             time.sleep(ASK_AGAIN_S)
 

@@ -8,7 +8,7 @@ They stand in one small file per leg, mapped into memory by both sides, so that 
     steps    steps of it that are timed              written by trainperf
     alone    1 if one process of the leg trains      written by trainperf
     anew     1 if a loop ended, and another began    written by the leg
-    device   1 once it wants to use its device       written by the leg
+    device   since when it wants to use its device   written by the leg
     go       1 once the device is its own            written by trainperf
     compiles 1 while it compiles                     written by the leg
     over     the slice that is complete, 0: warm-up  written by the leg, a word per rank
@@ -26,6 +26,8 @@ TURN, SETTLE, STEPS, ALONE, ANEW, DEVICE, GO, COMPILES, OVER = range(9)
 MOST_RANKS = 256
 SIZE = 8 * (OVER + MOST_RANKS)
 WORD = struct.Struct("=q")
+PER_S = 1_000_000
+"""The word `device` is a time of the monotonic clock in so many parts of a second; 0: never."""
 
 
 class Words:

@@ -7,6 +7,7 @@ graph ends.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from trainperf.evidence.events import Observed, site
@@ -19,7 +20,8 @@ COUNTED = ("warmup", "real", "real~", "first", "traced")
 
 def compiling(observed: Observed) -> Compiling:
     """All that is known of compiling in the script."""
-    return Compiling(_calls(observed), _recompiling(observed), _breaks(observed))
+    recompiling, breaks = _recompiling(observed), _breaks(observed)
+    return Compiling(_calls(observed), recompiling, breaks, _start_s(observed))
 
 
 def _calls(observed: Observed) -> tuple[CompileCall, ...]:
@@ -57,6 +59,12 @@ def _recompiling(observed: Observed) -> Recompiling | None:
         once_s=seconds - lasting,
         limit=any(one["limit"] for one in again),
     )
+
+
+def _start_s(observed: Observed) -> float:
+    first = observed.first("first_update")
+    before = math.inf if first is None else first["t"]
+    return sum(float(one["d"]) for one in observed.of("torch_compilation") if one["s"] < before)
 
 
 def _in(event: Event, steps: list[Event]) -> bool:

@@ -66,8 +66,13 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class Compiling:
-    """All that was seen of compiling in the user's script; empty where it does not compile."""
+    """All that was seen of compiling in the user's script; empty where it does not compile.
+
+    `start_s` is what compiling took up to the first update of the weights, as far as that was no
+    code of an earlier run that PyTorch had kept.
+    """
 
     calls: tuple[CompileCall, ...] = ()
     recompiling: Recompiling | None = None
     breaks: tuple[GraphBreak, ...] = ()
+    start_s: float = 0.0

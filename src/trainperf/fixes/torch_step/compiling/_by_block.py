@@ -28,11 +28,26 @@ def by_block(model: TorchModel) -> dict[str, Any]:
     }
 
 
-def compile_blocks(script: Script, site: Site, name: str, blocks: Sequence[dict[str, Any]]) -> None:
-    """Compile all blocks of the model `name` behind the statement at `site`, which builds it."""
+def compile_blocks(
+    script: Script,
+    site: Site,
+    name: str,
+    blocks: Sequence[dict[str, Any]],
+    keywords: str = "",
+    instead: bool = False,
+) -> None:
+    """Compile all blocks of the model `name` behind the statement at `site`, or in place of it.
+
+    `keywords` are those of the call, as source. Raises `CannotRewrite` where no name is free.
+    """
     text = script.source(site.file).text
     free = next((one for one in NAMES if not re.search(rf"\b{one}\b", text)), None)
     if free is None:
         raise CannotRewrite("no plain name is free for the blocks")
-    lines = (f"for {free} in {name}{one['path']}:\n    {free}.compile()" for one in blocks)
-    script.insert_after(site, "\n".join(lines))
+    made = "\n".join(
+        f"for {free} in {name}{one['path']}:\n    {free}.compile({keywords})" for one in blocks
+    )
+    if instead:
+        script.replace_statement(site, made)
+    else:
+        script.insert_after(site, made)

@@ -23,7 +23,7 @@ from trainperf.model import (
     Times,
     Trace,
 )
-from trainperf.model.torch import Part
+from trainperf.model.torch.step import Part
 from trainperf.report import assemble as report
 from trainperf.report.assemble.parts import ORDER
 from trainperf.report.sections.step import rates

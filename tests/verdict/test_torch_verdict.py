@@ -32,7 +32,7 @@ from trainperf.model import (
     SyncPoint,
     Verdict,
 )
-from trainperf.model.torch_compiling import Compiling, Recompiling
+from trainperf.model.torch.compiling import Compiling, Recompiling
 from trainperf.verdict import input_culprit, verdict
 
 BARE = Loop("update", where=Site("train.py", 40, "main"), batch_size=8)

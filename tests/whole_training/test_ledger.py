@@ -20,7 +20,7 @@ from trainperf.model import (
     Torch,
     Training,
 )
-from trainperf.model.torch_compiling import Compiling, Recompiling
+from trainperf.model.torch.compiling import Compiling, Recompiling
 from trainperf.whole_training import ledger, with_changes
 from trainperf.whole_training.ledger import started_in, with_calls
 

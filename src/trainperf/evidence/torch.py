@@ -34,8 +34,8 @@ from trainperf.model import (
     Trace,
     Trainer,
 )
-from trainperf.model.torch import HOOK_S, DeviceWait
-from trainperf.model.torch_products import Products, WideProduct
+from trainperf.model.torch.products import Products, WideProduct
+from trainperf.model.torch.step import HOOK_S, DeviceWait
 
 T = TypeVar("T")
 

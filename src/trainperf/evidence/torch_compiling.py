@@ -12,7 +12,7 @@ from collections import Counter
 
 from trainperf.evidence.events import Observed, site
 from trainperf.model import Event
-from trainperf.model.torch_compiling import CompileCall, Compiling, GraphBreak, Recompiling
+from trainperf.model.torch.compiling import CompileCall, Compiling, GraphBreak, Recompiling
 
 COUNTED = ("warmup", "real", "real~", "first", "traced")
 """Phases whose steps are the script's own, with batches of its own."""

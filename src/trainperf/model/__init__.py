@@ -42,7 +42,6 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
-from trainperf.model.loader import Access, ItemLength, Loader, PipelineStep
 from trainperf.model.machine.container import ContainerUse
 from trainperf.model.machine.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine.machine import CudaDevice, Gpu, Machine, MigSlice
@@ -65,7 +64,8 @@ from trainperf.model.pipeline import DrawnFrom, Function, Stage
 from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
 from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
-from trainperf.model.torch import (
+from trainperf.model.torch.loader import Access, ItemLength, Loader, PipelineStep
+from trainperf.model.torch.step import (
     Evaluation,
     LogCall,
     Operator,

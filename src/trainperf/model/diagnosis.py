@@ -22,7 +22,7 @@ from trainperf.model.run import Ending
 from trainperf.model.running import RunningJob
 from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, StartUp
-from trainperf.model.torch import LogCall, Part, SyncPoint
+from trainperf.model.torch.step import LogCall, Part, SyncPoint
 from trainperf.model.trace import TraceFile
 from trainperf.model.training import Training
 from trainperf.model.trials import Control, Stack, Trial, Trials

@@ -29,7 +29,7 @@ from trainperf.model.over_time import OverTime
 from trainperf.model.parallel import Parallel
 from trainperf.model.pipeline import Stage
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
-from trainperf.model.torch import Torch
+from trainperf.model.torch.step import Torch
 from trainperf.model.training import Length
 
 INPUT_BOUND_BELOW = 0.90

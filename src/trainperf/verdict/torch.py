@@ -15,7 +15,7 @@ from trainperf.model import (
     Site,
     SyncPoint,
 )
-from trainperf.model.torch import HOOK_S
+from trainperf.model.torch.step import HOOK_S
 
 OUTSIDE_SHARE = 0.10
 """Work outside the model beyond this share of a step is what it is bound by (XProf: 10 %)."""

@@ -24,8 +24,8 @@ from trainperf.child.torch.step import detail, hooks, products  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402
 from trainperf.evidence.torch import _read  # noqa: E402
 from trainperf.model import Evaluation, StepCalls, SyncPoint  # noqa: E402
-from trainperf.model.torch import DeviceWait  # noqa: E402
-from trainperf.model.torch_products import Products  # noqa: E402
+from trainperf.model.torch.products import Products  # noqa: E402
+from trainperf.model.torch.step import DeviceWait  # noqa: E402
 
 HEAD = """\
 import torch

@@ -13,7 +13,7 @@ from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.torch_step.compiling._by_block import BY_BLOCK, COMPILED
 from trainperf.fixes.torch_step.compiling.torch_compile import COMPILER, Compile
 from trainperf.model import Site, Trainer
-from trainperf.model.torch_compiling import Blocks
+from trainperf.model.torch.compiling import Blocks
 
 torch = pytest.importorskip("torch")
 

@@ -16,7 +16,7 @@ from trainperf.fixes.torch_step.compiling.torch_recompiling import (
     StopRecompiling,
 )
 from trainperf.model import Evidence, Trace
-from trainperf.model.torch_compiling import Compiling
+from trainperf.model.torch.compiling import Compiling
 
 PASSES = split(forward=0.040, backward=0.060)
 

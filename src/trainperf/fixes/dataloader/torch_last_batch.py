@@ -13,7 +13,7 @@ from trainperf.fixes.dataloader._edits import set_setting
 from trainperf.fixes.dataloader._loader import places
 from trainperf.fixes.torch_step.compiling.torch_recompiling import RECURRING
 from trainperf.model import Equivalence, Evidence, Finding, Length, Missing
-from trainperf.model.torch_compiling import Compiling, Recompiling
+from trainperf.model.torch.compiling import Compiling, Recompiling
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

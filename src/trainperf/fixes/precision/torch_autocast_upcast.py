@@ -14,7 +14,7 @@ from trainperf.fixes.common.words import at, ms, percent, times, worth
 from trainperf.fixes.precision._autograd_edits import EXAMPLES, keep_autocast
 from trainperf.fixes.torch_step._step import compute_seconds, step_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
-from trainperf.model.torch_products import Products, WideProduct
+from trainperf.model.torch.products import Products, WideProduct
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from trainperf.fixes.common.step import sms_active, traced_kernels
 from trainperf.fixes.torch_step._step import part_seconds, step_seconds
 from trainperf.model import Evidence, FunctionCost, LogCall, Site, is_taken
-from trainperf.model.torch import Part
+from trainperf.model.torch.step import Part
 
 EACH_STEP = 0.5
 """Calls per step from which the work is one of every step."""

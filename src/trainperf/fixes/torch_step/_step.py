@@ -7,7 +7,7 @@ from dataclasses import replace
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import bound_if_saved, step_may_matter, traced_kernels
 from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
-from trainperf.model.torch import Part
+from trainperf.model.torch.step import Part
 
 PROBED = "measured by a probe of this step in this run"
 

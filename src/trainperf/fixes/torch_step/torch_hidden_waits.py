@@ -13,7 +13,7 @@ from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._copies import made_there, pins
 from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
 from trainperf.model import Equivalence, Evidence, Finding, PhaseUse, Site
-from trainperf.model.torch import DeviceWait
+from trainperf.model.torch.step import DeviceWait
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -66,7 +66,7 @@ def record(driver: Any) -> None:
 
 
 def flags(driver: Any) -> dict[str, Any]:
-    """All flags that can be read, by name, as `model.torch.Torch.flags` has them.
+    """All flags that can be read, by name, as `model.torch.step.Torch.flags` has them.
 
     `anomaly_where`, `deterministic_where` and `profiler_where` are the user's calls that
     turned these on, there only if they are on and the call was seen.

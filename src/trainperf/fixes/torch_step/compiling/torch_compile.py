@@ -45,7 +45,7 @@ from trainperf.model import (
     Trace,
     is_taken,
 )
-from trainperf.model.torch_compiling import Blocks
+from trainperf.model.torch.compiling import Blocks
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

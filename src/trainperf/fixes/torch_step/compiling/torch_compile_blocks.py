@@ -13,7 +13,7 @@ from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step.compiling._by_block import compile_blocks
 from trainperf.model import Equivalence, Evidence, Finding, Length, Missing, TorchModel
-from trainperf.model.torch_compiling import Blocks, CompileCall, Compiling
+from trainperf.model.torch.compiling import Blocks, CompileCall, Compiling
 from trainperf.source.statements import dotted
 
 if TYPE_CHECKING:

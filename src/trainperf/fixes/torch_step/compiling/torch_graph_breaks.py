@@ -12,7 +12,7 @@ from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
 from trainperf.fixes.common.words import at, worth
 from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
 from trainperf.model import Equivalence, Evidence, Finding, Operator, Site, Trace
-from trainperf.model.torch_compiling import Compiling, GraphBreak
+from trainperf.model.torch.compiling import Compiling, GraphBreak
 
 MOST_NAMED = 4
 

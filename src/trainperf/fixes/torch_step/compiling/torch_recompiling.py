@@ -16,7 +16,7 @@ from trainperf.fixes.torch_step.compiling._few_lengths import multiple_of, pad_t
 from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
 from trainperf.fixes.torch_step.compiling._recompiling_examples import EXAMPLES
 from trainperf.model import Equivalence, Evidence, Finding, Operator, Padding, Site, Trace
-from trainperf.model.torch_compiling import CompileCall, Compiling, Recompiling
+from trainperf.model.torch.compiling import CompileCall, Compiling, Recompiling
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, taken
-from trainperf.model.loader import Loader
-from trainperf.model.torch_compiling import Blocks, Compiling
-from trainperf.model.torch_products import Products
+from trainperf.model.torch.compiling import Blocks, Compiling
+from trainperf.model.torch.loader import Loader
+from trainperf.model.torch.products import Products
 from trainperf.model.trainer import Trainer
 
 NOT_SPLIT = Missing("the parts of a step were not timed")

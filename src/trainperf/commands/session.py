@@ -149,29 +149,7 @@ def run(
         progress = stack.enter_context(Progress(console, settings.quiet))
         beside = _beside(target, progress)
         stack.enter_context(environment_of(target.job))
-        request = Request(
-            Run(
-                command=target.command,
-                cwd=str(target.cwd),
-                label=target.label,
-                steps=settings.steps,
-                measure_s=settings.measure_s,
-                extra_s=settings.extra_s,
-                stall_s=settings.stall_s,
-                budget_s=settings.budget_s,
-                guarded=guarded.folders,
-                trace=settings.trace is not None,
-            ),
-            folder,
-            settings.ignore,
-            trials=settings.trials,
-            sequential=settings.sequential,
-            allow_semantic=settings.allow_semantic,
-            only=settings.only,
-            price_per_hour=settings.price_per_hour,
-            full_run_s=settings.full_run_s,
-            soak_s=settings.soak_s,
-        )
+        request = _request(target, settings, folder, guarded.folders)
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
         for sentence in _swept(swept):
@@ -196,6 +174,33 @@ def run(
         return diagnosis, folder, error
     records.clean(folder)
     return diagnosis, folder, None
+
+
+def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[str, ...]) -> Request:
+    """What is to be run, and how it may be diagnosed, as the settings say."""
+    return Request(
+        Run(
+            command=target.command,
+            cwd=str(target.cwd),
+            label=target.label,
+            steps=settings.steps,
+            measure_s=settings.measure_s,
+            extra_s=settings.extra_s,
+            stall_s=settings.stall_s,
+            budget_s=settings.budget_s,
+            guarded=guarded,
+            trace=settings.trace is not None,
+        ),
+        folder,
+        settings.ignore,
+        trials=settings.trials,
+        sequential=settings.sequential,
+        allow_semantic=settings.allow_semantic,
+        only=settings.only,
+        price_per_hour=settings.price_per_hour,
+        full_run_s=settings.full_run_s,
+        soak_s=settings.soak_s,
+    )
 
 
 def _beside(target: Target, progress: Progress) -> Beside | None:

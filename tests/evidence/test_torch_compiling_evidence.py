@@ -72,5 +72,6 @@ def test_a_line_has_its_first_reason_and_skips_where_any_attempt_did():
 
 
 def test_what_the_start_spends_on_compiling_ends_with_the_first_update():
-    found = read(compiled(40.0, ""), compiled(45.0, ""), UPDATE, compiled(100.1, ""), *WARM_UP)
+    start = (compiled(40.0, ""), compiled(45.0, ""), UPDATE)
+    found = compiling(observed(*start, LOOP, compiled(100.1, ""), *WARM_UP))
     assert round(found.start_s, 6) == 0.04

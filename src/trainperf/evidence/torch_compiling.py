@@ -64,7 +64,8 @@ def _recompiling(observed: Observed) -> Recompiling | None:
 def _start_s(observed: Observed) -> float:
     first = observed.first("first_update")
     before = math.inf if first is None else first["t"]
-    return sum(float(one["d"]) for one in observed.of("torch_compilation") if one["s"] < before)
+    made = (one for one in observed.process if one["e"] == "torch_compilation")  # before the loop
+    return sum(float(one["d"]) for one in made if one["s"] < before)
 
 
 def _in(event: Event, steps: list[Event]) -> bool:

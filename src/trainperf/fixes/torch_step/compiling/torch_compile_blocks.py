@@ -118,7 +118,7 @@ class CompileBlocks(Fix):
             title=f"All {blocks.count} blocks of {model.cls} are compiled, and one would do",
             text=f"Compiling ({at(call.where)}) took {ms(compiling.start_s)} of the start; the "
             f"training steps as configured take {ms(training)}. {model.cls} has {blocks.count} "
-            f"{blocks.cls} in a row: the code of one serves for all. What is compiled is kept on "
+            f"modules `{blocks.cls}`: the code of one serves for all. What is compiled is kept on "
             "this machine, so its next start is short either way.",
             bound=bound,
             bound_basis="one block is compiled, and nothing else; the steps stay",

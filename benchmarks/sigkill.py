@@ -1,4 +1,4 @@
-"""SIGKILL of trainperf at random moments of whole diagnoses: what is left after the next start.
+r"""SIGKILL of trainperf at random moments of whole diagnoses: what is left after the next start.
 
 python benchmarks/sigkill.py [N] [--seed 1] [--budget 75s] [--guard 0.7] [--daemon 0.4] [--legs 0.5]
 
@@ -8,9 +8,11 @@ some with its guard; in some the script also starts a daemon with an empty envir
 session of its own. Then the next diagnosis is started in the same folder.
 Prints a table: when, what was killed, what was left two seconds later, and after the next start:
 processes, stopped ones among them, control groups, folders, temporary files, shared memory, mounts.
-Nothing else in this pid namespace may start trainperf meanwhile, as that would clear up as well:
+Nothing else in this pid namespace may start trainperf meanwhile, as that would clear up as well,
+and nothing else use /dev/shm:
 
-unshare --pid --fork --mount-proc sh -c "python benchmarks/sigkill.py 100; true"
+unshare --pid --fork --mount-proc sh -c \
+    "mount -t tmpfs tmpfs /dev/shm; python benchmarks/sigkill.py 100; true"
 """
 
 from __future__ import annotations

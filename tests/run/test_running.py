@@ -63,8 +63,12 @@ def started(
         line = process.stdout.readline()
         yield process, [int(word) for word in line.split() if word.isdigit()]
     finally:
-        for one in (*psutil.Process(process.pid).children(recursive=True), process):
-            one.kill()
+        below = psutil.Process(process.pid).children(recursive=True)
+        # A tracker removes the semaphores of the others once they are gone, and ends.
+        trackers = [one for one in below if any("resource_tracker" in x for x in one.cmdline())]
+        for one in (*below, process):
+            if one not in trackers:
+                one.kill()
         process.communicate()
 
 

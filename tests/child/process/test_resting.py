@@ -5,6 +5,8 @@ import sys
 import threading
 from multiprocessing import get_context
 
+import pytest
+
 from trainperf.child.process.resting import LOOK_S, cpu_s, rests
 
 
@@ -48,6 +50,7 @@ def _spin():
         pass
 
 
+@pytest.mark.alone
 def test_threads_and_worker_processes_count():
     begun = cpu_s()
     thread = threading.Thread(target=lambda: sum(range(3_000_000)))

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -55,8 +56,9 @@ def test_what_people_type_does_not_end_the_guard(tmp_path: Path, mark: str) -> N
     (guard,) = guards(mark)
     assert "trainperf" not in " ".join(guard.cmdline()).replace(guard.exe(), "")
     for one in strays(mark):
-        if "trainperf" in " ".join(one.cmdline()):
-            one.kill()
+        with suppress(psutil.Error):  # some end with their parent
+            if "trainperf" in " ".join(one.cmdline()):
+                one.kill()
     process.communicate()
     assert gone(mark)
 

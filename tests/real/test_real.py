@@ -151,7 +151,10 @@ def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_pat
 @pytest.mark.long
 @pytest.mark.sentinel
 @pytest.mark.timeout(300)
-def test_time_between_fits_is_part_of_the_answer(tmp_path: Path) -> None:
+def test_time_between_fits_is_part_of_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINPERF_MEASURE", "3s")  # of its steps, which are the least of it
     report = diagnosed("predict_between_fits.py", tmp_path / "0", "--no-trials")
     assert report["findings"][0]["id"] == "keras_predict_in_loop"
     assert not report["verdict"]["healthy"]

@@ -39,14 +39,14 @@ def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_p
 def test_legs_whose_loops_end_by_themselves_are_followed_by_others(tmp_path, monkeypatch):
     monkeypatch.setattr(turns, "SLICE_S", 0.1)
     monkeypatch.setattr(turns, "FAR", 100.0)  # fewer pairs than these decide nothing
-    monkeypatch.setattr(turns, "MIN_PAIRS", 24)
+    monkeypatch.setattr(turns, "MIN_PAIRS", 14)
     script = written(tmp_path, ENDING.format(0.02, 150))
     run = base_run(script)
     half = changed(run, script, ENDING.format(0.01, 150), "half")
     with side_by_side(run, tmp_path) as engine:
         (one,) = engine.compare([half], clock())
         assert one.failure == ""
-        assert len(one.pairs) >= 24
+        assert len(one.pairs) >= 14
         assert one.ratio.speedup > 1.4
         assert engine.legs >= 5  # the script, its control, the change; two of them again
         (again,) = engine.compare([changed(run, script, ENDING.format(0.005, 150))], clock())

@@ -127,6 +127,7 @@ def watcher() -> Any:
         undo(trainer.TensorFlowTrainer, name)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_predict_in_a_loop_is_compared_with_it_and_keeps_its_results(
     watcher: Any, dtype: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.torch_cases import LOADER, MODEL, torch_evidence
-from trainperf.fixes.common.words import at, ms, worth
+from trainperf.fixes.common.words import at, ms, worth_counted
 from trainperf.fixes.dataloader._edits import set_setting
 from trainperf.fixes.dataloader._loader import places
 from trainperf.fixes.torch_step.compiling.torch_recompiling import RECURRING
@@ -102,8 +102,7 @@ class LastBatch(Fix):
         if usual != loader.batch_size or last >= usual or isinstance(evidence.length_, Missing):
             return None
         training = evidence.length_.steps * evidence.times.real
-        bound = (training + seen.once_s) / training
-        if not worth(evidence, bound):
+        if not worth_counted((training + seen.once_s) / training):
             return None
         where = f" of the `DataLoader` at {at(loader.where)}" if loader.where is not None else ""
         return self.finding(
@@ -111,8 +110,8 @@ class LastBatch(Fix):
             text=f"Batches{where} have {usual} samples, the last of an epoch {last}: "
             f"`{seen.function}` was compiled once more for it, which took {ms(seen.once_s)}. The "
             f"training steps as configured take {ms(training)}.",
-            bound=bound,
-            bound_basis="the steps of the whole training without that compilation",
+            bound=None,
+            bound_basis="the steps stay as they are: what it saves comes once",
             where=places(loader),
             advice="Leave the last batch out, or choose a size that divides the samples.",
             snippet="loader = DataLoader(dataset, ..., drop_last=True)",

@@ -10,7 +10,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE
 from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
-from trainperf.fixes.common.words import at, ms, worth
+from trainperf.fixes.common.words import at, ms, worth_counted
 from trainperf.fixes.torch_step.compiling._by_block import compile_blocks
 from trainperf.model import Equivalence, Evidence, Finding, Length, Missing, TorchModel
 from trainperf.model.torch.compiling import Blocks, CompileCall, Compiling
@@ -111,8 +111,8 @@ class CompileBlocks(Fix):
         (call,), blocks = compiling.calls, model.blocks[0]
         training = evidence.length_.steps * evidence.times.real
         saved = compiling.start_s * (1 - 1 / blocks.count)
-        bound = (training + compiling.start_s) / (training + compiling.start_s - saved)
-        if not worth(evidence, bound):
+        whole = training + compiling.start_s
+        if not worth_counted(whole / (whole - saved)):
             return None
         return self.finding(
             title=f"All {blocks.count} blocks of {model.cls} are compiled, and one would do",
@@ -120,8 +120,8 @@ class CompileBlocks(Fix):
             f"training steps as configured take {ms(training)}. {model.cls} has {blocks.count} "
             f"modules `{blocks.cls}`: the code of one serves for all. What is compiled is kept on "
             "this machine, so its next start is short either way.",
-            bound=bound,
-            bound_basis="one block is compiled, and nothing else; the steps stay",
+            bound=None,
+            bound_basis="the steps stay as they are: what it saves comes once",
             where=(call.where,),
             advice="Compile each block, where machines start without what was compiled before.",
             snippet=SNIPPET,

@@ -22,7 +22,8 @@ class FitDriver(IteratorDriver):
         self.epochs: FitEpochs = loops.epochs
         self.model = self.epochs.model
         super().__init__(loops, iterator)
-        self.extras.append(("keras facts", lambda deadline: self.epochs.record(self)))
+        # Before the probes: whatever time is left, facts are recorded.
+        self.extras.insert(-1, ("facts", lambda deadline: self.epochs.record(self)))
 
     @property
     def given(self) -> Any:

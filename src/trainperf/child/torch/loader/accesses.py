@@ -28,7 +28,8 @@ OPENINGS = {
 """What opens, reads whole or closes a file."""
 
 COLUMNS = {"datasets.arrow_dataset": ("Column.__getitem__", "Dataset.__getitem__")}
-"""What takes a column of a table of Hugging Face's `datasets` (4 and later), and an element."""
+"""What takes a column of a table of Hugging Face's `datasets`, and an element of it. Before version
+4 there is no class of columns: taking one reads all of it."""
 
 COLUMN = "column"
 
@@ -61,6 +62,7 @@ class Accesses:
     def _timing(self, module: str, name: str) -> Callable[[Any], Any]:
         told = COLUMN if module in COLUMNS else f"{module}.{name.split('.')[0]}"
         closes, row = name.endswith(".close"), name == "Dataset.__getitem__"
+        whole = not hasattr(sys.modules.get(module), "Column")
         opens = module in OPENINGS and not closes
 
         def make(original: Any) -> Any:
@@ -77,7 +79,7 @@ class Accesses:
                     self._inside = False
                     spent = time.monotonic() - began
                     self.seconds[told] = self.seconds.get(told, 0.0) + spent
-                    self.calls[told] = self.calls.get(told, 0) + (not closes and not row)
+                    self.calls[told] = self.calls.get(told, 0) + (not closes and (whole or not row))
                     if opens:
                         self._files.setdefault(told, set()).add(str(given))
 

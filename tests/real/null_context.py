@@ -9,7 +9,7 @@ from torch.nn import functional as F
 device_type = "cuda" if torch.cuda.is_available() else "cpu"
 ctx = nullcontext() if device_type == "cpu" else torch.amp.autocast(device_type, torch.bfloat16)
 scaler = torch.amp.GradScaler(enabled=False)
-accumulation, batch, block, width = 2, 12, 64, 128
+accumulation, batch, block, width = 2, 12, 64, 384
 data = torch.randint(0, 64, (200_000,), generator=torch.Generator().manual_seed(0))
 
 
@@ -38,7 +38,7 @@ class GPT(nn.Module):
     def __init__(self):
         super().__init__()
         self.tokens, self.places = nn.Embedding(64, width), nn.Embedding(block, width)
-        self.blocks = nn.Sequential(*(Block() for _ in range(4)))
+        self.blocks = nn.Sequential(*(Block() for _ in range(2)))
         self.head = nn.Linear(width, 64)
 
     def forward(self, tokens, targets):
@@ -58,7 +58,7 @@ torch.manual_seed(1)
 model = GPT()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 X, Y = get_batch()
-for iteration in range(3_000):
+for iteration in range(150):
     for micro_step in range(accumulation):
         with ctx:
             logits, loss = model(X, Y)

@@ -10,6 +10,7 @@ from trainperf.child.timing.loop import (
     PROFILE,
     REAL,
     RESIDENT,
+    ROUNDS,
     WARM_UP,
     WARM_UP_STEPS,
     Plan,
@@ -289,6 +290,27 @@ def test_a_loop_that_ends_soon_keeps_half_of_its_steps_for_what_comes_after(left
     bursty(plan, clock, lambda index: 0.01 * (1 + index % 4))
     assert plan.phase == DONE
     assert (clock.now - began) / 0.01 < 3 * most
+
+
+def test_replayed_steps_that_are_far_quicker_do_not_use_a_loop_up_that_counts_its_steps():
+    """A loader that takes ten times as long as the model, for six hundred steps."""
+    clock, made, total = Clock(), 0, 600
+    plan = Plan(clock, Budget(BUDGET, 0.0), phases=(REAL, RESIDENT), left=lambda: total - made)
+    rounds = 0
+    while plan.phase != DONE and made < total:
+        block = plan.block
+        plan.begin_if_settled()
+        seconds = 0.002 if block.phase == RESIDENT else 0.02
+        clock.now += seconds
+        made += 1
+        if plan.step_ended(seconds):
+            if block.phase != WARM_UP:
+                plan.timed(block.phase, clock.now - block.started, block.steps)
+                rounds += block.phase == RESIDENT
+            plan.advance()
+    assert plan.phase == DONE
+    assert rounds >= ROUNDS
+    assert total - made >= 0.4 * total
 
 
 def test_a_loop_without_a_known_end_has_all_the_time():

@@ -241,6 +241,19 @@ def test_a_loader_that_is_opened_for_each_batch_drives(loops, watcher):
     assert {round(step["d"], 3) for step in steps} == {STEP_S}
 
 
+def test_a_loop_that_counts_its_steps_is_measured_before_it_is_over(loops, watcher):
+    """Character models ask an endless loader by `next`, some hundred times."""
+    iterator = iter(Loader(10**6))
+    for _ in range(400):
+        loops.next(iterator, Numbers.__next__)
+        watcher.clock.tick()
+        loops.bare_update("one")
+        if watcher.finished:
+            break
+    assert watcher.finished
+    assert [block["p"] for block in watcher.record.of("block")].count("real") >= 2
+
+
 def test_a_loader_beside_the_driving_one_is_replayed_with_it(loops, watcher):
     one, other = Loader(20), Loader(1000)
     second = iter(other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import os
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from types import FrameType
@@ -66,6 +67,15 @@ def left() -> int | None:
         total = total + rest * each if each else max(total, rest)
         each *= turns or 0  # a counter that the loop does not begin anew counts on
     return total
+
+
+def asked_directly() -> bool:
+    """Whether a line of the user's called what runs here, within a loop and through no library."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frames.is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    users = frame is not None and frames.is_users(frame.f_code.co_filename)
+    return users and bool(nodes_around(frame, (ast.For, ast.While)))
 
 
 def every() -> int | None:

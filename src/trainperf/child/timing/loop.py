@@ -119,6 +119,8 @@ class Plan:
         self._warm_up_from: float | None = None
         self._queue: list[Block] = []
         self._first_by = self._ends_by = math.inf
+        self._keeps = 0
+        self._most_replayed: int | None = None
         self.block = Block(WARM_UP, 0, WARM_UP_S)
 
     @property
@@ -201,6 +203,7 @@ class Plan:
         index = self._queue[0].index if self._queue else self._rounds
         by = self._first_by if index < ROUNDS else self._ends_by
         late = self.block.index > 0 and self._clock() > by
+        late = late or (index >= ROUNDS and self._keeps > 0 and self._few_left())
         if not self._queue and not late and not self._known():
             self._round([phase for phase in (REAL, LOCAL, RESIDENT) if phase in self._phases])
         if not self._queue and not late and self._profile_disturbed():
@@ -261,11 +264,23 @@ class Plan:
             by = now + RUN_SHARE * left * self.step_estimate()
             self._ends_by, self._first_by = min(self._ends_by, by), min(self._first_by, by)
             self._pace_s = min(self._pace_s, by - now)
+            self._keep_steps(left)
         rounds = ROUNDS if self._steps is None else min(ROUNDS, self._steps)
         for index in range(rounds):
             self._round([one for one in (REAL, LOCAL, RESIDENT, INPUT) if one in self._phases])
             if index == 0:  # early, because a script may end before all rounds are done
                 self._queue.append(self._profile())
+
+    def _keep_steps(self, left: int) -> None:
+        """Have the rounds leave their share of so many steps, of which replaying takes many."""
+        share = RUN_SHARE * left
+        timed = (SHARES[REAL] + SHARES[PROFILE]) * self._pace_s / max(self.step_estimate(), 1e-9)
+        self._keeps = math.ceil(left - share)
+        self._most_replayed = max(MIN_STEPS, int((share - timed) / ROUNDS))
+
+    def _few_left(self) -> bool:
+        left = self._left()
+        return left is not None and left < self._keeps
 
     def _round(self, phases: list[str]) -> None:
         for phase in phases:
@@ -308,6 +323,8 @@ class Plan:
             block.settle = 0 if self.slow or (index == 0 and phase == REAL) else self._settle()
         elif phase in (RESIDENT, LOCAL):
             block.settle = SETTLE_RESIDENT
+        if phase == RESIDENT and self._most_replayed is not None:
+            block.max_steps = max(block.min_steps, self._most_replayed)
         if phase == REAL and self._steps is not None:
             rounds = min(ROUNDS, self._steps)
             block.min_steps = self._steps // rounds + (index < self._steps % rounds)

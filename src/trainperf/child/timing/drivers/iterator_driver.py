@@ -43,6 +43,13 @@ class IteratorDriver(LoopDriver, DrivenIterator):
         self.extras.insert(0, ("stages", self._time_stages))
         self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
 
+    def steps_left(self) -> int | None:
+        """What a loop has left that counts its steps and asks for each batch by `next`.
+
+        One over the dataset itself goes on for as long as batches are given.
+        """
+        return self.turns_left() if turns.asked_directly() else None
+
     def owns(self, iterator: Any) -> bool:
         """Whether an iterator is the loop's: the same one, or over the same dataset."""
         if iterator is self._iterator:

@@ -83,6 +83,14 @@ class LoopDriver(Driver):
         """The dataset or loader the loop iterates, or None."""
         return None
 
+    def turns_left(self) -> int | None:
+        """How often the loops around the user's line turn yet, where their source tells."""
+        try:
+            return turns.left()
+        except Exception as error:
+            self.process.failed("how many steps the loop has left", error)
+            return None
+
     def source(self) -> Any:
         """The dataset or loader the user made: that of a distributed one within it."""
         return self.batches.undistributed(self.dataset())
@@ -105,11 +113,7 @@ class OwnBatchesDriver(LoopDriver):
 
     def steps_left(self) -> int | None:
         """What the loops around the step have left, where their source tells."""
-        try:
-            return turns.left()
-        except Exception as error:
-            self.process.failed("how many steps the loop has left", error)
-            return None
+        return self.turns_left()
 
 
 class CallDriver(OwnBatchesDriver):

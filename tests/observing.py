@@ -107,3 +107,10 @@ def patient() -> dict[str, str]:
     PyTorch takes ten times as long, and no two steps the same.
     """
     return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def is_left(path: Path) -> bool:
+    """Whether a file is of a run: TensorFlow leaves the bytecode of what AutoGraph wrote itself."""
+    return path.name != "__pycache__" or not all(
+        one.name.startswith("__autograph_generated_file") for one in path.iterdir()
+    )

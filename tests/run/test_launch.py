@@ -133,7 +133,10 @@ def test_temporary_files_of_a_stopped_process_are_removed_and_no_others(run, tmp
     own.write_text("")
     source = f"""
 import tempfile
-made = tempfile.NamedTemporaryFile(prefix="__autograph_generated_file", delete=False)
+from importlib.util import cache_from_source
+made = tempfile.NamedTemporaryFile(prefix="__autograph_generated_file", suffix=".py", delete=False)
+os.mkdir(os.path.dirname(cache_from_source(made.name)))
+open(cache_from_source(made.name), "w").close()
 say("temporary", files=[made.name, {str(own)!r}, "/no/such/__autograph_generated_file.py"])
 say("done")
 time.sleep(1000)

@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +129,20 @@ class EventFiles:
             for event in events:
                 for name in event["files"] if event["e"] == "temporary" else ():
                     if Path(name).name.startswith(TEMPORARY):
-                        with suppress(OSError):
-                            Path(name).unlink()
+                        _remove_module(Path(name))
             latest = [event["names"] for event in events if event["e"] == "folders"]
             for name in latest[-1] if latest else ():
                 shutil.rmtree(name, ignore_errors=True)
+
+
+def _remove_module(source: Path) -> None:
+    """Remove a module's file, its bytecode, and the folder of that where nothing else is in it."""
+    kept = Path(cache_from_source(source))
+    with suppress(OSError):
+        source.unlink()
+    with suppress(OSError):
+        kept.unlink()
+        kept.parent.rmdir()
 
 
 def is_event(value: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -49,7 +51,9 @@ class Tape:
         import gc
         from types import FunctionType
 
-        for value in gc.get_referrers(self._code):
+        modules = list(sys.modules.values())  # what was frozen (`gc.freeze`) is in them alone
+        named = (getattr(one, "__dict__", {}).get(self._code.co_name) for one in modules)
+        for value in itertools.chain(named, gc.get_referrers(self._code)):
             if isinstance(value, FunctionType) and value.__code__ is self._code:
                 return value
         return None

@@ -320,4 +320,4 @@ def test_a_disk_that_is_full_ends_the_leg_and_is_named(tmp_path):
     run = base_run(script, command=limited)
     with side_by_side(run, tmp_path) as engine:
         (measured,) = engine.compare([changed(run, script, FILLS)], clock())
-    assert "could not be written" in measured.failure
+    assert "could not be kept" in measured.failure

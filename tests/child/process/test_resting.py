@@ -7,7 +7,7 @@ import threading
 import time
 from multiprocessing import get_context
 
-from trainperf.child.process.resting import LOOK_S, busy_s, rests
+from trainperf.child.process.resting import LOOK_S, Busy, rests
 
 
 class Clock:
@@ -74,15 +74,27 @@ def test_threads_and_worker_processes_count():
     assert rests(5.0)
 
 
+def test_a_thread_that_has_ended_takes_nothing_back():
+    busy, over = Busy(), threading.Event()
+    thread = threading.Thread(target=lambda: [None for _ in iter(over.is_set, True)])
+    thread.start()
+    time.sleep(0.05)
+    before = busy.seconds()
+    over.set()
+    thread.join()
+    assert busy.seconds() >= before > 0
+
+
 def test_who_waits_for_a_core_does_not_rest():
     """Two on one core: the one gets half of it, and waits for the other half."""
     both = [get_context("fork").Process(target=_spin_on_one_core, daemon=True) for _ in range(2)]
-    before = busy_s(), time.monotonic()
+    busy = Busy()
+    before = busy.seconds(), time.monotonic()
     for one in both:
         one.start()
     time.sleep(1.0)
     try:
-        assert busy_s() - before[0] > 1.3 * (time.monotonic() - before[1] - 0.3)
+        assert busy.seconds() - before[0] > 1.3 * (time.monotonic() - before[1] - 0.3)
     finally:
         for one in both:
             one.kill()

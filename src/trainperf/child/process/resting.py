@@ -24,7 +24,7 @@ def rests(
     For the thread that asks nothing else may be under way: then what is computed here is what
     threads and worker processes prepare, until their buffers are full.
     """
-    used = used or busy_s
+    used = used or Busy().seconds
     until = clock() + most_s
     at, before = clock(), used()
     while True:
@@ -37,35 +37,48 @@ def rests(
         at, before = now, after
 
 
-def busy_s() -> float:
-    """Seconds for which the threads of this process and of its living workers have computed, or
-    have waited for a core to do so; the thread that asks is left out.
+class Busy:
+    """For how long the threads of this process and of its living workers have computed, or have
+    waited for a core to do so; the thread that asks is left out.
 
     Beside busy neighbours they wait most of the time, and do not rest.
     """
-    own = str(threading.get_native_id())
-    return sum(_of(pid, own) for pid in (os.getpid(), *_workers()))
+
+    def __init__(self) -> None:
+        self._before: dict[str, float] = {}
+        self._seconds = 0.0
+
+    def seconds(self) -> float:
+        """Their seconds so far, those of threads that ended since they were looked at included."""
+        own = f"{os.getpid()}/{threading.get_native_id()}"
+        now = dict[str, float]()
+        for pid in (os.getpid(), *_workers()):
+            now |= _threads(pid, own) or {str(pid): _computed_s(pid)}
+        for name, seconds in now.items():
+            self._seconds += max(0.0, seconds - self._before.get(name, 0.0))
+        self._before = now
+        return self._seconds
 
 
 def _workers() -> list[int]:
     return [each.pid for each in tuple(process._children) if each.pid]  # type: ignore[attr-defined]
 
 
-def _of(pid: int, left_out: str) -> float:
-    found = 0
+def _threads(pid: int, left_out: str) -> dict[str, float]:
+    """The seconds of each thread of a process but one; none where the kernel counts none."""
+    found = dict[str, float]()
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        names = [f"{pid}/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
     except OSError:
-        return 0.0
-    for thread in threads:
+        return {}
+    for name in names:
         try:
-            if thread != left_out:
-                with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
-                    computed, waited, _ = file.read().split()
-                found += int(computed) + int(waited)
-        except (OSError, ValueError):  # it has just ended, or the kernel does not count them
+            with open(f"/proc/{name.replace('/', '/task/')}/schedstat", "rb") as file:
+                computed, waited, _ = file.read().split()
+            found[name] = 0.0 if name == left_out else (int(computed) + int(waited)) / 1e9
+        except (OSError, ValueError):  # it has just ended
             continue
-    return found / 1e9 if found else _computed_s(pid)
+    return found
 
 
 def _computed_s(pid: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import process
 
 LOOK_S = 0.03
@@ -50,10 +50,11 @@ class Busy:
 
     def seconds(self) -> float:
         """Their seconds so far, those of threads that ended since they were looked at included."""
-        own = f"{os.getpid()}/{threading.get_native_id()}"
+        own = f"{os.getpid()}/task/{threading.get_native_id()}"
         now = dict[str, float]()
         for pid in (os.getpid(), *_workers()):
-            now |= _threads(pid, own) or {str(pid): _computed_s(pid)}
+            now[str(pid)] = _computed_s(pid) - (time.thread_time() if pid == os.getpid() else 0.0)
+            now |= {name: seconds for name, seconds in _waited_s(pid) if name != own}
         for name, seconds in now.items():
             self._seconds += max(0.0, seconds - self._before.get(name, 0.0))
         self._before = now
@@ -64,28 +65,24 @@ def _workers() -> list[int]:
     return [each.pid for each in tuple(process._children) if each.pid]  # type: ignore[attr-defined]
 
 
-def _threads(pid: int, left_out: str) -> dict[str, float]:
-    """The seconds of each thread of a process but one; none where the kernel counts none."""
-    found = dict[str, float]()
-    try:
-        names = [f"{pid}/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return {}
-    for name in names:
-        try:
-            with open(f"/proc/{name.replace('/', '/task/')}/schedstat", "rb") as file:
-                computed, waited, _ = file.read().split()
-            found[name] = 0.0 if name == left_out else (int(computed) + int(waited)) / 1e9
-        except (OSError, ValueError):  # it has just ended
-            continue
-    return found
-
-
 def _computed_s(pid: int) -> float:
-    """Seconds that a process has computed, where its threads' waiting is not counted."""
+    """Seconds that a process has computed, by its own clock (`clock_getcpuclockid`), which is
+    read as of now: what the scheduler has counted lags behind."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _waited_s(pid: int) -> Iterator[tuple[str, float]]:
+    """Seconds that each thread of a process waited for a core; none where they are not counted."""
+    try:
+        names = [f"{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return
+    for name in names:
+        try:
+            with open(f"/proc/{name}/schedstat", "rb") as file:
+                yield name, int(file.read().split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):  # it has just ended
+            continue

@@ -432,5 +432,5 @@ def test_worker_processes_record_no_steps(run, seen):
     recording, _ = run(seen.script, *seen.arguments)
     (main,) = {pid for pid, one in recording.events.items() if any(e["e"] == "loop" for e in one)}
     for pid, recorded in recording.events.items():
-        if pid != main:  # a server that forks them says hello
-            assert {event["e"] for event in recorded} <= {"hello", "hook", "import", "exit"}
+        if pid != main:  # a server that forks them says hello, and where it stands
+            assert {event["e"] for event in recorded} <= {"at", "hello", "hook", "import", "exit"}

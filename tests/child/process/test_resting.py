@@ -7,6 +7,8 @@ import threading
 import time
 from multiprocessing import get_context
 
+import pytest
+
 from trainperf.child.process.resting import LOOK_S, Busy, rests
 
 
@@ -45,7 +47,9 @@ def test_what_never_rests_is_not_waited_for_any_longer():
     assert 1.0 <= clock.now < 1.0 + 2 * LOOK_S
 
 
-def _spin():
+def _spin(begun=None):
+    if begun is not None:
+        begun.set()
     while True:
         pass
 
@@ -55,6 +59,7 @@ def _spin_on_one_core():
     _spin()
 
 
+@pytest.mark.alone
 def test_threads_and_worker_processes_count():
     over = threading.Event()
     thread = threading.Thread(target=lambda: [None for _ in iter(over.is_set, True)])
@@ -64,9 +69,11 @@ def test_threads_and_worker_processes_count():
     finally:
         over.set()
         thread.join()
-    worker = get_context("fork").Process(target=_spin, daemon=True)
+    begun = get_context("fork").Event()
+    worker = get_context("fork").Process(target=_spin, args=(begun,), daemon=True)
     worker.start()
     try:
+        begun.wait()
         assert not rests(0.3)
     finally:
         worker.kill()
@@ -85,6 +92,7 @@ def test_a_thread_that_has_ended_takes_nothing_back():
     assert busy.seconds() >= before > 0
 
 
+@pytest.mark.alone
 def test_who_waits_for_a_core_does_not_rest():
     """Two on one core: the one gets half of it, and waits for the other half."""
     both = [get_context("fork").Process(target=_spin_on_one_core, daemon=True) for _ in range(2)]

@@ -292,3 +292,10 @@ def test_what_starts_slowly_comes_first_where_it_is_worth_that():
         "keras_mixed_precision",
         "torch_compile",
     ]
+
+
+def test_a_bound_that_is_rarely_reached_stands_behind_what_is_usual_for_others():
+    attention = replace(candidate("torch_sdpa", None), bound=2.2)
+    half = replace(candidate("torch_autocast", None), bound=None)
+    found = in_order(Slicing((attention, half), (), COSTS), 90.0)
+    assert [one.name for one in found] == ["torch_autocast", "torch_sdpa"]

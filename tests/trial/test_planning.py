@@ -181,6 +181,13 @@ def test_nobody_waits_for_an_epoch_of_unknown_length(subject):
     assert made.edits.run.leg.warm_up_epochs == 0
 
 
+def test_nobody_waits_for_an_epoch_without_end(subject):
+    made = planned(subject(CACHE, PARALLEL, epoch_steps=312_500_000))
+    assert names(made) == ["tf_map_parallel"]
+    assert reasons(made) == {"tf_cache": "it shows after a whole epoch, of 312,500,000 steps here"}
+    assert (made.how.budget_needed_s or 0.0) < 3600
+
+
 def test_all_that_could_be_tried_is_planned_whatever_time_there_is_for_it(subject):
     made = planned(subject(PARALLEL, PREFETCH, seconds=90.0, first=20.0))
     assert names(made) == ["tf_prefetch", "tf_map_parallel"]

@@ -88,6 +88,8 @@ class Fix:
     usual: ClassVar[float] = 1.1
     """The speed-up that it gave where it helped, in scripts that nobody here wrote: the order in
     which fixes are tried of which nothing was measured."""
+    rarely_all: ClassVar[bool] = False
+    """Whether its bound is all of something that it saves a part of: `usual` orders it too."""
     concerns: ClassVar[Concern] = "step"
     """The part of the step that its cause takes its time from: verdict and order go by it."""
     starts_slowly: ClassVar[bool] = False

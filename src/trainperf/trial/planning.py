@@ -48,6 +48,8 @@ SPUN = 8.0
 WORTH_A_SLOW_START = 2.0
 """From this gain on a change that takes long to start is tried before those that promise less."""
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
+LONGEST_EPOCH_S = 6 * 3600.0
+"""For a longer epoch nobody waits to try a change. One of a sampler without end has 10^8 steps."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +148,9 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     if isinstance(costs, str) or (obstacle and chosen):
         skipped += [one.skipped(obstacle) for one in chosen]
         return Plan(edits, (), tuple(skipped), Trials("none", reason=obstacle))
-    if costs.epoch_s is None:  # all legs would wait, nobody knows how long
-        endless = [one for one in chosen if one.warm_up_epochs]
-        skipped += [one.skipped(NO_EPOCH) for one in endless]
-        chosen = [one for one in chosen if not one.warm_up_epochs]
+    endless = [one for one in chosen if one.warm_up_epochs and _endless(costs)]
+    skipped += [one.skipped(_endless(costs)) for one in endless]
+    chosen = [one for one in chosen if one not in endless]
     if not chosen:
         reason = "none of the findings has an edit that could be tried"
         how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
@@ -227,6 +228,7 @@ def in_order(kind: Slicing, left: float, spun: bool = False) -> list[Candidate]:
         fix = by_id().get(one.fixes[0])
         usual = fix.usual if fix is not None else 1.0
         gain = usual if one.bound is None else max(one.bound, usual if spun else 0.0)
+        gain = min(gain, usual) if fix is not None and fix.rarely_all else gain
         hope = of_whole(one, gain, kind.in_steps)
         long = bool(one.warm_up_epochs) and _epoch_is_long(kind.costs, left)
         slow = one.starts_slowly and hope < WORTH_A_SLOW_START
@@ -243,6 +245,15 @@ def _obstacle(recording: Recording) -> str:
         return apart
     if recording.ending is Ending.FINISHED:
         return "the training ends by itself before it can be compared"
+    return ""
+
+
+def _endless(costs: Costs) -> str:
+    """Why no trial can wait for an epoch to pass, or nothing."""
+    if costs.epoch_s is None:  # all legs would wait, nobody knows how long
+        return NO_EPOCH
+    if costs.epoch_s > LONGEST_EPOCH_S:
+        return f"it shows after a whole epoch, of {costs.epoch_s / costs.step_s:,.0f} steps here"
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,11 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 _AUTOCAST = re.compile(r"autocast|torch\.autocast|([\w.]+\.)?amp\.autocast(_mode\.autocast)?")
+
+AS_OTHER_TYPE = frozenset(
+    {"float", "to", "type", "double", "argmax", "argsort", "long", "int", "bool"}
+)
+"""Methods whose result NumPy has a type for, whatever the type of the tensor."""
 
 UNSAFE_ON_CUDA = ("BCELoss", "binary_cross_entropy")
 """PyTorch refuses these in a CUDA autocast region; their "with_logits" kin are safe."""
@@ -216,21 +221,51 @@ def _returned(script: Script, forward: Site) -> Site:
 
 def _refuse_numpy(around: Sequence[ast.stmt], tree: ast.Module) -> None:
     """Refuse outputs that are handed to NumPy, which has no bfloat16."""
-    names = {
-        each.id
-        for each in ast.walk(around[-1])
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-    }
+    names = _names_in(around[-1], ast.Store)
     scope = next((node for node in reversed(around) if isinstance(node, _FUNCTIONS)), tree)
     for node in ast.walk(scope):
         if isinstance(node, ast.Attribute) and node.attr == "numpy":
             methods = [each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)]
             roots = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-            if roots & names and not {"float", "to", "type", "double"} & set(methods):
+            handed = roots & names - _made_anew(scope, around[-1], node)
+            if handed and not AS_OTHER_TYPE & set(methods):
                 raise CannotRewrite(
                     f"line {node.lineno} hands what the model returned to NumPy, which has no "
                     "bfloat16: put .float() before it"
                 )
+
+
+def _made_anew(scope: ast.AST, forward: ast.stmt, use: ast.AST) -> set[str]:
+    """Return the names that are surely given something else between a forward and a use of them.
+
+    What its own block gives them may be computed under autocast as well.
+    """
+    names: set[str] = set()
+    for block in _blocks_around(scope, forward, use):
+        for node in block:
+            if isinstance(node, ast.Assign) and node.lineno > (forward.end_lineno or 0):
+                read, stored = _names_in(node.value, ast.Load), set[str]()
+                for target in node.targets:
+                    stored |= _names_in(target, ast.Store)
+                names |= stored - read
+    return names
+
+
+def _blocks_around(scope: ast.AST, forward: ast.stmt, use: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield of each block around a use, not of the forward's, the statements before its own."""
+    for node in ast.walk(scope):
+        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            if isinstance(block, list) and forward not in block:
+                held = (i for i, one in enumerate(block) if use in ast.walk(one))
+                yield block[: next(held, 0)]
+
+
+def _names_in(tree: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    return {
+        each.id
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, context)
+    }
 
 
 # --------------------------------------------------------------------- scaled losses

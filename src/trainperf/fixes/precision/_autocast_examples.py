@@ -41,6 +41,34 @@ for epoch in range(9):
 """,
         data=CPU,
     ),
+    Example(  # NumPy is handed what a later forward returns, in float32, and numbers of classes
+        before="""\
+import torch
+
+for epoch in range(9):
+    out = ▸model(x)◂
+    loss = criterion(out, y)
+    ▸loss.backward()◂
+    guessed = out.argmax(1).numpy()
+
+out = model(other)
+out = out.data.max(1)[1].numpy()
+""",
+        after="""\
+import torch
+
+for epoch in range(9):
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        out = model(x)
+        loss = criterion(out, y)
+    loss.backward()
+    guessed = out.argmax(1).numpy()
+
+out = model(other)
+out = out.data.max(1)[1].numpy()
+""",
+        data=CPU,
+    ),
     Example(  # forward and loss in one statement, on several lines, torch not imported
         before="""\
 from torch import nn
@@ -392,6 +420,17 @@ for x, y in loader:
 for x, y in loader:
     out = ▸model(x)◂
     loss = criterion(out, y)
+    ▸loss.backward()◂
+    score(out.detach().numpy())
+""",
+        CPU,
+    ),
+    Example.untouched(  # what is given it anew may be computed in bfloat16 as well
+        """\
+for x, y in loader:
+    out = ▸model(x)◂
+    loss = criterion(out, y)
+    out = head(y)
     ▸loss.backward()◂
     score(out.detach().numpy())
 """,

@@ -57,6 +57,7 @@ class ScaledDotProductAttention(Fix):
 
     category = "model"
     usual = 1.25
+    rarely_all = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

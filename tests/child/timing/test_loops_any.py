@@ -370,6 +370,16 @@ def test_updates_without_any_iterator_drive_by_themselves(loops, watcher):
     assert {round(step["d"], 3) for step in steps} == {STEP_S}
 
 
+def test_long_steps_without_any_iterator_are_timed_from_the_fourth_on(loops, watcher):
+    for _ in range(4):
+        loops.bare_update("one")
+        watcher.clock.tick(30.0)
+    loops.bare_update("one")
+    assert watcher.driver.kind == "update"
+    steps = [event for event in watcher.record.of("step") if event["p"] == "real"]
+    assert [step["d"] for step in steps] == [pytest.approx(30.0)]
+
+
 def test_one_optimizer_that_is_applied_twice_in_a_row_makes_two_steps(loops, watcher):
     for _ in range(BARE_UPDATES + 20):
         loops.bare_update("one")

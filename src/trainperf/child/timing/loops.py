@@ -7,6 +7,7 @@ loop makes its own batches.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 BARE_UPDATES = 3
 """So many updates without a batch from an iterator, and the loop makes its own batches."""
+LONG_STEP_S = 5.0
+"""One is enough where the next comes so long after it: a step of the warm-up."""
 
 
 class Loops(Framework):
@@ -49,6 +52,8 @@ class Loops(Framework):
         self.epochs: FitEpochs | None = None
         self._nexts = 0
         self._bare = 0
+        self._bare_at = math.inf
+        self._bare_s = 0.0
         self._asked: dict[int, int] = {}
         self._first_update = False
 
@@ -111,7 +116,9 @@ class Loops(Framework):
         elif self.makes_batches():
             if driver is not None:
                 driver.interrupted()
-            self.training.driver = self.update_driver()
+            self.training.driver = driver = self.update_driver()
+            if self._bare_s > LONG_STEP_S:
+                driver.plan.step_ended(self._bare_s)
         self.update()
 
     def fit_begins(self) -> None:
@@ -122,7 +129,9 @@ class Loops(Framework):
         driver = self.training.driver
         if self._nexts == 0 and (driver is None or driver.stale()):
             self._bare += 1
-            return self._bare > BARE_UPDATES
+            before, self._bare_at = self._bare_at, self.process.clock()
+            self._bare_s = self._bare_at - before
+            return self._bare > (1 if self._bare_s > LONG_STEP_S else BARE_UPDATES)
         self._bare = 0
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recordings import FIT, observed, recording
-from trainperf.evidence.usage import usage
+from trainperf.evidence.usage import faults, usage
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, PhaseUse, Sample
 
 REAL = {"e": "phase", "p": "real", "b": 0, "t": 10.0}
@@ -113,3 +113,14 @@ def test_the_memory_of_a_slice_is_not_that_of_its_card() -> None:
     assert peak(mig=True, slice=0) == 6
     assert peak(mig=True, slice=1) is None
     assert peak(mig=True, slice=2) is None
+
+
+def test_pages_are_counted_in_the_blocks_of_a_phase() -> None:
+    marks = [
+        {**REAL, "faults": 100},
+        {**RESIDENT, "faults": 2_100},
+        {**REAL, "b": 1, "t": 30.0, "faults": 9_000},
+        {"e": "phase", "p": "done", "b": 0, "t": 40.0, "faults": 15_000},
+    ]
+    assert faults(observed(FIT, *marks), "real") == 400.0
+    assert faults(observed(FIT, REAL, RESIDENT), "real") is None

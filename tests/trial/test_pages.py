@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainperf.fixes.common.cases import GPU, evidence
+from trainperf.model import PhaseUse
 from trainperf.trial.legs.pages import HUGE_PAGES, available, huge_pages
 
 
@@ -40,3 +41,12 @@ def test_what_the_user_says_of_memory_stands(offered, monkeypatch) -> None:
 def test_the_memory_of_a_gpu_is_none_of_theirs(offered, monkeypatch) -> None:
     monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
     assert huge_pages(evidence(device=GPU), {}, offered) == {}
+
+
+@pytest.mark.parametrize(("faults_s", "given"), [(40_000.0, HUGE_PAGES), (230_000.0, {})])
+def test_a_step_of_which_they_would_take_a_part_away_has_none(
+    faults_s, given, offered, monkeypatch
+) -> None:
+    monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
+    found = evidence(use=(PhaseUse("real", 20, faults_s=faults_s),))
+    assert huge_pages(found, {}, offered) == given

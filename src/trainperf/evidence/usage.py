@@ -6,6 +6,8 @@ import bisect
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from trainperf.evidence.events import Observed
@@ -29,7 +31,22 @@ def usage(
         index = bisect.bisect_right(times, sample.t) - 1
         if index >= 0:
             groups.setdefault(marks[index][1], []).append(sample)
-    return tuple(_use(phase, groups[phase], slices) for phase in PHASES if phase in groups)
+    return tuple(
+        replace(_use(phase, groups[phase], slices), faults_s=faults(observed, phase))
+        for phase in PHASES
+        if phase in groups
+    )
+
+
+def faults(observed: Observed, phase: str) -> float | None:
+    """Pages of memory a second that the kernel made for the script's process in a phase."""
+    marks = observed.of("phase")
+    pages = seconds = 0.0
+    for mark, after in pairwise(marks):
+        if mark["p"] == phase and "faults" in mark and "faults" in after:
+            pages += after["faults"] - mark["faults"]
+            seconds += after["t"] - mark["t"]
+    return pages / seconds if seconds > 0 else None
 
 
 def _use(phase: str, samples: list[Sample], slices: Mapping[int | None, int | None]) -> PhaseUse:

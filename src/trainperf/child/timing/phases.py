@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from typing import TYPE_CHECKING
 
 from ..job import ranks
@@ -125,7 +126,8 @@ class Phases:
             self._stacks = StackSampler(over=driver.stale, between=driver.between)
             self._stacks.start()
             driver.profile_begins()
-        driver.record.write("phase", p=plan.phase, b=plan.block.index)
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        driver.record.write("phase", p=plan.phase, b=plan.block.index, faults=faults)
         driver.reads.mark()
 
     def _enter_local(self) -> None:

@@ -43,7 +43,18 @@ def test_the_last_line_is_what_the_reader_gets() -> None:
     assert "\x1b[1;32mApply these 3 changes" in coloured(TRIED)
 
 
-def test_one_change_is_one_change() -> None:
+def test_what_stands_between_epochs_is_said_not_to_be_counted_where_none_ended() -> None:
+    whole = TRIED.training
+    assert whole is not None
+    assert whole.configured is not None
+    steps = tuple(one for one in whole.items if one.part != "between")
+    long = replace(whole, items=steps, configured=replace(whole.configured, epochs=55))
+    unseen = replace(TRIED, training=long, between_epochs=None)
+    said = "your training as configured (what stands between its epochs not counted) about 14 min"
+    assert said in last(unseen)
+    assert "not counted" not in last(replace(unseen, between_epochs=TRIED.between_epochs))
+    once = replace(long, configured=replace(whole.configured, epochs=1))
+    assert "not counted" not in last(replace(unseen, training=once))
     assert last(ONE_KEPT) == "Apply this change: 2.94× (2.88 to 3.01), 232 → 682 samples/s"
 
 

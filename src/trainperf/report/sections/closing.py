@@ -289,14 +289,22 @@ def _gain(diagnosis: Diagnosis, stack: Stack) -> str:
 
 
 def _training(diagnosis: Diagnosis) -> str:
-    """Name the training that the figures are of: that of one loop where the script has several."""
+    """Name the training that the figures are of, and what of it is not in them.
+
+    That of one loop where the script has several; what stands between epochs of which none ended.
+    """
     whole = diagnosis.training
     length = None if whole is None or whole.basis == "whole runs" else whole.configured
-    if length is None or not length.others:
+    if whole is None or length is None:
         return "your training as configured"
+    between = any(one.part == "between" for one in whole.items) or diagnosis.between_epochs
+    seen = "" if between or (length.epochs or 1) < 2 else "what stands between its epochs"
+    if not length.others:
+        return f"your training as configured{f' ({seen} not counted)' if seen else ''}"
     place = f" at {at(diagnosis.loop.where)}" if diagnosis.loop and diagnosis.loop.where else ""
     others = "another place that trains is" if length.others == 1 else "other places that train are"
-    return f"the training{place} as configured ({others} not counted)"
+    seen = f", nor {seen}" if seen else ""
+    return f"the training{place} as configured ({others} not counted{seen})"
 
 
 def _pays(stack: Stack) -> str:

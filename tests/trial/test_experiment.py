@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainperf.model import Equivalence, Outcome, Trial, Trials
+from trainperf.model import Equivalence, Outcome, Ratio, Trial, Trials
 from trainperf.trial import experiment
 from trainperf.trial.budget import LATE, NO_SLICE, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.experiment import Tried, _failed
+from trainperf.trial.experiment import Tried, _failed, _once
+from trainperf.trial.outcome import Baseline, Start
+from trainperf.trial.stack import Stacked
 
 WAY = Candidate(("a",), None, Equivalence.EXACT, 2.0, 0, "workers=2")
 PLANNED = SimpleNamespace(chosen=(WAY,))
@@ -101,3 +103,13 @@ def test_without_time_nothing_is_tried_later(monkeypatch):
     ran, found = tried(monkeypatch, deadline=0.0, first=False, later=True)
     assert ran == ["first"]
     assert [one.reason for one in found.trials if one.fix == "later"] == ["not yet"]
+
+
+@pytest.mark.parametrize(
+    ("own", "beside", "told"),
+    [(14.0, True, 4.0), (14.0, False, 4.0), (7.0, True, 0.0), (7.0, False, -3.0)],
+)
+def test_starting_sooner_counts_where_legs_did_not_start_beside_each_other(own, beside, told):
+    usual = Baseline(0.1, 0.0, None, None, None, Start(10.0, None))
+    stacked = Stacked(("a",), Ratio(2.0, 1.9, 2.1, 12, 60), start=Start(own, None))
+    assert _once(stacked, usual, beside) == told

@@ -178,6 +178,8 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
             found[name], outcome=Outcome.KEPT, reason="", note=WITH_OTHERS, kept=True
         )
     baseline, written = engine.baseline(), edits.write(stacked.fixes)
+    beside = planned.how.mode == "side by side"
+    once = _once(stacked, baseline, beside)
     kept = [one for one in edits.findings if one.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
     apart = of_another(found.values(), measured, planned.chosen, baseline)
@@ -189,7 +191,9 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         ),
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
         control=baseline.control,
-        stack=_stack(stacked, found, baseline, subject.evidence, planned.edits.run.leg, passing),
+        stack=_stack(
+            stacked, found, baseline, subject.evidence, once, planned.edits.run.leg, passing
+        ),
         patch=written.patch,
         sources=written.contents,
         own_s=baseline.own_s,
@@ -249,6 +253,7 @@ def _stack(
     found: dict[str, Trial],
     baseline: Baseline,
     evidence: Evidence,
+    once_s: float | None,
     leg: Leg | None = None,
     passing: Sequence[str] = (),
 ) -> Stack | None:
@@ -279,7 +284,7 @@ def _stack(
         after_samples_per_s=batch / after if batch else None,
         before_epoch_s=steps * before + between if steps and between is not None else None,
         after_epoch_s=steps * after + between if steps and between is not None else None,
-        once_seconds=_once(stacked, baseline),
+        once_seconds=once_s,
         held_s=held,
     )
 
@@ -290,12 +295,18 @@ def _held_of(turn: Epoch, evidence: Evidence) -> float:
     return max(0.0, turn.seconds - turn.steps * evidence.times.real) / max(1.0, epochs)
 
 
-def _once(stacked: Stacked, baseline: Baseline) -> float | None:
-    """The one-off cost of the stack over the unchanged script's; 0 within the spread of starts."""
+def _once(stacked: Stacked, baseline: Baseline, beside: bool) -> float | None:
+    """The one-off cost of the stack over the unchanged script's; 0 within the spread of starts.
+
+    The unchanged script started `beside` more legs than the stack did, as a rule: that the stack
+    started sooner tells nothing then.
+    """
     if stacked.start is None or baseline.start is None or stacked.ratio is None:
         return None
     more = more_once(stacked.start, baseline.start, baseline.step_s, stacked.ratio.speedup)
-    return more if abs(more) >= max(ONE_OFF_S, baseline.start_spread_s) else 0.0
+    if abs(more) < max(ONE_OFF_S, baseline.start_spread_s) or (beside and more < 0):
+        return 0.0
+    return more
 
 
 def _interaction(stacked: Stacked, whole: Ratio, found: dict[str, Trial]) -> float | None:

@@ -177,6 +177,17 @@ def test_what_changes_the_experiment_starts_when_all_others_had_their_turn(tmp_p
     assert all(one.ratio.speedup > 1.5 for one in found)
 
 
+def test_none_is_lost_where_one_that_promises_nothing_stands_behind_another_experiment(
+    tmp_path, monkeypatch
+):
+    run, legs = raced(tmp_path, monkeypatch, "abc")
+    mixed = [replace(one, apart=one.name == "b") for one in legs]
+    with side_by_side(run, tmp_path) as engine:
+        found = engine.compare(mixed, clock())
+        assert engine.legs == 5
+    assert [one.name for one in found if one.ratio is not None] == ["a", "b", "c"]
+
+
 def test_what_cannot_start_in_the_time_that_is_left_is_late(tmp_path, monkeypatch):
     run, legs = raced(tmp_path, monkeypatch, "ab")
     few = replace(bench(run, tmp_path), legs=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from types import TracebackType
 
 from trainperf.model import Run
@@ -191,13 +192,13 @@ class SideBySide:
         return sum(leg.alive for leg in legs)
 
     def _next(self, waiting: Sequence[Candidate], clock: Clock) -> list[Candidate]:
-        """Those that start now: a few, as many as there is time for; a slow one by itself.
+        """The first ones, which start now: as many as there is time for; a slow one by itself.
 
         None that changes the experiment takes turns from those that do not.
         """
         fresh = list(waiting[: max(WAVE, self._at_once)])
         slow = next((n for n, one in enumerate(fresh) if one.starts_slowly), len(fresh))
-        fresh = [one for one in fresh[: max(1, slow)] if one.apart == fresh[0].apart]
+        fresh = list(takewhile(lambda one: one.apart == fresh[0].apart, fresh[: max(1, slow)]))
         first = 0 if self._base.ready_s is not None else 2
         while len(fresh) > 1 and self._starting(first + len(fresh), 0) > START_SHARE * clock.left:
             fresh.pop()

@@ -14,6 +14,7 @@ from trainperf.fixes.common.torch_cases import CALLS, MODEL, torch_evidence
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.precision._autocast_edits import put_autocast, put_scaler, turn_on
 from trainperf.fixes.precision._autocast_examples import EXAMPLES
+from trainperf.fixes.precision._autocast_refusals import REFUSED
 from trainperf.fixes.precision._peaks import capability, peaks, sixteen_bit_ratio
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
@@ -168,7 +169,7 @@ class Autocast(Fix):
         # a GPU that waits for its kernels
         torch_evidence(device=GPU, machine=A100, use=_busy(25)),
     ]
-    examples = EXAMPLES
+    examples = [*EXAMPLES, *REFUSED]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a float32 model whose forward and backward are faster in 16 bits."""

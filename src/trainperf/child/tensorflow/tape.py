@@ -49,10 +49,11 @@ class Tape:
         if not self._own_function or self._code is None:
             return None
         import gc
-        from types import FunctionType
+        from types import FunctionType, ModuleType
 
-        modules = list(sys.modules.values())  # what was frozen (`gc.freeze`) is in them alone
-        named = (getattr(one, "__dict__", {}).get(self._code.co_name) for one in modules)
+        # What was frozen (`gc.freeze`) is in its module alone; to ask a lazy one would load it.
+        modules = [one for one in tuple(sys.modules.values()) if type(one) is ModuleType]
+        named = (vars(one).get(self._code.co_name) for one in modules)
         for value in itertools.chain(named, gc.get_referrers(self._code)):
             if isinstance(value, FunctionType) and value.__code__ is self._code:
                 return value

@@ -6,7 +6,6 @@ import bisect
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +31,7 @@ def usage(
         if index >= 0:
             groups.setdefault(marks[index][1], []).append(sample)
     return tuple(
-        replace(_use(phase, groups[phase], slices), faults_s=faults(observed, phase))
+        _use(phase, groups[phase], slices, faults(observed, phase))
         for phase in PHASES
         if phase in groups
     )
@@ -49,7 +48,12 @@ def faults(observed: Observed, phase: str) -> float | None:
     return pages / seconds if seconds > 0 else None
 
 
-def _use(phase: str, samples: list[Sample], slices: Mapping[int | None, int | None]) -> PhaseUse:
+def _use(
+    phase: str,
+    samples: list[Sample],
+    slices: Mapping[int | None, int | None],
+    faults_s: float | None,
+) -> PhaseUse:
     hosts = [sample.host for sample in samples if sample.host is not None]
     indices = sorted({gpu.index for sample in samples for gpu in sample.gpus})
     return PhaseUse(
@@ -63,6 +67,7 @@ def _use(phase: str, samples: list[Sample], slices: Mapping[int | None, int | No
         throttled_share=_throttled(hosts),
         others_cores=_mean(hosts, lambda host: host.others_cores),
         waited=waited(hosts),
+        faults_s=faults_s,
     )
 
 

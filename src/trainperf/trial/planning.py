@@ -148,9 +148,9 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     if isinstance(costs, str) or (obstacle and chosen):
         skipped += [one.skipped(obstacle) for one in chosen]
         return Plan(edits, (), tuple(skipped), Trials("none", reason=obstacle))
-    endless = [one for one in chosen if one.warm_up_epochs and _endless(costs)]
-    skipped += [one.skipped(_endless(costs)) for one in endless]
-    chosen = [one for one in chosen if one not in endless]
+    if endless := _endless(costs):
+        skipped += [one.skipped(endless) for one in chosen if one.warm_up_epochs]
+        chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
         reason = "none of the findings has an edit that could be tried"
         how = Trials("none", reason=reason if subject.findings else "nothing was found to try")

@@ -19,6 +19,9 @@ from trainperf.report.sections.training import change
 FULL = "every section of this report"
 """The rest of a short report, which `--full` prints."""
 
+BETWEEN = "what stands between its epochs"
+"""No part of the figures of a training of which no epoch ended while it was observed."""
+
 MOST = 4
 """How many things that were not measured a short report names."""
 
@@ -297,14 +300,15 @@ def _training(diagnosis: Diagnosis) -> str:
     length = None if whole is None or whole.basis == "whole runs" else whole.configured
     if whole is None or length is None:
         return "your training as configured"
-    between = any(one.part == "between" for one in whole.items) or diagnosis.between_epochs
-    seen = "" if between or (length.epochs or 1) < 2 else "what stands between its epochs"
+    known = diagnosis.between_epochs or any(one.part == "between" for one in whole.items)
+    unseen = (length.epochs or 1) > 1 and not known
     if not length.others:
-        return f"your training as configured{f' ({seen} not counted)' if seen else ''}"
+        left_out = f" ({BETWEEN} not counted)" if unseen else ""
+        return f"your training as configured{left_out}"
     place = f" at {at(diagnosis.loop.where)}" if diagnosis.loop and diagnosis.loop.where else ""
     others = "another place that trains is" if length.others == 1 else "other places that train are"
-    seen = f", nor {seen}" if seen else ""
-    return f"the training{place} as configured ({others} not counted{seen})"
+    left_out = f", nor {BETWEEN}" if unseen else ""
+    return f"the training{place} as configured ({others} not counted{left_out})"
 
 
 def _pays(stack: Stack) -> str:

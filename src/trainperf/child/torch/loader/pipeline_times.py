@@ -1,4 +1,4 @@
-"""What each step of a pipeline of WebDataset takes of an item, while items are made."""
+"""Time each step of a pipeline of WebDataset while it makes items."""
 
 from __future__ import annotations
 

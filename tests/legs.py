@@ -13,10 +13,9 @@ from typing import Any
 
 from observing import strays
 from trainperf.model import Equivalence, Leg, Run
-from trainperf.trial.bench import Bench
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.side_by_side import SideBySide
+from trainperf.trial.queue import Bench, Queue
 
 TRIES = 3
 """A neighbour's burst may spoil what is timed in one run; it does not in three."""
@@ -96,14 +95,14 @@ def clock(seconds: float = 60.0, interrupted: Callable[[], bool] = lambda: False
     return Clock(time.monotonic() + seconds, interrupted)
 
 
-def bench(run: Run, folder: Path, step_s: float = 0.02) -> Bench:
-    costs = Costs(start_s=1.0, step_s=step_s, epoch_s=None, cores=2)
-    return Bench(run, folder / "runs", costs, 10, lambda text, share: None)
+def bench(run: Run, folder: Path, step_s: float = 0.02, slots: int = 10) -> Bench:
+    costs = Costs(start_s=1.0, step_s=step_s, epoch_s=None, cores=2, slots=slots, at_once=3)
+    return Bench(run, folder / "runs", costs, lambda text, share: None)
 
 
 @contextmanager
-def side_by_side(run: Run, folder: Path, step_s: float = 0.02) -> Any:
-    with SideBySide(bench(run, folder, step_s)) as engine:
+def queue(run: Run, folder: Path, step_s: float = 0.02) -> Any:
+    with Queue(bench(run, folder, step_s)) as engine:
         yield engine
 
 

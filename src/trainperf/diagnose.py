@@ -37,6 +37,7 @@ from trainperf.run.spawn import Interrupted, interruptible
 from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Subject, Tried, fewer_devices, try_fixes
 from trainperf.trial.budget import Clock
+from trainperf.trial.repeat import WHOLE_RUNS_S
 from trainperf.trial.soak import with_soak
 from trainperf.whole_training import Found, confirm, ledger, reserved_s
 
@@ -113,7 +114,10 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
             return replace(first, seconds=time.monotonic() - began), recording
         until = max(since + request.run.budget_s, time.monotonic() + request.full_run_s)
         clock, folder = Clock(until, interrupted), request.folder
-        tried, whole = confirm(tried, found, first.training, request.run, folder, clock, on_event)
+        plain_s = max(WHOLE_RUNS_S, request.full_run_s)
+        tried, whole = confirm(
+            tried, found, first.training, request.run, folder, clock, on_event, plain_s
+        )
     diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
@@ -196,6 +200,7 @@ def _try(
         sequential=request.sequential,
         allow_semantic=request.allow_semantic,
         neighbours_cores=busy_cores(LOOK_S),
+        training=before,
     )
     return try_fixes(subject, interrupted, on_event)
 

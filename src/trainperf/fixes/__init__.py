@@ -92,8 +92,6 @@ class Fix:
     """Whether its bound is all of something that it saves a part of: `usual` orders it too."""
     concerns: ClassVar[Concern] = "step"
     """The part of the step that its cause takes its time from: verdict and order go by it."""
-    starts_slowly: ClassVar[bool] = False
-    """Whether its first step may take minutes (it compiles): nothing else is held up for it."""
     compiles: ClassVar[bool] = False
     """Whether a trial of it compiles, which may take minutes: no limit but the budget holds."""
     without_edit: ClassVar[str] = "what is to be changed is not in the source"

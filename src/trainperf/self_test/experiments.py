@@ -31,12 +31,11 @@ from trainperf.self_test.judging import (
 )
 from trainperf.self_test.report import kept_of
 from trainperf.self_test.waiting import Waiting
-from trainperf.trial.bench import Bench
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
-from trainperf.trial.side_by_side import SideBySide
+from trainperf.trial.queue import Bench, Queue
 
 MOST_S = 110.0
 """Seconds that all experiments may take."""
@@ -165,7 +164,7 @@ class _Test:
         )
         faster = replace(run, command=(*run.command, *self.bed.plants.more))
         tried = Candidate(("faster loader",), faster, Equivalence.EXACT, None, 0)
-        costs = Costs(start_s=5.0, step_s=self.hidden_s, epoch_s=None, cores=2.0)
+        costs = Costs(5.0, self.hidden_s, epoch_s=None, cores=2.0, slots=LEGS, at_once=LEGS)
         folder = self.bed.folder / "legs"
         folder.mkdir()
         turns_from: list[float] = []
@@ -175,8 +174,8 @@ class _Test:
             if text.startswith(TURNS) and not turns_from:
                 turns_from.append(time.monotonic())
 
-        bench = Bench(run, folder, costs, LEGS, progress)
-        with interruptible() as asked, SideBySide(bench) as engine:
+        bench = Bench(run, folder, costs, progress)
+        with interruptible() as asked, Queue(bench) as engine:
             (measured,) = engine.compare([tried], Clock(self.until, asked))
             baseline = engine.baseline()
         if asked():

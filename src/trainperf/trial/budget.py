@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from trainperf.model.run import Epoch
+from trainperf.trial.contest import MIN_PAIRS, SLICE_S, settle_steps, slice_steps
 from trainperf.trial.epochs import epochs_of_slice
-from trainperf.trial.turns import MIN_PAIRS, SLICE_S, settle_steps, slice_steps
 
 LATE = "was still starting when the time was over"
 """The failure of a leg that only lacked time."""
@@ -24,57 +24,41 @@ END_S = 1.5
 class Costs:
     """The cost of legs, estimated from the observed run; seconds.
 
-    `start_s` is from a start to the end of the warm-up of one leg alone, `step_s` that
-    of a step, `epoch_s` that of a whole pass over the data (None if not known), `cores`
-    how many legs can start at a time without slowing each other. Where legs do not live
-    `together`, a candidate takes three processes, one after another. With an `epoch`,
-    each slice holds whole ones. Legs that share a device warm up `in_turn` there, once each has
-    passed the first `before_device_s` of its start (imports) beside the others. With room for
-    `two`, the script and its control start beside each other, then each candidate by itself.
-    Unless it `settles`, slices of slow steps begin with one that counts.
+    `start_s` is from a start to the end of the warm-up of one leg alone, `step_s` that of a step,
+    `epoch_s` that of a whole pass over the data (None if not known), `cores` how many legs can
+    start at a time without slowing each other; `at_once` do, as imports take one core each.
+    `slots` is how many legs may live beside each other: where it is one, a candidate takes three
+    processes, one after another. With an `epoch`, each slice holds whole ones. Unless it
+    `settles`, slices of slow steps begin with one that counts.
     """
 
     start_s: float
     step_s: float
     epoch_s: float | None
     cores: float
-    together: bool = True
+    slots: int
+    at_once: int = 1
     epoch: Epoch | None = None
-    apart: bool = False
-    in_turn: bool = False
-    before_device_s: float = 0.0
-    two: bool = False
     settles: bool = True
-
-    @property
-    def at_once(self) -> int:
-        """How many legs start beside each other: one more than cores let run, for the imports,
-        unless their threads must start `apart` as they spin where they wait."""
-        return max(1, int(self.cores)) if self.apart else max(2, int(self.cores) + 1)
 
     def starting(self, legs: int, epochs: int = 0) -> float:
         """Seconds until so many legs have warmed up, started together where they fit."""
-        one = self.start_s + epochs * (self.epoch_s or 0.0)
-        if self.two:
-            return legs * one
-        beside = self.before_device_s if self.in_turn else one
-        return beside * max(1.0, legs / max(1.0, self.cores)) + (one - beside) * legs
+        beside = max(min(1.0, legs), legs / self.cores)
+        return (self.start_s + epochs * (self.epoch_s or 0.0)) * beside
 
     def comparing(self, contests: int, pairs: int = MIN_PAIRS) -> float:
-        """Seconds for so many contests of so many pairs each."""
-        return contests * pairs * 2 * self._slice_s
+        """Seconds for so many contests of so many pairs each, and slices of the script itself."""
+        return contests * pairs * 1.5 * self.slice_s
 
     def trying(self, candidates: int, epochs: int = 0) -> float:
         """Seconds for so many candidates beside the script and its control."""
-        if not self.together:
-            return (3 * candidates + 1) * (self.starting(1, epochs) + SLICES * self._slice_s)
-        starting = self.starting(candidates + 2, epochs)
-        if self.two:
-            starting = replace(self, two=False).starting(2) + self.starting(candidates, epochs)
-        return starting + self.comparing(candidates + 1)
+        if self.slots == 1:
+            return (3 * candidates + 1) * (self.starting(1, epochs) + SLICES * self.slice_s)
+        return self.starting(candidates + 2, epochs) + self.comparing(candidates + 1)
 
     @property
-    def _slice_s(self) -> float:
+    def slice_s(self) -> float:
+        """Seconds of a slice, with its first step."""
         if self.epoch is not None:
             count = epochs_of_slice(self.epoch, self.step_s, SLICE_S)
             return (count * self.epoch.seconds + self.step_s) * 1.1

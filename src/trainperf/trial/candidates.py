@@ -37,10 +37,11 @@ class Candidate:
     Of a fix that can be made in several ways (so many workers), `variant` says which,
     and `finding` is the finding with that choice; both are empty for all else. One with
     an `epoch` saves between epochs, and shows in slices of whole ones only, or in part in
-    others if `in_steps`. One that `starts_slowly` starts alone, and one that `compiles` has as long
+    others if `in_steps`. One that `compiles` has as long
     to start as the budget lets it. One that stands `apart` changes
     the experiment: it is tried after all others, and goes into no patch. Its step does `work`
-    times what the unchanged script's does.
+    times what the unchanged script's does. `hope` is the speed-up that it may give, `share` the
+    part of the whole training that this shortens.
     """
 
     fixes: tuple[str, ...]
@@ -52,16 +53,21 @@ class Candidate:
     finding: Finding | None = None
     epoch: Epoch | None = None
     in_steps: bool = False
-    starts_slowly: bool = False
     compiles: bool = False
     apart: bool = False
     work: float = 1.0
+    hope: float = 1.25
+    share: float = 1.0
 
     @property
     def name(self) -> str:
         """The fixes' ids, as one word, with the variant."""
         ids = "+".join(self.fixes)
         return f"{ids} ({self.variant})" if self.variant else ids
+
+    def saves(self, speedup: float) -> float:
+        """The share of the whole training that a speed-up saves."""
+        return self.share * (1 - 1 / max(1.0, speedup))
 
     def skipped(self, reason: str) -> Skipped:
         """It, as one that is not tried."""
@@ -135,7 +141,6 @@ def candidates(
                 finding=with_choice if variant else None,
                 epoch=epoch_of(finding),
                 in_steps=fix is None or not fix.between_epochs,
-                starts_slowly=fix is not None and fix.starts_slowly,
                 apart=finding.equivalence is Equivalence.SEMANTICS and not semantic,
             )
             for variant, one, with_choice in made

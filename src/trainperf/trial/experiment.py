@@ -24,20 +24,20 @@ from trainperf.model import (
     Trials,
 )
 from trainperf.model.run import Epoch
+from trainperf.model.trials import NOISE
 from trainperf.run.caches import filled
-from trainperf.trial.bench import CACHES, Bench
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
-from trainperf.trial.candidates import Skipped
+from trainperf.trial.candidates import Candidate, Skipped
 from trainperf.trial.legs.leg import LegFailed
-from trainperf.trial.one_after_another import OneAfterAnother
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
-from trainperf.trial.planning import SEED, Plan, Subject, plan
-from trainperf.trial.side_by_side import SideBySide
+from trainperf.trial.planning import SEED, Edits, Plan, Subject, plan
+from trainperf.trial.queue import CACHES, Bench, Queue
+from trainperf.trial.repeat import left_to_whole_runs, needed_s, repeat
 from trainperf.trial.stack import Stacked, stack
 from trainperf.trial.variants import SortedOut, of_another, sort_out
 
-Engine = SideBySide | OneAfterAnother
-
+FOR_LIFE = 1.35
+"""Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 WITH_OTHERS = "that is alone; on top of the others it pays"
 """How a figure of a fix is meant that is kept for what it gives on top of another."""
 
@@ -144,19 +144,15 @@ def _run(
     assert planned.costs is not None
     given = os.environ | subject.recording.run.env
     folder = subject.folder / within
-    bench = Bench(planned.edits.run, folder, planned.costs, planned.legs, say)
-    sequential = planned.how.mode == "one after another"
-    with (
-        filled(given, subject.folder / CACHES),
-        OneAfterAnother(bench) if sequential else SideBySide(bench) as engine,
-    ):
+    bench = Bench(planned.edits.run, folder, planned.costs, say)
+    with filled(given, subject.folder / CACHES), Queue(bench) as queue:
         try:
-            return _measure(engine, planned, subject, clock), engine.legs, ""
+            return _measure(queue, planned, subject, clock), queue.legs, ""
         except LegFailed as failed:
-            return _failed(planned, str(failed), clock), engine.legs, str(failed)
+            return _failed(planned, str(failed), clock), queue.legs, str(failed)
 
 
-def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> Tried:
+def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tried:
     spent = clock.now() - subject.began
     measured = engine.compare(planned.chosen, clock, _for_the_stack(engine, planned))
     baseline = engine.baseline()
@@ -177,9 +173,10 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         found[name] = replace(
             found[name], outcome=Outcome.KEPT, reason="", note=WITH_OTHERS, kept=True
         )
-    baseline, written = engine.baseline(), edits.write(stacked.fixes)
-    beside = planned.how.mode == "side by side"
-    once = _once(stacked, baseline, beside)
+    baseline, once = engine.baseline(), _once(stacked, engine.baseline(), engine.beside)
+    if stacked.fixes and engine.beside:
+        stacked, found = _repeated(engine, planned, edits, subject, clock, stacked, found)
+    written = edits.write(stacked.fixes)
     kept = [one for one in edits.findings if one.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
     apart = of_another(found.values(), measured, planned.chosen, baseline)
@@ -205,6 +202,60 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     )
 
 
+def _repeated(
+    engine: Queue,
+    planned: Plan,
+    edits: Edits,
+    subject: Subject,
+    clock: Clock,
+    stacked: Stacked,
+    found: dict[str, Trial],
+) -> tuple[Stacked, dict[str, Trial]]:
+    """What stays kept of a stack, as fresh processes in the user's own environment repeat it."""
+    share = next(one.share for one in planned.chosen)
+    assert stacked.ratio is not None
+    if left_to_whole_runs(subject.training, share, stacked.ratio.speedup, clock.left):
+        return stacked, found
+    engine.close()
+    own = {name: value for name, value in edits.run.env.items() if name not in planned.ours}
+    run = replace(edits.run, env=own)
+    candidate = replace(edits, run=run).join(stacked.fixes)
+    assert isinstance(candidate, Candidate)
+    bench = replace(engine.bench, run=run, folder=engine.bench.folder / "again")
+    came = repeat(bench, candidate, clock)
+    kept = {name: found[name] for name in stacked.fixes}
+    if came.ratio is None:
+        if stacked.ratio.low > FOR_LIFE:
+            note = f"not repeated in fresh processes: {came.reason}"
+            return stacked, found | {name: replace(one, note=note) for name, one in kept.items()}
+        dropped = Outcome.NOT_TRIED, f"it was not repeated in fresh processes: {came.reason}"
+    else:
+        figures = " and ".join(f"{pair:.2f}×" for pair in came.pairs)
+        again = f"in two pairs of fresh processes, as you run it: {figures}"
+        if came.stands:
+            if len(kept) == 1:
+                kept = {name: _with_ratio(one, came.ratio) for name, one in kept.items()}
+            noted = {name: replace(one, note=again) for name, one in kept.items()}
+            return replace(stacked, ratio=came.ratio), found | noted
+        dropped = Outcome.NO_EFFECT, f"what it gave was {NOISE}: {again}"
+    outcome, reason = dropped
+    gone = {
+        name: replace(one, outcome=outcome, reason=reason, kept=False) for name, one in kept.items()
+    }
+    return Stacked((), None), found | gone
+
+
+def _with_ratio(trial: Trial, ratio: Ratio) -> Trial:
+    return replace(
+        trial,
+        speedup=ratio.speedup,
+        low=ratio.low,
+        high=ratio.high,
+        pairs=ratio.pairs,
+        steps=ratio.steps,
+    )
+
+
 def _partners(sorted_out: SortedOut) -> list[str]:
     """The fixes that gave nothing alone, and may on top of one that was kept."""
     kept = {one.name for one in sorted_out.winners}
@@ -213,7 +264,7 @@ def _partners(sorted_out: SortedOut) -> list[str]:
     return [name for name in tried if kept.intersection(by_id()[name].pays_with)]
 
 
-def _for_the_stack(engine: Engine, planned: Plan) -> Callable[[Sequence[Measured]], float]:
+def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]], float]:
     """Return what says how many seconds are needed for what comes after the fixes alone.
 
     Measuring the winners together; without any, what is to be tried then.
@@ -230,7 +281,9 @@ def _for_the_stack(engine: Engine, planned: Plan) -> Callable[[Sequence[Measured
         of = [chosen[one.name] for one in compared]
         sorted_out = sort_out(compared, of, engine.baseline(), "")
         winners = len(sorted_out.winners) + len(_partners(sorted_out))
-        return costs.starting(winners) + costs.comparing(winners) if winners else without
+        if not winners:
+            return without
+        return needed_s(costs) + costs.starting(winners - 1) + costs.comparing(winners - 1)
 
     return keep
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
 from trainperf.model.trials import NOISE
 from trainperf.trial.budget import LATE
+from trainperf.trial.contest import SMALLEST_GAIN
+from trainperf.trial.legs.leg import Leg
 from trainperf.trial.parity import Band, Losses, judge
 from trainperf.trial.ratio import Pair
 from trainperf.trial.slices import Slice
-from trainperf.trial.turns import SMALLEST_GAIN
 
 ONE_OFF_S = 0.3
 """A one-off cost below this is not told from the start-up's own spread."""
@@ -40,6 +41,20 @@ class Start:
     def lead_s(self, step_s: float) -> float:
         """Seconds beyond its steady steps of `step_s`: what a training takes once."""
         return self.seconds if self.ready_s is None else self.ready_s - self.steps * step_s
+
+
+def start_of(leg: Leg) -> Start | None:
+    """The start of a leg, of which others' turns are no part; None where it made no update."""
+    first = next((event for event in leg.trained if event["e"] == "first_update"), None)
+    if first is None:
+        return None
+    start = Start(leg.own_s(float(first["t"])), first.get("cpu"))
+    ready = next((event for event in leg.trained if event["e"] == "leg"), None)
+    if ready is None:
+        return start
+    steps = float(ready["steps"]) * leg.work_per_step
+    ready_s = leg.own_s(float(ready["t"]))
+    return replace(start, ready_s=ready_s, steps=steps, cpu_s=ready["cpu"])
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,20 @@ from pathlib import Path
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
-from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
+from trainperf.model import (
+    Ending,
+    Evidence,
+    Finding,
+    Leg,
+    Machine,
+    Measure,
+    Recording,
+    Run,
+    Training,
+    Trials,
+)
 from trainperf.run.caches import private
 from trainperf.run.spawn import GPU_MEMORY
-from trainperf.trial.bench import CACHES
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
 from trainperf.trial.candidates import (
     Candidate,
@@ -27,9 +37,9 @@ from trainperf.trial.candidates import (
 from trainperf.trial.legs.pages import huge_pages
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
+from trainperf.trial.queue import CACHES
 from trainperf.trial.ranks import count, launcher, obstacle
 from trainperf.trial.slicing import Slicing, choose_slices, of_whole
-from trainperf.trial.turns import SMALLEST_GAIN
 
 SEED = 20261121
 WARM_UP_STEPS = 6
@@ -45,8 +55,9 @@ KEPT_WAITING = 0.05
 """Share of their time for which threads must have waited for a core. A quiet machine: 1 to 2 %."""
 SPUN = 8.0
 """How many times as long steps may take whose threads spin beside neighbours, see `spins`."""
-WORTH_A_SLOW_START = 2.0
-"""From this gain on a change that takes long to start is tried before those that promise less."""
+LEAST_SAVED = 0.02
+"""What saves less of the whole training than this, at the favourable end, is not tried."""
+NOT_WORTH = "it saves at most {:.1f} % of the whole training, which no trial would tell from none"
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 LONGEST_EPOCH_S = 6 * 3600.0
 """For a longer epoch nobody waits to try a change. One of a sampler without end has 10^8 steps."""
@@ -58,7 +69,8 @@ class Subject:
 
     `root` is the folder the patch is relative to, `folder` the trials' own; `began` and
     `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
-    were busy when the trials began and nothing of ours ran.
+    were busy when the trials began and nothing of ours ran. `training` is the whole of it by its
+    ledger, None if it has none.
     """
 
     recording: Recording
@@ -72,6 +84,7 @@ class Subject:
     sequential: bool = False
     allow_semantic: bool = False
     neighbours_cores: float | None = None
+    training: Training | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,8 @@ class Edits:
 class Plan:
     """The trials to make. `how` says why there are none, where there are none.
 
-    `then` are those to be made after them, in other slices, where none of them is kept.
+    `then` are those to be made after them, in other slices, where none of them is kept. `ours` are
+    the variables that legs have so that they are alike, and that the user has not.
     """
 
     edits: Edits
@@ -109,8 +123,8 @@ class Plan:
     skipped: tuple[Skipped, ...]
     how: Trials
     costs: Costs | None = None
-    legs: int = 0
     then: Plan | None = None
+    ours: frozenset[str] = frozenset()
 
 
 def plan(subject: Subject, clock: Clock) -> Plan:
@@ -143,7 +157,8 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
     how = replace(how, growth=grows(subject.evidence, given))
     how = replace(how, neighbours_cores=subject.neighbours_cores)
-    costs = costs_of(subject, how.mode == "side by side", apart, bool(how.two_legs))
+    slots = space.legs if how.mode == "side by side" else 1
+    costs = costs_of(subject, slots, apart)
     obstacle = costs if isinstance(costs, str) else _obstacle(subject.recording)
     if isinstance(costs, str) or (obstacle and chosen):
         skipped += [one.skipped(obstacle) for one in chosen]
@@ -165,14 +180,14 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     if how.mode == "side by side":
         how = replace(how, mode_reason=kind.said)
     how = replace(how, budget_needed_s=kind.budget_needed_s)
-    if not affordable(at_best(costs, subject.evidence, passive), clock.left, 1):
+    if not affordable(at_best(costs, passive), clock.left, 1):
         needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
         reason = f"out of budget: all would need --budget {needed:.0f}s"
         skipped += [one.skipped(reason) for one in chosen]
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
         return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
-    made = _of_slicing(kind, replace(edits, run=run), how, space.legs, clock.left)
-    return replace(made, skipped=tuple(skipped))
+    made = _of_slicing(kind, replace(edits, run=run), how, subject.training)
+    return replace(made, skipped=(*skipped, *made.skipped), ours=frozenset(ours))
 
 
 def with_own_caches(
@@ -192,18 +207,18 @@ def with_own_caches(
     return made
 
 
-def _of_slicing(kind: Slicing, edits: Edits, how: Trials, legs: int, left: float) -> Plan:
+def _of_slicing(kind: Slicing, edits: Edits, how: Trials, training: Training | None) -> Plan:
     """The plan with these slices, and what is tried after it with others."""
     before = edits.run.leg
     assert before is not None
     run = replace(edits.run, leg=replace(before, epoch=kind.costs.epoch))
-    chosen = in_order(kind, left, how.passive)
+    chosen, skipped = in_order(kind, how.passive, training)
     then = None
     if kind.then is not None:
         after = replace(how, mode_reason=kind.then.said, budget_needed_s=None)
-        then = _of_slicing(kind.then, edits, after, legs, left)
-    own = tuple(_with_leg(one, run) for one in chosen)
-    return Plan(replace(edits, run=run), own, (), how, kind.costs, legs, then)
+        then = _of_slicing(kind.then, edits, after, training)
+    own = tuple(_with_leg(candidate, run) for candidate in chosen)
+    return Plan(replace(edits, run=run), own, tuple(skipped), how, kind.costs, then)
 
 
 def _with_leg(one: Candidate, run: Run) -> Candidate:
@@ -214,28 +229,40 @@ def _with_leg(one: Candidate, run: Run) -> Candidate:
     )
 
 
-def in_order(kind: Slicing, left: float, spun: bool = False) -> list[Candidate]:
-    """The candidates in the order in which they are tried: what pays most next.
+def in_order(
+    kind: Slicing, spun: bool, training: Training | None
+) -> tuple[list[Candidate], list[Skipped]]:
+    """The candidates in the order of the report, and those that cannot matter.
 
-    The best bound first; what no rule gives a bound, by what it usually gives; either by what
-    it is worth in a slice. Values of one fix, which race, start together. What waits for a long
-    epoch to pass, or takes long to start and is not worth that, comes after the others, then what
-    changes the experiment, and last what has a bound that is not worth an edit. Where threads
-    `spun` beside neighbours while the bounds were measured, a low one says nothing.
+    What waits for an epoch to pass comes after the others, and last what changes the experiment.
+    Each is given what it may save of the whole `training`; what no rule gives a bound, by what it
+    usually gives. Where threads `spun` beside neighbours while the bounds were measured, a low
+    one says nothing.
     """
-
-    def order(one: Candidate) -> tuple[bool, bool, bool, bool, float]:
-        fix = by_id().get(one.fixes[0])
+    share = 1.0
+    if training is not None and training.seconds_now:
+        held = sum(
+            item.now_s
+            for item in training.items
+            if item.part == "steps" or (item.part == "between" and kind.costs.epoch is not None)
+        )
+        share = held / training.seconds_now
+    chosen, skipped = list[Candidate](), list[Skipped]()
+    for candidate in kind.chosen:
+        fix = by_id().get(candidate.fixes[0])
         usual = fix.usual if fix is not None else 1.0
-        gain = usual if one.bound is None else max(one.bound, usual if spun else 0.0)
+        bound = candidate.bound
+        gain = usual if bound is None else max(bound, usual if spun else 0.0)
         gain = min(gain, usual) if fix is not None and fix.rarely_all else gain
-        hope = of_whole(one, gain, kind.in_steps)
-        long = bool(one.warm_up_epochs) and _epoch_is_long(kind.costs, left)
-        slow = one.starts_slowly and hope < WORTH_A_SLOW_START
-        hopeless = hope < 1 + SMALLEST_GAIN and one.bound is not None
-        return hopeless, one.apart, long, slow, -hope
-
-    return sorted(kind.chosen, key=order)
+        hope = of_whole(candidate, gain, kind.in_steps)
+        promising = replace(candidate, hope=max(1.0, hope), share=share)
+        saved = promising.saves(hope)
+        if saved >= LEAST_SAVED or not chosen:
+            chosen.append(promising)
+        else:
+            skipped.append(candidate.skipped(NOT_WORTH.format(100 * saved)))
+    chosen.sort(key=lambda candidate: (candidate.apart, candidate.warm_up_epochs))
+    return chosen, skipped
 
 
 def _obstacle(recording: Recording) -> str:
@@ -314,14 +341,11 @@ def _cores_of_a_leg(evidence: Evidence, ranks: int) -> float:
     return max(float(ranks), used or 1.0)
 
 
-def costs_of(
-    subject: Subject, together: bool = True, apart: bool = False, two: bool = False
-) -> Costs | str:
+def costs_of(subject: Subject, slots: int, apart: bool = False) -> Costs | str:
     """The costs of this script's legs, from its observed run, or why they are not known.
 
-    Legs whose threads spin start `apart`, as they would keep each other from the cores. On a
-    device they import beside each other and then warm up one at a time; where there is room for
-    `two` only, each starts when the one before it is ready.
+    So many `slots` are there for them. Legs whose threads spin start `apart`, as they would keep
+    each other from the cores.
     """
     evidence = subject.evidence
     # Where they write into the same real folders, legs start one after another.
@@ -335,39 +359,26 @@ def costs_of(
     slowest = max(1.0, min(3.0, 20 * step_s))
     cores = max(1.0, min(subject.machine.cores, os.cpu_count() or 1))
     ranks = count(subject.recording.events)
-    wants = _cores_of_a_leg(evidence, ranks)
+    beside = max(1.0, cores / _cores_of_a_leg(evidence, ranks)) if guarded else 1.0
     return Costs(
         start_s=first + max(slowest, warm_up_steps(evidence) * step_s),
         step_s=step_s,
         epoch_s=steps * step_s if steps else None,
-        cores=max(1.0, cores / wants) if guarded else 1.0,
-        together=together,
-        apart=apart,
-        in_turn=evidence.device.kind != "CPU",
-        before_device_s=min(first, evidence.startup.imports_s or 0.0) if evidence.startup else 0.0,
-        two=two,
+        cores=beside,
+        slots=slots,
+        at_once=max(1, int(beside)) if apart else max(2, int(beside) + 1),
         settles=_settles(evidence, ranks),
     )
 
 
-def at_best(costs: Costs, evidence: Evidence, passive: bool = False) -> Costs:
-    """The same where the script sets itself up before it uses its device, as most do.
+def at_best(costs: Costs, passive: bool) -> Costs:
+    """The same without the start that all legs have at once: no trial is refused for a guess.
 
-    Whether it does shows in its legs only, so no trial is refused on the guess that it does not;
-    nor on steps whose threads spun beside neighbours, where those of its legs are `passive`.
+    Nor for steps whose threads spun beside neighbours, where those of its legs are `passive`.
     """
     if passive:
         costs = replace(costs, start_s=costs.start_s / SPUN, step_s=costs.step_s / SPUN)
-    startup = evidence.startup
-    if startup is None or startup.setup_s is None:
-        return costs
-    first_step_s = startup.to_first_step_s - startup.setup_s - costs.before_device_s
-    before = startup.to_first_step_s - max(0.0, first_step_s)
-    return replace(costs, before_device_s=before)
-
-
-def _epoch_is_long(costs: Costs, left: float) -> bool:
-    return costs.epoch_s is None or costs.epoch_s > 0.1 * left
+    return replace(costs, cores=max(costs.cores, float(min(3, costs.slots))))
 
 
 def _epochs(chosen: Sequence[Candidate]) -> int:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from trainperf.model import Finding, Outcome, Trial
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.contest import AS_GOOD
 from trainperf.trial.outcome import Baseline, Measured, floor, trial, whole_s
 from trainperf.trial.parity import Losses
-from trainperf.trial.turns import AS_GOOD
 
 PAYS = (Outcome.KEPT, Outcome.CHANGES, Outcome.LOSSES_DIFFER)
 """Outcomes of what may be written: in the patch, or by its name."""

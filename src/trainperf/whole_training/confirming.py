@@ -10,6 +10,7 @@ from pathlib import Path
 from trainperf.model import Event, Outcome, Patch, Run, Training, words
 from trainperf.trial import Tried
 from trainperf.trial.budget import Clock
+from trainperf.trial.repeat import WHOLE_RUNS_S
 from trainperf.whole_training.beyond import Addition, Found, additions, in_place, judged, with_trial
 from trainperf.whole_training.ledger import started_in, with_calls, with_changes
 from trainperf.whole_training.plain_runs import (
@@ -20,6 +21,8 @@ from trainperf.whole_training.plain_runs import (
     run_once,
 )
 
+SAME = 0.99
+"""Runs with a change must take less than so much of those without it."""
 LEAST_SAVED = 0.02
 """Kept changes must save so much of the steps and of what stands between them: what they do to the
 latter was not measured, and may well be more than less."""
@@ -33,13 +36,14 @@ def confirm(
     folder: Path,
     clock: Clock,
     on_event: Callable[[Event], None],
+    plain_s: float = WHOLE_RUNS_S,
 ) -> tuple[Tried, Training | None]:
     """Return what stays kept, and the whole training with it.
 
-    Where whole runs of the script fit into what `clock` has left they are made, and tell; else
-    the ledger does. What fails in them, or makes every one of them longer, is not kept. What
-    could not be tried, as it saves outside the steps, is kept by what was timed in place, or tried
-    in them.
+    Where whole runs of the script take no more than `plain_s` seconds, and what `clock` has left,
+    they are made, and tell; else the ledger does. What fails in them, or is no faster, is not
+    kept. What could not be tried, as it saves outside the steps, is kept by what was timed in
+    place, or tried in them, whatever they take of what is left.
     """
     if before is None:
         return tried, None
@@ -65,11 +69,13 @@ def confirm(
     versions = [*first, *(one.version for one in more)]
     if len(versions) == 1:
         return tried, after
+    if not more:
+        clock = clock.keeping(max(0.0, clock.left - plain_s))
     runs = plain_runs(run, versions, folder, clock, say)
     if len(first) > 1:
         if not runs.seconds and not runs.failure:
             runs = run_once(run, first[1], folder, clock, say, runs)
-        if _broken(runs) or _longer(runs):
+        if _broken(runs) or _no_faster(runs):
             return _without(tried, *_why(runs)), before
     tried, last = _with(tried, more, runs, len(first) - 1)
     return tried, _by_runs(after, runs, last)
@@ -80,9 +86,9 @@ def _broken(runs: PlainRuns) -> bool:
     return bool(runs.failure) and len(runs.seconds) < 2
 
 
-def _longer(runs: PlainRuns) -> bool:
-    """Whether each run with what was kept took longer than each without."""
-    return len(runs.seconds) > 1 and min(runs.seconds[1]) > max(runs.seconds[0])
+def _no_faster(runs: PlainRuns) -> bool:
+    """Whether the runs with what was kept took as long as those without, or longer."""
+    return len(runs.seconds) > 1 and sum(runs.seconds[1]) > SAME * sum(runs.seconds[0])
 
 
 def _too_little(after: Training) -> str:
@@ -100,7 +106,7 @@ def _too_little(after: Training) -> str:
 
 def _why(runs: PlainRuns) -> tuple[Outcome, str]:
     """The outcome of what did not stand the whole training, and its reason."""
-    if not _longer(runs):
+    if not _no_faster(runs):
         return Outcome.FAILED, f"in a plain run of the whole script it {runs.failure}"
     without, with_it = (_listed(one) for one in runs.seconds[:2])
     return Outcome.LOSES, f"the whole script took {with_it} with it, {without} without"

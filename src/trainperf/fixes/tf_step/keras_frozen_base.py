@@ -82,7 +82,6 @@ class FrozenOnce(Fix):
 
     category = "model"
     usual = 4.0
-    starts_slowly = True
     compiles = True
     equivalence = Equivalence.NUMERICS
 

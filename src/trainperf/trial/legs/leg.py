@@ -56,11 +56,11 @@ class Leg:
     """A run that warms up, stops itself, and goes on for a slice at a time.
 
     `name` is that of the fix it tries. An update of it does `work` times what one of the unchanged
-    script does. One that is `slow` to start is given all the time there is. All its processes are
-    gone after `end`.
+    script does. One that is `slow` to start is given all the time there is. Until it is ready it
+    may be paused and let go on. All its processes are gone after `end`.
 
     `short_of_memory` says of one that failed that it found no memory. `ready_s` are the seconds
-    from its start to its first slice, without `waited_s`, in which others warmed up on its device.
+    from its start to its first slice, without those in which others ran instead.
     """
 
     def __init__(
@@ -69,7 +69,6 @@ class Leg:
         self.name = name
         self.slow = slow
         self.short_of_memory = False
-        self.waited_s = 0.0
         self.run = run
         self.folder = folder
         self.failure = ""
@@ -90,6 +89,8 @@ class Leg:
         self._run_file = ""
         self._compiled_s = 0.0
         self._seen_s = 0.0
+        self._paused_at: float | None = None
+        self._idle: list[tuple[float, float]] = []  # paused, or waiting for its device
 
     # ------------------------------------------------------------------- its life
 
@@ -138,6 +139,11 @@ class Leg:
         return next(iter(by_rank(self.events).values()), [])
 
     @property
+    def starting(self) -> bool:
+        """Whether it has yet to stand at its first slice, started or not."""
+        return self.ready_s is None and not self.failure
+
+    @property
     def waits_for_device(self) -> bool:
         """Whether it is about to use its device for the first time, and was not let yet."""
         return self._words is not None and bool(
@@ -149,18 +155,62 @@ class Leg:
         """Whether it was let use its device."""
         return self._words is not None and bool(self._words[words.GO])
 
+    @property
+    def compiles(self) -> bool:
+        """Whether it is compiling now."""
+        return self._words is not None and bool(self._words[words.COMPILES])
+
+    @property
+    def may_pause(self) -> bool:
+        """Whether nothing is spoilt if it stands still: kernels are chosen by timing them."""
+        return not self.has_device or self.compiles
+
     def give_device(self) -> None:
         """Let it use its device: all others there stand still until it has warmed up."""
         assert self._words is not None
-        self._pass_time()
-        self.before_device_s = time.monotonic() - self.started_s - self.waited_s
+        now = time.monotonic()
+        self._idle.append((self._words[words.DEVICE] / words.PER_S, now))
+        self.before_device_s = self.own_s(now)
         self._words[words.GO] = 1
+
+    def give_up(self, reason: str) -> None:
+        """End it as one that failed."""
+        self.failure = reason
+        self.end()
+
+    def pause(self) -> None:
+        """Stop all of it as it starts."""
+        if self._processes is None or self._paused_at is not None:
+            return
+        self._processes.find(())
+        self._processes.stop()
+        self._paused_at = time.monotonic()
+
+    def go_on(self) -> None:
+        """Let it go on where it was paused."""
+        if self._paused_at is None or self._words is None or self._processes is None:
+            return
+        now = time.monotonic()
+        self._idle.append((self._paused_at, now))
+        self._words[words.PAUSED] += int((now - self._paused_at) * words.PER_S)
+        self._paused_at, self._seen_s = None, now
+        self._processes.wake()
+
+    def own_s(self, moment: float) -> float:
+        """Seconds from its start to a moment in which it could run."""
+        idle, until = 0.0, self.started_s
+        for since, end in sorted(self._idle):  # it may be paused while it waits for its device
+            since, end = max(since, until), min(end, moment)
+            idle += max(0.0, end - since)
+            until = max(until, end)
+        return moment - self.started_s - idle
 
     @property
     def spent_s(self) -> float:
-        """Seconds since its start in which it could have made steps: it neither waited for its
-        device nor compiled."""
-        return self._seen_s - self.started_s - self.waited_s - self._compiled_s
+        """Seconds since its start in which it could have made steps, so that nothing held it up."""
+        waits = self.waits_for_device and self._words is not None
+        until = self._words[words.DEVICE] / words.PER_S if waits and self._words else self._seen_s
+        return self.own_s(until) - self._compiled_s
 
     def look(self) -> bool:
         """Whether it waits for a turn; what went wrong is in `failure`."""
@@ -201,7 +251,7 @@ class Leg:
         """
         assert self._words is not None
         assert self._processes is not None
-        self.ready_s = time.monotonic() - self.started_s - self.waited_s
+        self.ready_s = self.own_s(time.monotonic())
         self._files.read()
         several = len(by_rank(self.events))
         if several > self.ranks or several < self.ranks > 1:
@@ -256,16 +306,11 @@ class Leg:
 
     def _pass_time(self) -> float:
         """Seconds since this was asked last, in which it neither waited nor compiled."""
-        assert self._words is not None
         before, self._seen_s = self._seen_s, time.monotonic()
         passed = self._seen_s - before
-        if self.waits_for_device:  # since before it was seen to, if others were started meanwhile
-            self.waited_s = self._seen_s - self._words[words.DEVICE] / words.PER_S
-        elif self._words[words.COMPILES]:
+        if self.compiles:
             self._compiled_s += passed
-        else:
-            return passed
-        return 0.0
+        return 0.0 if self.compiles or self.waits_for_device else passed
 
     def _wait(self, began: float, limit_s: float, asked: Callable[[], bool]) -> None:
         assert self._words is not None
@@ -340,6 +385,34 @@ def end_all(legs: Sequence[Leg]) -> None:
     """End legs at the same time: a process on a GPU takes seconds to be gone."""
     with ThreadPoolExecutor(max(1, len(legs))) as pool:
         list(pool.map(lambda leg: leg.end(), legs))
+
+
+def give_device(legs: Sequence[Leg]) -> None:
+    """Let the first of those that wait for their device have it, once nobody warms up on it.
+
+    Kernels are chosen by timing them in the first steps.
+    """
+    waiting = [leg for leg in legs if leg.waits_for_device]
+    if waiting and not any(leg.starting and leg.has_device for leg in legs):
+        waiting[0].give_device()
+
+
+def look_at(leg: Leg, limit_s: float) -> None:
+    """See whether a leg that starts has arrived, has failed, or takes longer than it may.
+
+    While it waits for its device, or compiles, no limit holds, nor for one that is slow to start.
+    """
+    if not leg.starting:
+        return
+    if leg.look():
+        try:
+            leg.arrived()
+        except LegFailed:
+            leg.end()
+    elif leg.failure:
+        leg.end()
+    elif leg.spent_s > limit_s and not leg.slow:
+        leg.give_up(f"made too few steps to begin with in {limit_s:.0f} s")
 
 
 def steps_text(count: int) -> str:

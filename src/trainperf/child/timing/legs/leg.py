@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
-from .words import ALONE, ANEW, MOST_RANKS, OVER, SETTLE, STEPS, TURN, Words
+from .words import ALONE, ANEW, MOST_RANKS, OVER, PAUSED, PER_S, SETTLE, STEPS, TURN, Words
 
 if TYPE_CHECKING:
     from ...job.ranks import World
@@ -66,6 +66,7 @@ class Slices:
         self._durations: list[float] = []
         self._compiling = 0
         self._began = self._clock()
+        self._paused = self._words[PAUSED]
         self._updates = 0
         self._retries = 0
         self._work, self._shorter = 0, (0, 0)
@@ -144,6 +145,7 @@ class Slices:
         """Count a step; return whether it completed the warm-up or the slice."""
         block = self.block
         if block.phase == WARM_UP:
+            seconds -= self._stopped()
             block.steps += 1
             self._compiling += not usual
             if usual or self._compiling > MOST_COMPILING:
@@ -218,6 +220,13 @@ class Slices:
             return self.steps_per_call
         new, self._updates = self.losses.updates - self._updates, self.losses.updates
         return (new - 1) % self.steps_per_call + 1 if new > 0 else self.steps_per_call
+
+    def _stopped(self) -> float:
+        """Seconds since this was asked last in which trainperf let others run instead."""
+        before, self._paused = self._paused, self._words[PAUSED]
+        seconds = (self._paused - before) / PER_S
+        self._began += seconds
+        return seconds
 
     def _warm(self) -> bool:
         if self.block.steps < self._warm_up_steps or self.epochs() < self._warm_up_epochs:

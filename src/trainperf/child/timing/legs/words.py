@@ -11,6 +11,7 @@ They stand in one small file per leg, mapped into memory by both sides, so that 
     device   since when it wants to use its device   written by the leg
     go       1 once the device is its own            written by trainperf
     compiles 1 while it compiles                     written by the leg
+    paused   how long it was stopped as it started   written by trainperf
     over     the slice that is complete, 0: warm-up  written by the leg, a word per rank
 """
 
@@ -21,13 +22,14 @@ import os
 import struct
 
 CONTROL = "control"
-TURN, SETTLE, STEPS, ALONE, ANEW, DEVICE, GO, COMPILES, OVER = range(9)
+TURN, SETTLE, STEPS, ALONE, ANEW, DEVICE, GO, COMPILES, PAUSED, OVER = range(10)
 """The words; that of rank r is `OVER + r`."""
 MOST_RANKS = 256
 SIZE = 8 * (OVER + MOST_RANKS)
 WORD = struct.Struct("=q")
 PER_S = 1_000_000
-"""The word `device` is a time of the monotonic clock in so many parts of a second; 0: never."""
+"""The word `device` is a time of the monotonic clock in so many parts of a second (0: never),
+`paused` a duration in them."""
 
 
 class Words:

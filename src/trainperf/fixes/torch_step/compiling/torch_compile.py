@@ -134,7 +134,7 @@ class Compile(Fix):
 
     category = "model"
     usual = 1.0
-    starts_slowly = compiles = True
+    compiles = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

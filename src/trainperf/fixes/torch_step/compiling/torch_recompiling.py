@@ -75,7 +75,7 @@ class StopRecompiling(Fix):
 
     category = "host"
     usual = 1.5
-    starts_slowly = compiles = True
+    compiles = True
     counted = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
+from pathlib import Path
 
 from trainperf.model import Ratio, Run
-from trainperf.run.stopping import LEG
-from trainperf.trial.bench import Bench, Keep, guarded, nothing, start_of
-from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock
+from trainperf.run.stopping import LEG, Guard
+from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock, Costs
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.leg import Leg, LegFailed
-from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of
+from trainperf.trial.contest import take
+from trainperf.trial.legs.leg import Leg, LegFailed, give_device, look_at
+from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, start_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 from trainperf.trial.slices import Slice
-from trainperf.trial.turns import take
-from trainperf.trial.warming import warm_up
+
+LOOK_EVERY_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -31,32 +32,34 @@ class Process:
     failure: str = ""
 
 
-class OneAfterAnother:
+class FreshProcesses:
     """Compares candidates with the unchanged script, one process alive at a time.
 
     Slower than legs that live together, and what drifts between processes stays in the
     figures: an interval is widened to hold both halves, A B and B A.
     """
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._guard = guarded(bench)
+    def __init__(
+        self,
+        run: Run,
+        folder: Path,
+        costs: Costs,
+        guard: Guard,
+        say: Callable[[str, float | None], None],
+    ) -> None:
+        self._run = run
+        self._folder = folder
+        self._costs = costs
+        self._guard = guard
+        self._say = say
         self._unchanged: list[Process] = []
         self.legs = 0
 
-    def __enter__(self) -> OneAfterAnother:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._guard.__exit__(kind, error, trace)
-
     def compare(
-        self, candidates: Sequence[Candidate], clock: Clock, keep: Keep = nothing
+        self,
+        candidates: Sequence[Candidate],
+        clock: Clock,
+        keep: Callable[[Sequence[Measured]], float],
     ) -> list[Measured]:
         """Run each candidate twice, between two processes of the unchanged script.
 
@@ -68,7 +71,7 @@ class OneAfterAnother:
             if clock.keeping(keep(found)).over() and self._unchanged:
                 found.append(Measured(candidate.name, None, None, LATE))
                 continue
-            self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))
+            self._say(f"{candidate.name}, in fresh processes", number / len(candidates))
             if not self._unchanged:
                 self._again(clock)
             before = self._unchanged[-1]
@@ -82,7 +85,7 @@ class OneAfterAnother:
 
     def _again(self, clock: Clock) -> Process | None:
         """Run the unchanged script once more; None if it made no slice."""
-        process = self._process("", self._bench.run, clock)
+        process = self._process("", self._run, clock)
         if process.slices:
             self._unchanged.append(process)
             return process
@@ -98,14 +101,20 @@ class OneAfterAnother:
         self, name: str, run: Run, clock: Clock, work: float = 1.0, slow: bool = False
     ) -> Process:
         self.legs += 1
-        leg = Leg(name, run, self._bench.folder / f"{LEG}{self.legs}", work, slow)
+        leg = Leg(name, run, self._folder / f"{LEG}{self.legs}", work, slow)
         slices: list[Slice] = []
         epochs = run.leg.warm_up_epochs if run.leg is not None else 0
         epoch = run.leg.epoch if run.leg is not None else None
-        limit = 30 + 4 * self._bench.costs.starting(1, epochs)
+        limit = 30 + 4 * self._costs.starting(1, epochs)
         try:
-            warm_up([leg], self._guard, 1, limit, clock.over)
-            step_s = self._bench.costs.step_s * leg.work_per_step
+            leg.start(self._guard)
+            while leg.starting and not clock.over():
+                give_device([leg])
+                look_at(leg, limit)
+                time.sleep(LOOK_EVERY_S)
+            if leg.starting:
+                leg.give_up(LATE)
+            step_s = self._costs.step_s * leg.work_per_step
             while not leg.failure and len(slices) < SLICES and not clock.over():
                 piece, step_s = take(leg, step_s, leg.slowest_s, clock.over, epoch)
                 if piece is not None:

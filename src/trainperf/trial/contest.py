@@ -1,0 +1,210 @@
+"""A changed leg against the unchanged script: its slices, its pairs, and when it is decided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from trainperf.model import Ratio
+from trainperf.model.run import Epoch
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.epochs import epochs_of_slice, in_turns, with_pause
+from trainperf.trial.legs.leg import Leg, LegFailed
+from trainperf.trial.ratio import FEWEST, Pair, ratio
+from trainperf.trial.slices import Slice
+
+SLICE_S = 0.3
+"""A slice is about so long: short against a neighbour's bursts (seconds), long against
+what stopping and waking costs (a few milliseconds)."""
+SETTLE_S = 0.05
+"""So long caches and thread pools are cold after a leg was woken, and at least one step:
+steps of 2 ms read 12 % too long in slices that dropped one step only."""
+LEAST_STEPS = 2
+SLOW_STEP_S = 0.5
+"""From this step time on a slice is a single step."""
+MIN_PAIRS = 6
+"""Fewer pairs decide only what is far from 1."""
+FAR = 0.25
+"""A gain beyond this, with its whole interval, may be decided by fewer pairs."""
+MAX_PAIRS = 24
+"""So many pairs the control has at most, and a change whose interval tells what it gives."""
+MOST_PAIRS = 48
+"""So many pairs where fewer leave open whether there is a gain."""
+SMALLEST_GAIN = 0.02
+"""A gain below this is not worth an edit, however sure it is."""
+WORTH = 0.05
+"""A change that gives less than this, by its whole interval, is not looked at more closely."""
+HASTE = 0.02
+"""By so much the interval of fewer than `MIN_PAIRS` pairs must clear what decides."""
+WIDE = 0.15
+"""An interval narrower than this share of the speed-up tells what a change gives; with twice as
+many pairs as decide, one twice as wide. What is kept is measured once more in processes of its
+own, which differ by more. That of a large gain may be wider, by the root of the speed-up: nobody
+decides by its last percent."""
+AS_GOOD = 1.03
+"""Of two ways to make a change, one that is at most so much better is not looked for."""
+ALIGNMENTS = 3
+"""A slice that begins where an epoch does may count its opening or not: the next one begins a
+step later."""
+FASTEST = 4.0
+"""From one slice to the next its number of steps grows by no more than this factor."""
+SHORT_TRIES = 4
+"""A leg of which so many slices in a row ran short of GPU memory does so beside these others."""
+SHORT = "ran short of GPU memory in every slice, so that its allocator had to give some back"
+HANG_S = 10.0
+HANG_TIMES = 20.0
+"""A slice that takes so many times what slices take, and so many seconds, hangs."""
+
+Asked = Callable[[], bool]
+
+
+@dataclass(eq=False)
+class Contest:
+    """One changed leg against the unchanged script: its pairs, and whether it is `decided`.
+
+    It is of a `candidate`; None: the control. Where the loop of its `leg` ended by itself another
+    goes on, and `first` is the one whose training is told of.
+    """
+
+    leg: Leg
+    candidate: Candidate | None = None
+    pairs: list[Pair] = field(default_factory=list)
+    failure: str = ""
+    decided: bool = False
+    first: Leg = field(init=False)
+    _known: tuple[int, Ratio | None] = (0, None)
+
+    def __post_init__(self) -> None:
+        self.first = self.leg
+
+    def goes_on_with(self, leg: Leg) -> None:
+        """Take further turns with another leg of the same run."""
+        self.leg, self.failure = leg, ""
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """The speed-up until now; None while there are too few pairs."""
+        count = len(self.pairs)
+        if self._known[0] != count:
+            self._known = count, ratio(self.pairs) if count >= FEWEST else None
+        return self._known[1]
+
+    @property
+    def race(self) -> str:
+        """What it runs against others for: several values of one fix. "" for none."""
+        one = self.candidate
+        return "+".join(one.fixes) if one is not None and one.variant else ""
+
+    @property
+    def hope(self) -> float:
+        """The speed-up at the favourable end of what is known of it."""
+        if self.ratio is not None:
+            return self.ratio.high
+        return self.candidate.hope if self.candidate is not None else 1.0 + FAR
+
+
+def take(
+    leg: Leg, step_s: float, slowest_s: float, asked: Asked, epoch: Epoch | None = None
+) -> tuple[Slice | None, float]:
+    """Let a leg run one slice; return it with what a step takes, for the next one's size.
+
+    `step_s` is what a step took before, `slowest_s` the longest slice that is known to
+    be none that hangs. A change may make steps much shorter: slices grow with it, but
+    not at once. With an `epoch` the slice holds whole ones, and what passes between them
+    beside the start of the input, which a leg leaves out, is added. Raises `LegFailed`.
+    """
+    steps = slice_steps(step_s, leg.waits_every)
+    turns = epoch
+    if epoch is not None:
+        turns = in_turns(epoch, leg.work_per_step)
+        steps = turns.steps * epochs_of_slice(turns, step_s, SLICE_S)
+    settle = settle_steps(step_s, leg.settles or epoch is not None)
+    limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
+    for more in range(ALIGNMENTS):
+        piece = leg.run_slice(steps, settle + more, limit, asked)
+        if piece is None:
+            return None, step_s
+        found = piece if turns is None else with_pause(piece, turns)
+        if isinstance(found, Slice) and epoch is not None and not epoch.written:
+            found = replace(found, work=float((found.epochs or 0) * epoch.steps))
+        if isinstance(found, Slice):
+            return found, max(found.seconds / found.steps, step_s / FASTEST)
+    raise LegFailed(found)
+
+
+def slice_steps(step_s: float, every: int = 1) -> int:
+    """How many steps make a slice, where one takes `step_s` seconds: a multiple of `every`."""
+    least = 1 if step_s >= SLOW_STEP_S else LEAST_STEPS
+    steps = max(least, math.ceil(SLICE_S / max(step_s, 1e-6)))
+    return math.ceil(steps / every) * every
+
+
+def settle_steps(step_s: float, settles: bool = True) -> int:
+    """How many steps at the start of a slice count for nobody, each of `step_s` seconds.
+
+    None where a step takes as long as a slice, and the first one of it is like the others: what
+    is cold at its start is little of it.
+    """
+    if not settles and step_s >= SLICE_S:
+        return 0
+    return max(1, math.ceil(SETTLE_S / max(step_s, 1e-6)))
+
+
+def enough(contest: Contest, floor: float) -> bool:
+    """Whether more pairs would not change what is said of a change.
+
+    `floor` is the gain that may be noise, as a share. It is over as soon as its interval excludes
+    what would be worth making, or leaves no doubt that it pays: either takes few pairs where the
+    change is far from it.
+    """
+    count, found = len(contest.pairs), contest.ratio
+    if found is None:
+        return False
+    few = count < MIN_PAIRS
+    if found.high < 1 + WORTH - (HASTE if few else 0.0):
+        return True
+    width = (found.high - found.low) / found.speedup
+    wide = WIDE if count < 2 * MIN_PAIRS else 2 * WIDE
+    narrow = width <= wide * math.sqrt(max(1.0, found.speedup))
+    if narrow and found.low > 1 + floor + (FAR if few else 0.0):
+        return True
+    return count >= (MAX_PAIRS if narrow else MOST_PAIRS)
+
+
+def pairs_to_come(contest: Contest, floor: float) -> float:
+    """How many more pairs may decide a contest: intervals shrink by the root of their number."""
+    count, found = len(contest.pairs), contest.ratio
+    if found is None:
+        return float(MIN_PAIRS - count)
+    half = math.log(found.high / found.low) / 2
+    away = max(abs(math.log(found.speedup / (1 + edge))) for edge in (floor, WORTH))
+    wanted = count * (half / max(away, 0.01)) ** 2
+    return min(max(1.0, wanted - count), float(MOST_PAIRS))
+
+
+def met_itself(contest: Contest, floor: float) -> bool:
+    """Whether the control has told what noise there is: little, or as well as it is told."""
+    count = len(contest.pairs)
+    return count >= MAX_PAIRS or (count >= MIN_PAIRS and floor <= SMALLEST_GAIN)
+
+
+def beaten(contest: Contest, others: Sequence[Contest]) -> bool:
+    """Whether another way to make the same change is known to be as good, or better.
+
+    At once where the intervals lie apart; with enough pairs also where this one cannot be
+    better by more than a few percent, so that the slices go to those still in the lead.
+    """
+    mine = contest.ratio
+    if mine is None or not contest.race:
+        return False
+    for other in others:
+        found = other.ratio
+        if other is contest or other.race != contest.race or found is None or other.failure:
+            continue
+        if mine.high < found.low:
+            return True
+        settled = min(len(contest.pairs), len(other.pairs)) >= MIN_PAIRS
+        if settled and mine.speedup <= found.speedup and mine.high < AS_GOOD * found.speedup:
+            return True
+    return False

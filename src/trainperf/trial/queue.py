@@ -1,0 +1,568 @@
+"""One queue of trials: who can change the answer most in a second is let run next.
+
+The legs of a script live beside each other and one of them runs at a time: a slice of steps that
+are timed, beside slices of the script as it is, or a slice of starting, of as many legs as the
+cores let start together. Whoever starts, warms up or compiles is paused in between, so that
+nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from trainperf.model import Run
+from trainperf.run.spawn import run_file_of
+from trainperf.run.stopping import LEG, Guard
+from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.contest import (
+    FAR,
+    MIN_PAIRS,
+    SHORT,
+    SHORT_TRIES,
+    Contest,
+    beaten,
+    enough,
+    met_itself,
+    pairs_to_come,
+    take,
+)
+from trainperf.trial.fresh import FreshProcesses
+from trainperf.trial.legs.leg import Leg, LegFailed, end_all, give_device, look_at
+from trainperf.trial.legs.room import memory_is_short
+from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, floor, start_of
+from trainperf.trial.parity import control, read_losses
+from trainperf.trial.ratio import Pair
+from trainperf.trial.slices import Slice
+
+CACHES = f"{LEG}caches"
+"""The folder of what legs compile, beside theirs: it goes when they do."""
+NOT_COMPARED = "could not be compared: the script as it is"
+RAN_OUT = "it ran out of memory beside other legs"
+FEWER = f"{RAN_OUT}, and was tried beside fewer"
+ALONE = f"{RAN_OUT}, and was tried alone"
+START_S = 1.0
+"""So long legs start, or compile, before others may have their turn."""
+TURN_S = 2.0
+"""So long contests take turns before legs that start may go on: caches are cold after that."""
+BESIDE = 3
+BESIDE_S = 1.5
+"""So many slices of changes at most stand between two of the script, if they do not last longer:
+neighbours come and go in seconds."""
+LOOK_EVERY_S = 0.01
+MORE_S = 15.0
+MORE_TIMES = 3.0
+"""A leg may take so much longer to start than the slowest that has, if it does not compile."""
+OVERDUE = 2.0
+"""From so many times the usual start on a leg is none of those that start next."""
+LESS_FOR_ANOTHER = 0.25
+"""What changes the experiment counts so much less: it goes into no patch."""
+OF_THE_CONTROL = 0.2
+"""What the script against itself tells counts as a change that saves so much of the training."""
+
+Say = Callable[[str, float | None], None]
+"""Tells the user what is going on, and which share of it is done."""
+Keep = Callable[[Sequence[Measured]], float]
+"""Seconds to be kept of the time for what comes after, from what was measured until now."""
+Rule = Callable[[Contest, float], bool]
+"""Whether a contest is decided, by the gain that may be noise."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The means of trials: the unchanged leg's run, a folder, the costs."""
+
+    run: Run
+    folder: Path
+    costs: Costs
+    say: Say
+
+    def guard(self) -> Guard:
+        """A guard over the legs to come, and over what they compile."""
+        guard = Guard()
+        guard.watch(run_file_of(self.folder / CACHES))
+        return guard
+
+
+def nothing(measured: Sequence[Measured]) -> float:
+    """Keep no time for anything else."""
+    return 0.0
+
+
+class Queue:
+    """Compares candidates with the unchanged script in turns, all of them in one queue.
+
+    Who runs out of memory beside others is tried beside fewer, then alone. Where two legs fit the
+    control meets the unchanged script first, then each candidate does; where one fits each runs
+    by itself. Use as a context manager: no process is left when it closes.
+    """
+
+    def __init__(self, bench: Bench, over: Rule = enough) -> None:
+        self.bench = bench
+        self._over = over
+        self._guard = bench.guard()
+        self._made: list[Leg] = []
+        self._slots = bench.costs.slots
+        self._base = self._leg("", bench.run)
+        self._reference = self._base  # the leg whose training the others are compared with
+        self._control = Contest(self._leg("control", bench.run))
+        self._slices: list[Slice] = []
+        self._before: Slice | None = None
+        self._step_s: dict[Leg, float] = {}  # of a turn of each leg's loop
+        self._round = 0
+        self._notes: dict[str, str] = {}
+        self._beside: dict[str, int] = {}
+        self._alone: list[Candidate] = []
+        self._fresh: FreshProcesses | None = None
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+        self._guard.__exit__(kind, error, trace)
+
+    def close(self) -> None:
+        """End the script's legs, of which the baseline stays."""
+        end_all((self._base, self._control.leg))
+
+    @property
+    def beside(self) -> bool:
+        """Whether legs live beside each other, and not one after another."""
+        return self.bench.costs.slots > 1
+
+    @property
+    def legs(self) -> int:
+        """How many legs were started until now."""
+        started = sum(leg.started_s > 0 for leg in self._made)
+        return started + (self._fresh.legs if self._fresh is not None else 0)
+
+    def compare(
+        self, candidates: Sequence[Candidate], clock: Clock, keep: Keep = nothing
+    ) -> list[Measured]:
+        """Run the candidates in turn with the unchanged script until each is decided.
+
+        The first ones start first; who is decided makes room for the next. Goes on until all are
+        decided or the time is over, less what `keep` wants kept. Raises `LegFailed` if the
+        unchanged script cannot be run so.
+        """
+        if self._slots == 1:
+            return self._in_fresh_processes(candidates, clock, keep)
+        waiting, entered, failure = list(candidates), list[Contest](), LATE
+        early, known = clock.keeping(keep(())), 0
+        try:
+            while not (early.over() and (entered or clock.over())):
+                decided = [contest for contest in entered if contest.decided]
+                if len(decided) != known:
+                    known = len(decided)
+                    early = clock.keeping(keep([self._measured(contest) for contest in decided]))
+                self._enter(waiting, entered, early)
+                if not self._advance(entered, waiting, early):
+                    break
+                waiting[:0] = self._taken_out(entered)
+        except LegFailed as failed:
+            if not any(contest.pairs for contest in entered):
+                raise
+            # What was measured until then stands, whatever became of the script since.
+            failure = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
+            rest = [contest for contest in entered if contest.ratio is None and not contest.failure]
+            if self._base.short_of_memory:
+                self._to_be_alone([*_candidates(rest), *waiting])
+                entered, waiting = [contest for contest in entered if contest not in rest], []
+            for contest in rest:
+                contest.failure = failure
+        finally:
+            end_all([contest.leg for contest in entered])
+        found = [self._measured(contest) for contest in entered]
+        found += self._tried_alone(clock.keeping(keep(found)))
+        found += [self._missed(candidate, failure) for candidate in waiting]
+        by_name = {measured.name: measured for measured in found}
+        return [by_name[candidate.name] for candidate in candidates]
+
+    def baseline(self) -> Baseline:
+        """The unchanged script as it was measured; raises `LegFailed` if it made no slice."""
+        if self._fresh is not None and not self._slices:
+            return self._fresh.baseline()
+        if not self._slices:
+            raise LegFailed(self._base.failure or NO_SLICE)
+        losses = read_losses(self._reference.trained)
+        band = control(losses, read_losses(self._control.first.trained))
+        starts = [start_of(leg) for leg in (self._reference, self._control.first)]
+        ratio = control_of(self._control.ratio, band)
+        return baseline(self._slices, losses, band, ratio, starts)
+
+    # ------------------------------------------------------------------- who is next
+
+    def _enter(self, waiting: list[Candidate], entered: list[Contest], clock: Clock) -> None:
+        """Let the next ones in, as many as there are slots, and time, for.
+
+        None that changes the experiment comes before one that does not.
+        """
+        if self._slots == 2 and not self._control.decided:
+            return
+        held = 1 + (self._slots > 2)
+        while waiting:
+            open_ = [contest for contest in entered if not contest.decided]
+            starting = sum(contest.leg.starting and not self._overdue(contest) for contest in open_)
+            if len(open_) + held >= max(self._slots, held + 1) or starting > self._at_once:
+                return
+            candidate = waiting[0]
+            needed = self._start_s(candidate) + self.bench.costs.comparing(1, 3)
+            if self._base.ready_s is not None and needed > clock.left:
+                return
+            work, slow = candidate.work, candidate.compiles
+            leg = self._leg(candidate.name, candidate.run, work, slow)
+            entered.append(Contest(leg, waiting.pop(0)))
+
+    def _advance(
+        self, entered: Sequence[Contest], waiting: Sequence[Candidate], clock: Clock
+    ) -> bool:
+        """Let those run who can change the answer most; False where there is nobody left."""
+        if self._base.failure and not (self._base.ran_out or self._base.short_of_memory):
+            raise LegFailed(self._base.failure)
+        if self._base.failure or (self._base.ready_s is not None and not self._base.alive):
+            self._base.end()  # its loop came to its end, or others had to have its memory
+            self._base, self._before = self._leg("", self.bench.run), None
+        open_ = [contest for contest in entered if not contest.decided]
+        if not (open_ or waiting) and self._control.decided:
+            return False
+        first = next((contest for contest in entered if contest.candidate), None)
+        rates = {contest: self._rate(contest, contest is first) for contest in open_}
+        if not self._control.decided:
+            rates[self._control] = self._rate(self._control, False)
+        order = sorted(rates, key=lambda contest: -rates[contest])
+        legs = [self._base] if self._base.starting else []
+        legs += [contest.leg for contest in order if contest.leg.starting]
+        turns = [contest for contest in order if not contest.leg.starting]
+        legs = self._together(legs)
+        if not (legs or turns) or (turns == [self._control] and not (legs or open_ or waiting)):
+            return False
+        started = sum(rates[contest] for contest in order if contest.leg in legs)
+        at_turn = sum(rates[contest] for contest in turns[: self._beside_each_other])
+        self._tell(entered, waiting)
+        if legs and (self._base in legs or not turns or started > at_turn):
+            self._start(legs, clock, entered)
+        else:
+            self._take_turns(turns, entered, clock)
+        return True
+
+    def _rate(self, contest: Contest, first: bool) -> float:
+        """What a contest may save of the whole training, for each second that it still takes."""
+        candidate = contest.candidate
+        saves = OF_THE_CONTROL if candidate is None else candidate.saves(contest.hope)
+        if candidate is not None and candidate.apart:
+            saves *= LESS_FOR_ANOTHER
+        if not contest.leg.starting:
+            pair_s = self.bench.costs.comparing(1, 1)
+            return max(saves, 1e-6) / (pairs_to_come(contest, self._least()) * pair_s)
+        spent = contest.leg.spent_s if contest.leg.alive else 0.0
+        usual = self._start_s(candidate)
+        left = usual - spent if spent < usual else spent  # as long again, for all that is known
+        rate = max(saves, 1e-6) / max(left, 0.5)
+        # The first of the report is tried first, unless it holds up all others.
+        return rate + 1.0 if first and not self._overdue(contest) else rate
+
+    def _overdue(self, contest: Contest) -> bool:
+        """Whether a leg takes much longer to start than others: it compiles, or it hangs."""
+        usual = self._start_s(contest.candidate)
+        return contest.leg.alive and contest.leg.spent_s > OVERDUE * usual
+
+    def _start_s(self, candidate: Candidate | None) -> float:
+        """Seconds in which a leg stands at its first slice, by what the script's own took."""
+        costs, ready = self.bench.costs, self._base.ready_s
+        epochs = candidate.warm_up_epochs if candidate is not None else 0
+        return (ready or costs.start_s) + epochs * (costs.epoch_s or 0.0)
+
+    @property
+    def _at_once(self) -> int:
+        """How many legs start beside each other; one where they share real folders."""
+        return self.bench.costs.at_once if self.bench.run.guarded else 1
+
+    def _together(self, legs: Sequence[Leg]) -> list[Leg]:
+        """The first legs that may start beside each other: one has a device they share."""
+        chosen: list[Leg] = []
+        for leg in legs:
+            if len(chosen) < self._at_once and not (
+                leg.has_device and any(other.has_device for other in chosen)
+            ):
+                chosen.append(leg)
+        return chosen
+
+    @property
+    def _beside_each_other(self) -> int:
+        """How many slices of changes stand between two of the script."""
+        return max(1, min(BESIDE, int(BESIDE_S / self.bench.costs.slice_s)))
+
+    def _least(self) -> float:
+        """The gain that may be noise; a large one as long as the control does not tell."""
+        if len(self._control.pairs) < MIN_PAIRS and self._control.leg.alive:
+            return FAR
+        return floor(control_of(self._control.ratio, control(None, None)))
+
+    # ---------------------------------------------------------------------- starting
+
+    def _start(self, legs: Sequence[Leg], clock: Clock, entered: Sequence[Contest]) -> None:
+        """Let legs start, until one of them stands at its first slice or it is others' turn."""
+        self._before = None
+        usual = self._base.ready_s
+        limit = 30 + 4 * self.bench.costs.starting(len(legs), 0)
+        epochs = [leg.run.leg.warm_up_epochs for leg in legs if leg.run.leg is not None]
+        limit += 4 * max(epochs, default=0) * (self.bench.costs.epoch_s or 0.0)
+        if usual is not None and not any(epochs):
+            limit = min(limit, MORE_S + MORE_TIMES * usual)
+        for leg in legs:
+            if leg.started_s:
+                leg.go_on()
+            else:
+                leg.start(self._guard)
+        until = time.monotonic() + START_S
+        while all(leg.starting for leg in legs) and not clock.over():
+            if time.monotonic() > until and all(leg.may_pause for leg in legs):
+                break
+            give_device(legs)
+            for leg in legs:
+                look_at(leg, limit)
+            if memory_is_short():
+                legs[-1].give_up("ended: the machine's memory was running out")
+                legs[-1].short_of_memory = True
+            time.sleep(LOOK_EVERY_S)
+        for leg in legs:
+            if leg.starting:
+                leg.pause()
+        self._after_starting(legs, clock, entered)
+
+    def _after_starting(
+        self, legs: Sequence[Leg], clock: Clock, entered: Sequence[Contest]
+    ) -> None:
+        """Take note of the legs that failed; raise `LegFailed` where nothing can be compared."""
+        if clock.over():
+            for leg in (self._base, self._control.leg):
+                if leg in legs and leg.starting:
+                    leg.give_up(LATE)
+        if self._base.failure:
+            raise LegFailed(self._base.failure)
+        control_ = self._control
+        if control_.leg.failure and control_.leg in legs:
+            if self._can_be_alone(entered, clock):
+                # The same script as the one that stands: only beside itself does it fail,
+                # and so may each candidate, whatever its change is worth.
+                raise LegFailed(control_.leg.failure)
+            control_.failure, control_.decided = control_.leg.failure, True
+        for contest in entered:
+            if contest.leg.failure and not contest.failure and not contest.leg.ran_out:
+                self._failed(contest, contest.leg.failure)
+
+    def _can_be_alone(self, entered: Sequence[Contest], clock: Clock) -> bool:
+        """Whether there is time left to run one candidate after another."""
+        return replace(self.bench.costs, slots=1).trying(max(1, len(entered))) <= clock.left
+
+    # ------------------------------------------------------------------------- turns
+
+    def _take_turns(
+        self, turns: Sequence[Contest], entered: Sequence[Contest], clock: Clock
+    ) -> None:
+        """Let contests have slices between slices of the script, for some seconds."""
+        until = time.monotonic() + TURN_S
+        while turns and time.monotonic() < until and not clock.over():
+            group, self._round = list(turns[: self._beside_each_other]), self._round + 1
+            # Back and forth, so that none is always the first after a change of mood.
+            if not self._between(group[:: 1 if self._round % 2 else -1], clock):
+                return
+            for contest in group:
+                self._decide(contest, entered)
+            turns = [contest for contest in turns if not contest.decided and contest.leg.alive]
+            turns = [*turns[len(group) :], *turns[: len(group)]]
+
+    def _between(self, group: Sequence[Contest], clock: Clock) -> bool:
+        """Let each of a group have a slice, with one of the script before and after them."""
+        before = self._before or self._base_slice(clock)
+        if before is None:
+            return False
+        pieces: list[tuple[Contest, Slice]] = []
+        for contest in group:
+            try:
+                piece = self._slice(contest.leg, clock)
+            except LegFailed as failed:
+                contest.leg.end()  # what hangs must not run beside the others
+                self._failed(contest, str(failed))
+                self._before = None  # it may have taken long: the others stand next to nothing
+                return True
+            if piece is None:
+                return False
+            pieces.append((contest, piece))
+        after = self._before = self._base_slice(clock)
+        if after is None:
+            return False
+        for contest, piece in pieces:
+            contest.pairs.append(Pair(piece.rate, before.rate, after.rate, piece.steps))
+        return True
+
+    def _decide(self, contest: Contest, entered: Sequence[Contest]) -> None:
+        """Decide a contest if more pairs would change nothing, and end its leg."""
+        least = self._least()
+        if contest is self._control:
+            contest.decided = contest.decided or self._met_itself(least)
+            if contest.decided and self._slots == 2:
+                contest.leg.end()
+            return
+        if contest.leg.ran_out and not self._over(contest, least):
+            candidate = contest.candidate
+            assert candidate is not None
+            again = self._leg(candidate.name, candidate.run, candidate.work, candidate.compiles)
+            contest.goes_on_with(again)
+            return
+        contest.decided = (
+            bool(contest.failure) or self._over(contest, least) or beaten(contest, entered)
+        )
+        if contest.decided:
+            contest.leg.end()
+
+    def _met_itself(self, least: float) -> bool:
+        rule: Rule = met_itself if self._over is enough else self._over
+        return bool(self._control.failure) or rule(self._control, least)
+
+    def _base_slice(self, clock: Clock) -> Slice | None:
+        try:
+            piece = self._slice(self._base, clock)
+        except LegFailed as failed:
+            # What was measured until then counts; nothing can be compared any more.
+            self._base.failure, self._before = str(failed), None
+            if not self._base.ran_out:
+                raise
+            return None
+        if piece is not None:
+            self._slices.append(piece)
+        return piece
+
+    def _slice(self, leg: Leg, clock: Clock) -> Slice | None:
+        """A slice of a leg; None if the time is over."""
+        if clock.over():
+            return None
+        step_s = self._step_s.get(leg) or self._unchanged_s() * leg.work_per_step
+        epoch = self.bench.run.leg.epoch if self.bench.run.leg is not None else None
+        for _ in range(SHORT_TRIES):
+            piece, took_s = take(leg, step_s, self._base.slowest_s, clock.over, epoch)
+            if piece is None:
+                return None
+            if not piece.retries:
+                self._step_s[leg] = took_s
+                return piece
+        leg.failure, leg.short_of_memory = SHORT, True
+        raise LegFailed(SHORT)
+
+    def _unchanged_s(self) -> float:
+        """Seconds for a step's work of the unchanged script."""
+        turn_s = self._step_s.get(self._base)
+        return self.bench.costs.step_s if turn_s is None else turn_s / self._base.work_per_step
+
+    # -------------------------------------------------------------- who does not fit
+
+    def _failed(self, contest: Contest, reason: str) -> None:
+        """Note that a contest's leg cannot go on; of one without memory, who lived beside it."""
+        contest.failure = reason
+        if contest.leg.short_of_memory:
+            self._beside.setdefault(contest.leg.name, self._living)
+        if not contest.leg.ran_out:
+            contest.decided = True
+        if contest is self._control and not contest.pairs and contest.leg.short_of_memory:
+            raise LegFailed(reason)  # what else stands there finds no memory either
+
+    @property
+    def _living(self) -> int:
+        return sum(leg.alive for leg in self._made)
+
+    def _taken_out(self, entered: list[Contest]) -> list[Candidate]:
+        """Take those that ran out of memory out of `entered`; return who can start again.
+
+        Memory that runs out is no fault of a change as long as others take a part of it.
+        """
+        again = []
+        for contest in [one for one in entered if one.leg.short_of_memory]:
+            entered.remove(contest)
+            candidate = contest.candidate
+            assert candidate is not None
+            others = self._beside.pop(candidate.name, 0)
+            if others > 1:
+                self._slots = min(self._slots, others)
+                self._notes[candidate.name] = FEWER
+                again.append(candidate)
+            else:
+                self._to_be_alone((candidate,))
+        return again
+
+    def _to_be_alone(self, candidates: Sequence[Candidate]) -> None:
+        """Try these alone: they do not fit beside the unchanged script."""
+        self._alone += candidates
+        self._notes |= {candidate.name: ALONE for candidate in candidates}
+
+    def _tried_alone(self, clock: Clock) -> list[Measured]:
+        """Run those one after another that do not fit beside the unchanged script."""
+        chosen, self._alone = self._alone, []
+        if not chosen or clock.over():
+            return [self._missed(candidate, LATE) for candidate in chosen]
+        end_all((self._base, self._control.leg))
+        try:
+            found = self._in_fresh_processes(chosen, clock, nothing)
+        except LegFailed as failed:
+            why = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
+            found = [self._missed(candidate, why) for candidate in chosen]
+        return [replace(one, note=self._note(one.name, one.late)) for one in found]
+
+    def _in_fresh_processes(
+        self, candidates: Sequence[Candidate], clock: Clock, keep: Keep
+    ) -> list[Measured]:
+        bench = self.bench
+        self._fresh = self._fresh or FreshProcesses(
+            bench.run, bench.folder / "alone", bench.costs, self._guard, bench.say
+        )
+        return self._fresh.compare(candidates, clock, keep)
+
+    # ------------------------------------------------------------------------- words
+
+    def _note(self, name: str, late: bool = False) -> str:
+        """How a candidate was measured, if not as the others were; `late`: it was not."""
+        found = self._notes.get(name, "")
+        return RAN_OUT if found and late else found
+
+    def _missed(self, candidate: Candidate, why: str) -> Measured:
+        note = self._note(candidate.name, late=why == LATE)
+        return Measured(candidate.name, None, None, why, note=note)
+
+    def _measured(self, contest: Contest) -> Measured:
+        return Measured(
+            name=contest.leg.name,
+            ratio=contest.ratio,
+            losses=read_losses(contest.first.trained),
+            failure=contest.failure,
+            start=start_of(contest.first),
+            pairs=tuple(contest.pairs),
+            note=self._note(contest.leg.name),
+        )
+
+    def _tell(self, entered: Sequence[Contest], waiting: Sequence[Candidate]) -> None:
+        total = len(entered) + len(waiting)
+        decided = sum(contest.decided for contest in entered)
+        starting = sum(contest.leg.starting for contest in entered if not contest.decided)
+        if self._base.starting or not any(contest.pairs for contest in entered):
+            return self.bench.say("warming up", decided / total if total else None)
+        text = f"taking turns: {decided} of {total} decided"
+        text += f", {starting} starting" if starting else ""
+        return self.bench.say(text, decided / total)
+
+    def _leg(self, name: str, run: Run, work: float = 1.0, slow: bool = False) -> Leg:
+        leg = Leg(name, run, self.bench.folder / f"{LEG}{len(self._made) + 1}", work, slow)
+        self._made.append(leg)
+        return leg
+
+
+def _candidates(contests: Sequence[Contest]) -> list[Candidate]:
+    return [contest.candidate for contest in contests if contest.candidate is not None]

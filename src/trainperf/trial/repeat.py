@@ -1,0 +1,108 @@
+"""What was kept, once more in fresh processes and in the user's own environment.
+
+Two processes of one script differ by 10 to 35 % for their whole life on a shared machine: where
+their memory lies, and who was there when they chose their kernels, decides. A gain that a second
+pair of processes does not repeat is none of the change.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from trainperf.model import Ratio, Training
+from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.contest import SMALLEST_GAIN, Contest
+from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.queue import Bench, Queue
+
+PAIRS = 8
+"""So many pairs of slices each of the two processes with the changes has."""
+WHOLE_RUNS_S = 60.0
+"""Plain runs of the whole script are made in place of this where they take no longer."""
+MARGIN = 1.15
+"""A whole run may take so much longer than the ledger says: what follows the last step."""
+SLACK = 1.3
+"""Starting and comparing may take so many times what they are expected to."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The speed-ups of two pairs of fresh processes, the unchanged script's and the changed one's.
+
+    `ratio` is that of both together, its interval as wide as they lie apart at least; None where
+    they could not be compared: then `reason` says why.
+    """
+
+    ratio: Ratio | None
+    pairs: tuple[float, ...] = ()
+    reason: str = ""
+
+    @property
+    def stands(self) -> bool:
+        """Whether each pair of processes shows the gain again."""
+        return self.ratio is not None and min(self.pairs) > 1 + SMALLEST_GAIN
+
+
+def needed_s(costs: Costs) -> float:
+    """Seconds that repeating takes."""
+    return SLACK * (costs.starting(4) + costs.comparing(3, PAIRS))
+
+
+def left_to_whole_runs(training: Training | None, share: float, speedup: float, s: float) -> bool:
+    """Whether plain runs of the whole script, A B B A, are short and fit into `s` seconds.
+
+    Of the training the changes shorten a `share`, by `speedup`.
+    """
+    if training is None or training.seconds_now is None:
+        return False
+    both = training.seconds_now * (2 - share * (1 - 1 / speedup))
+    return 2 * MARGIN * both <= min(WHOLE_RUNS_S, s)
+
+
+def repeat(bench: Bench, candidate: Candidate, clock: Clock) -> Repeated:
+    """Compare two fresh processes of the script with two of it changed, in turns.
+
+    `bench` has the unchanged script's run as its user has it.
+    """
+
+    def compared(contest: Contest, _: float) -> bool:
+        return len(contest.pairs) >= PAIRS
+
+    names = ("first", "second")
+    twice = [replace(candidate, fixes=(name,), variant="") for name in names]
+    try:
+        with Queue(bench, compared) as queue:
+            first, second = queue.compare(twice, clock)
+            control = queue.baseline().control
+    except LegFailed as failed:
+        return Repeated(None, reason=clock.reason if clock.over() else f"the script {failed}")
+    for measured in (first, second):
+        if measured.failure and not measured.late:
+            return Repeated(None, reason=measured.failure)
+    if first.ratio is None or second.ratio is None:
+        return Repeated(None, reason=clock.reason)
+    twin = control.speedup if control is not None and bench.costs.slots > 1 else 1.0
+    return together(first.ratio, second.ratio, twin)
+
+
+def together(first: Ratio, second: Ratio, twin: float) -> Repeated:
+    """Put two pairs of processes together: `second` by the unchanged process that is `twin`.
+
+    Of both the speed-up over the first unchanged process was measured; that of the other one over
+    it is `twin`. The interval holds what each pair shows, and the noise of their slices.
+    """
+    logs = [math.log(first.speedup), math.log(second.speedup / twin)]
+    noise = max(math.log(found.high / found.low) / 2 for found in (first, second))
+    middle, apart = sum(logs) / 2, abs(logs[0] - logs[1]) / 2
+    half = math.hypot(apart, noise / math.sqrt(2))
+    steps = first.steps + second.steps
+    ratio = Ratio(
+        math.exp(middle),
+        math.exp(middle - half),
+        math.exp(middle + half),
+        first.pairs + second.pairs,
+        steps,
+    )
+    return Repeated(ratio, tuple(math.exp(log) for log in logs))

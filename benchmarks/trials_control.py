@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 
 from _trials import EXAMPLES, bench, candidate, clock, foot, head, leg_of, parser, verdict
+from trainperf.trial.side_by_side import SideBySide
 
 from trainperf.model import Control, Equivalence, Ratio
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import trial
 from trainperf.trial.ratio import CONFIDENCE
-from trainperf.trial.side_by_side import SideBySide
 
 TARGET = 0.02
 LIMIT_S = 180.0

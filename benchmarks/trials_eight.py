@@ -20,11 +20,11 @@ from pathlib import Path
 
 from _runs import SCRIPTS
 from _trials import bench, candidate, clock, diagnosis, foot, head, leg_of, parser, verdict
+from trainperf.trial.side_by_side import SideBySide
 
 from trainperf.model import Control, Equivalence, Ratio, Run, Trial
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured, trial
-from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.stack import Stacked, stack
 
 TARGET_S = 180.0

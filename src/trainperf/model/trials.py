@@ -170,7 +170,8 @@ class Trials:
     tensors lay on huge pages (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`), `growth` that TensorFlow
     took the GPU memory that it needed only (`TF_FORCE_GPU_ALLOW_GROWTH=true`). `two_legs` says why
     only two lived together, "" where more could. `neighbours_cores` are those that other
-    processes took when the trials began, None where that was not told.
+    processes took when the trials began, None where that was not told. `compared_s` are the
+    seconds of the slices that were compared, the unchanged script's among them.
     """
 
     mode: Literal["side by side", "one after another", "none"]
@@ -186,3 +187,4 @@ class Trials:
     growth: bool = False
     two_legs: str = ""
     neighbours_cores: float | None = None
+    compared_s: float = 0.0

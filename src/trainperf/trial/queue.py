@@ -112,6 +112,7 @@ class Queue:
         self._control = Contest(self._leg("control", bench.run))
         self._slices: list[Slice] = []
         self._before: Slice | None = None
+        self.compared_s = 0.0  # of the slices that were compared
         self._step_s: dict[Leg, float] = {}  # of a turn of each leg's loop
         self._round = 0
         self._notes: dict[str, str] = {}
@@ -454,6 +455,7 @@ class Queue:
             if piece is None:
                 return None
             if not piece.retries:
+                self.compared_s += piece.seconds
                 self._step_s[leg] = took_s
                 return piece
         leg.failure, leg.short_of_memory = SHORT, True

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from trainperf.fixes import by_id
 from trainperf.model import (
@@ -36,6 +37,8 @@ from trainperf.trial.repeat import left_to_whole_runs, needed_s, repeat
 from trainperf.trial.stack import Stacked, stack
 from trainperf.trial.variants import SortedOut, of_another, sort_out
 
+ON_TOP = 10
+"""So many pairs tell what one change gives on top of another."""
 FOR_LIFE = 1.35
 """Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 WITH_OTHERS = "that is alone; on top of the others it pays"
@@ -165,9 +168,8 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed), steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
-    stacked = stack(
-        sorted_out.winners, baseline, edits.join, engine.compare, clock, steps, partners
-    )
+    compare = partial(engine.compare, at_least=ON_TOP)
+    stacked = stack(sorted_out.winners, baseline, edits.join, compare, clock, steps, partners)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     for name in set(partners) & set(stacked.fixes):

@@ -114,7 +114,7 @@ class Queue:
         self._before: Slice | None = None
         self.compared_s = 0.0  # of the slices that were compared
         self._step_s: dict[Leg, float] = {}  # of a turn of each leg's loop
-        self._round = 0
+        self._round = self._at_least = 0
         self._notes: dict[str, str] = {}
         self._beside: dict[str, int] = {}
         self._alone: list[Candidate] = []
@@ -148,14 +148,19 @@ class Queue:
         return started + (self._fresh.legs if self._fresh is not None else 0)
 
     def compare(
-        self, candidates: Sequence[Candidate], clock: Clock, keep: Keep = nothing
+        self,
+        candidates: Sequence[Candidate],
+        clock: Clock,
+        keep: Keep = nothing,
+        at_least: int = 0,
     ) -> list[Measured]:
         """Run the candidates in turn with the unchanged script until each is decided.
 
-        The first ones start first; who is decided makes room for the next. Goes on until all are
-        decided or the time is over, less what `keep` wants kept. Raises `LegFailed` if the
-        unchanged script cannot be run so.
+        The first ones start first; who is decided makes room for the next. Each has `at_least` so
+        many pairs. Goes on until all are decided or the time is over, less what `keep` wants kept.
+        Raises `LegFailed` if the unchanged script cannot be run so.
         """
+        self._at_least = at_least
         if self._slots == 1:
             return self._in_fresh_processes(candidates, clock, keep)
         waiting, entered, failure = list(candidates), list[Contest](), LATE
@@ -415,15 +420,14 @@ class Queue:
             if contest.decided and self._slots == 2:
                 contest.leg.end()
             return
-        if contest.leg.ran_out and not self._over(contest, least):
+        over = len(contest.pairs) >= self._at_least and self._over(contest, least)
+        if contest.leg.ran_out and not over:
             candidate = contest.candidate
             assert candidate is not None
             again = self._leg(candidate.name, candidate.run, candidate.work, candidate.compiles)
             contest.goes_on_with(again)
             return
-        contest.decided = (
-            bool(contest.failure) or self._over(contest, least) or beaten(contest, entered)
-        )
+        contest.decided = bool(contest.failure) or over or beaten(contest, entered)
         if contest.decided:
             contest.leg.end()
 

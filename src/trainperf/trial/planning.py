@@ -10,7 +10,18 @@ from pathlib import Path
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
-from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
+from trainperf.model import (
+    Ending,
+    Evidence,
+    Finding,
+    Leg,
+    Machine,
+    Measure,
+    Recording,
+    Run,
+    Trial,
+    Trials,
+)
 from trainperf.run.caches import private
 from trainperf.run.spawn import GPU_MEMORY
 from trainperf.trial.bench import CACHES
@@ -21,6 +32,7 @@ from trainperf.trial.candidates import (
     Write,
     WriteFor,
     candidates,
+    decided_in_the_loop,
     together,
     writer,
 )
@@ -50,6 +62,9 @@ WORTH_A_SLOW_START = 2.0
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 LONGEST_EPOCH_S = 6 * 3600.0
 """For a longer epoch nobody waits to try a change. One of a sampler without end has 10^8 steps."""
+
+
+DECIDED = "what could be tried gained nothing in the loop"
 
 
 @dataclass(frozen=True)
@@ -101,12 +116,13 @@ class Edits:
 class Plan:
     """The trials to make. `how` says why there are none, where there are none.
 
-    `then` are those to be made after them, in other slices, where none of them is kept.
+    `then` are those to be made after them, in other slices, where none of them is kept. Among the
+    `skipped` are those that the loop has decided.
     """
 
     edits: Edits
     chosen: tuple[Candidate, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[Skipped | Trial, ...]
     how: Trials
     costs: Costs | None = None
     legs: int = 0
@@ -137,7 +153,9 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     )
     semantic = subject.allow_semantic
     edits = Edits(run, subject.findings, writer(subject.root, by_id()))
-    chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
+    chosen, untried = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
+    chosen, decided = decided_in_the_loop(chosen, subject.findings, subject.evidence)
+    skipped: list[Skipped | Trial] = [*untried, *decided]
     chosen = with_own_caches(chosen, given, subject.folder / CACHES)
     space = room(subject.recording, subject.machine, subject.evidence.device)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
@@ -152,7 +170,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         skipped += [one.skipped(endless) for one in chosen if one.warm_up_epochs]
         chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
-        reason = "none of the findings has an edit that could be tried"
+        reason = DECIDED if decided else "none of the findings has an edit that could be tried"
         how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
         return Plan(edits, (), tuple(skipped), how)
     spent = clock.now() - subject.began

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -101,6 +102,26 @@ def test_a_head_in_float32_under_autocast_is_named(tmp_path: Path) -> None:
     assert "self.weight.t()" in source[finding["where"][0]["line"] - 1]
     assert "`head`" in finding["text"]
     assert finding["bound"] > 1.1
+
+
+@pytest.mark.timeout(300)
+def test_what_is_slower_in_the_loop_gets_no_process(tmp_path: Path) -> None:
+    """Casts to 16 bits take longer than all else that layers of 64 values do, on any CPU."""
+    others = ("torch_compile", "torch_fused_optimizer", "omp_threads")
+    left_out = (word for fix in others for word in ("--ignore", fix))
+    report = diagnosed("torch_tiny_layers.py", tmp_path, "--budget", "60", *left_out)
+    (trial,) = (one for one in report["trials"] if one["fix"] == "torch_autocast")
+    assert (trial["outcome"], trial["basis"]) == ("slower", "in the loop")
+    assert trial["low"] < trial["speedup"] < trial["high"] < 0.9
+    assert trial["pairs"] >= 5
+    assert trial["steps"] >= trial["pairs"]
+    assert (report["trying"]["mode"], report["trying"]["legs"]) == ("none", 0)
+    (saved,) = (tmp_path / "runs").iterdir()
+    shown = subprocess.run(
+        (sys.executable, "-m", "trainperf", "show", "--full", str(saved)),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert re.search(r"torch_autocast +\S+× +0\.\d+× \(.*\)[^×]*in the loop", shown.stdout)
 
 
 def _multiplies_bfloat16() -> bool:

@@ -233,9 +233,11 @@ def test_a_probe_is_the_geometric_mean_of_its_pairs():
         "base": [0.2, 0.4],
         "candidate": [0.1, 0.1],
         "one_off": 1.5,
+        "steps": 12,
         "detail": {},
     }
     found = probes(observed(FIT, event))["compiled"]
+    assert (found.pairs, found.steps) == (len(event["base"]), 12)
     assert found.ratio == pytest.approx(8**0.5)
     assert found.low < found.ratio < found.high
     assert found.one_off_s == 1.5
@@ -255,6 +257,7 @@ def test_a_probe_that_failed_once_and_then_ran_counts_as_run():
         "base": [0.2],
         "candidate": [0.1],
         "one_off": 0.0,
+        "steps": 5,
         "detail": {},
     }
     found = probes(observed(FIT, missing, ran))["compiled"]

@@ -29,6 +29,8 @@ from trainperf.report.sections.trials import ALONE, GROUPS
 from trainperf.reporters import html, markdown
 from trainperf.trial.crowd import ALONE as SHORT
 
+SLOWER_THREADS = next(one for one in ALL_OUTCOMES.trials if one.outcome is Outcome.SLOWER)
+
 
 def test_a_kept_finding_has_the_measurement_and_what_was_predicted() -> None:
     told = of(TRIED, FINDINGS)
@@ -128,6 +130,21 @@ def test_a_narrow_table_keeps_the_names_and_moves_the_losses_beneath() -> None:
 
 def test_what_was_not_tried_has_its_reason_in_place_of_figures() -> None:
     assert re.search(r"\n  tf_interleave_parallel +it changes the experiment\n", text(ALL_OUTCOMES))
+
+
+def test_what_the_loop_has_decided_says_so_in_every_report() -> None:
+    slower = replace(
+        SLOWER_THREADS, note="in the loop", basis="in the loop", pairs=6, steps=288, parity=""
+    )
+    others = tuple(one for one in ALL_OUTCOMES.trials if one is not SLOWER_THREADS)
+    decided = replace(ALL_OUTCOMES, trials=(*others, slower))
+    row = r"tf_gpu_thread_mode +1\.04× +0\.93× \(0\.91 to 0\.95\) +6\b.*\n? *in the loop"
+    assert re.search(row, part(text(decided, 100), TRIALS))
+    assert "tf_gpu_thread_mode 0.93× in the loop" in text(decided, full=False)
+    assert 'What stands "in the loop" was measured there' in of(decided, TRIALS)
+    assert "0.93× (0.91 to 0.95) in the loop" in markdown.render(decided)
+    assert '<td colspan="5">in the loop</td>' in html.render(decided)
+    assert "in the loop" not in text(ALL_OUTCOMES)
 
 
 def test_a_one_off_cost_has_its_break_even() -> None:

@@ -64,10 +64,10 @@ def planned(name, then=None, skipped=()):
     return SimpleNamespace(name=name, chosen=(one,), skipped=skipped, how=how, then=then)
 
 
-def tried(monkeypatch, deadline=math.inf, **kept):
+def tried(monkeypatch, *decided, deadline=math.inf, **kept):
     plans = Plans(**kept)
     later = planned("later")
-    first = planned("first", later, (later.chosen[0].skipped("not yet"),))
+    first = planned("first", later, (later.chosen[0].skipped("not yet"), *decided))
     monkeypatch.setattr(experiment, "_run", plans)
     monkeypatch.setattr(experiment, "plan", lambda *_: first)
     subject = SimpleNamespace(deadline=deadline)
@@ -90,6 +90,16 @@ def test_what_was_left_for_later_stays_where_something_was_kept(monkeypatch):
     ran, found = tried(monkeypatch, first=True, later=True)
     assert ran == ["first"]
     assert [(one.fix, one.reason) for one in found.trials] == [("first", ""), ("later", "not yet")]
+
+
+def test_a_way_that_the_loop_decided_stays_where_another_is_tried_later(monkeypatch):
+    slower = Trial("later", Outcome.SLOWER, "", variant="batch=32", basis="in the loop")
+    _, found = tried(monkeypatch, slower, first=False, later=True)
+    assert slower in found.trials
+    assert [one.outcome for one in found.trials if one.fix == "later"] == [
+        Outcome.KEPT,
+        Outcome.SLOWER,
+    ]
 
 
 def test_where_neither_is_kept_both_are_named(monkeypatch):

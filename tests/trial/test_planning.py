@@ -7,7 +7,7 @@ import pytest
 from recordings import recording
 from rewriting import marked
 from trainperf.fixes import all_fixes
-from trainperf.fixes.common.cases import GIB, GPU, SITE, evidence, machine
+from trainperf.fixes.common.cases import GIB, GPU, SITE, evidence, machine, probe
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import (
     Ending,
@@ -15,6 +15,7 @@ from trainperf.model import (
     Finding,
     HostSample,
     Loop,
+    Outcome,
     PhaseUse,
     Sample,
     Site,
@@ -24,6 +25,7 @@ from trainperf.trial.bench import CACHES
 from trainperf.trial.budget import Clock
 from trainperf.trial.legs.pages import HUGE_PAGES
 from trainperf.trial.planning import (
+    DECIDED,
     NO_EPOCH,
     SEED,
     WARM_UP_STEPS,
@@ -33,8 +35,9 @@ from trainperf.trial.planning import (
     spins,
 )
 
-PLAIN, (MAP, BATCH) = marked(
+PLAIN, (MAP, BATCH, COMPILE) = marked(
     "import tensorflow as tf\nds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n"
+    '▸model.compile("adam", "mse")◂\n'
 )
 FIXES = {fix.id: fix for fix in all_fixes()}
 
@@ -50,6 +53,7 @@ def finding(fix, bound, where=MAP, **fields):
 PARALLEL = finding("tf_map_parallel", 1.5)
 PREFETCH = finding("tf_prefetch", 1.9, BATCH)
 CACHE = finding("tf_cache", 4.0)
+XLA = finding("keras_jit_compile", 1.2, COMPILE)
 ADVICE = finding("early_stopping", None, rewritable=False)
 
 
@@ -113,6 +117,21 @@ def test_where_nothing_can_be_edited_the_findings_are_named(subject):
     assert made.how.mode == "none"
     assert made.how.reason == "none of the findings has an edit that could be tried"
     assert list(reasons(made)) == ["early_stopping"]
+
+
+def test_what_gained_nothing_in_the_loop_is_not_tried(subject):
+    """The budget and the order are those of what is left."""
+    ran = replace(probe(0.43), pairs=6, steps=288)
+    given = subject(XLA, PARALLEL)
+    given = replace(given, evidence=replace(given.evidence, probes={"jit_compile": ran}))
+    made = planned(given)
+    assert (names(made), made.how.mode) == (["tf_map_parallel"], "side by side")
+    (slower,) = made.skipped
+    assert (slower.fix, slower.outcome, slower.speedup) == (XLA.id, Outcome.SLOWER, 0.43)
+
+    alone = planned(replace(given, findings=(XLA,)))
+    assert (alone.how.mode, alone.how.reason) == ("none", DECIDED)
+    assert alone.skipped == made.skipped
 
 
 def test_all_that_fits_is_tried_side_by_side_the_best_bound_first(subject):

@@ -324,4 +324,6 @@ def probe(event: Event) -> Probe:
         high=math.exp(middle + half),
         one_off_s=event["one_off"],
         detail=event["detail"],
+        pairs=len(pairs),
+        steps=event.get("steps", len(pairs)),  # earlier recordings: one a block, at least
     )

@@ -16,8 +16,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainperf.errors import NotMeasured
-from trainperf.model import Category, Equivalence, Evidence, Finding, Site
+from trainperf.model import Category, Equivalence, Evidence, Finding, Probe, Ratio, Site
 from trainperf.model.discover import discovered
+from trainperf.model.timing import WIDE
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -103,6 +104,18 @@ class Fix:
 
     pays_with: ClassVar[tuple[str, ...]] = ()
     """Fixes on top of which it may give something where it gives nothing alone: it is tried so."""
+
+    probed_by: ClassVar[str] = ""
+    """The probe whose step is the one that its edit makes, "" if none is. What is found of an
+    update alone, or of steps whose Python is not timed, is none: it limits the gain only."""
+
+    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
+        """Return whether a probe, where it gained nothing, says so of the repair of `finding`.
+
+        It must have run what this edit makes, in the same precision, and all that it could gain
+        by. May raise `NotMeasured`: not known.
+        """
+        return True
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Return the finding if `evidence` shows this cause, else None.
@@ -242,6 +255,31 @@ def concern(finding: Finding) -> Concern:
     """Return the part of the step that a cause takes; "step" for one of another version."""
     fix = by_id().get(finding.id)
     return "step" if fix is None else fix.concerns
+
+
+def in_the_loop(finding: Finding, evidence: Evidence) -> Ratio | None:
+    """Return the speed-up of a step with the repair of `finding`, by the probe that ran it.
+
+    It is of the step without its input, in PyTorch of forward and backward. None where no probe
+    decides on the repair, or noise left its interval wide and near to 1.
+    """
+    fix = by_id().get(finding.id)
+    made = None if fix is None else evidence.probes.get(fix.probed_by)
+    if fix is None or not isinstance(made, Probe) or made.pairs < FEWEST_PAIRS:
+        return None
+    if made.vague and made.low <= WIDE and made.high >= 1 / WIDE:
+        return None
+    try:
+        decided = fix.decided_by(made, finding, evidence)
+    except NotMeasured:
+        return None
+    if not decided:
+        return None
+    return Ratio(made.ratio, made.low, made.high, made.pairs, made.steps)
+
+
+FEWEST_PAIRS = 5
+"""With fewer pairs of blocks a probe has no interval of its own."""
 
 
 def detect_all(

@@ -125,13 +125,18 @@ def _exact(measure: Measure | Missing) -> Measure | Missing:
     return replace(measure, low=measure.seconds, high=measure.seconds)
 
 
+WIDE = 1.25
+"""High end over low end of a probe's interval, above which it limits nothing: on a machine
+with other processes 0.62 to 1.27 was read of what gives 1.4 (nanoGPT in bfloat16)."""
+
+
 @dataclass(frozen=True)
 class Probe:
     """The same work timed two ways in alternating blocks, inside the user's process.
 
     `ratio` is base over candidate (above 1: the candidate is faster), `low`/`high`
-    its 95 % interval over the paired blocks. `one_off_s` is what setting the
-    candidate up cost (tracing, compiling).
+    its 95 % interval over the paired blocks: `pairs` of them, in which the candidate did
+    `steps`. `one_off_s` is what setting the candidate up cost (tracing, compiling).
     """
 
     name: str
@@ -142,6 +147,13 @@ class Probe:
     high: float
     one_off_s: float = 0.0
     detail: dict[str, Any] = field(default_factory=dict)
+    pairs: int = 0
+    steps: int = 0
+
+    @property
+    def vague(self) -> bool:
+        """Whether noise left its interval so wide that it limits nothing, see `WIDE`."""
+        return self.high > WIDE * self.low
 
     def at_best(self) -> Probe:
         """The same at the upper end of its interval: what its variation gives at most."""

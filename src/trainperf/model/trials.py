@@ -57,8 +57,10 @@ class Trial:
     steps earn that back; None where nothing was to be earned back. `variant` says which
     of several ways to make the fix this was ("workers=4"). `note` says how it was measured
     where that was another way than that of the others. `basis` says of what the speed-up is: of
-    steps, in pairs of slices; of the whole script, in pairs of plain runs; or of a turn of what the
-    script repeats, by pairs of calls that were timed in place.
+    steps, in pairs of slices; of the whole script, in pairs of plain runs; of a turn of what the
+    script repeats, by pairs of calls that were timed in place; or of the step without its input (in
+    PyTorch forward and backward), by pairs of blocks with and without the change in the loop of the
+    observed run: it gained nothing there, and no process was started for it.
     """
 
     fix: str
@@ -76,7 +78,7 @@ class Trial:
     break_even_steps: int | None = None
     variant: str = ""
     note: str = ""
-    basis: Literal["steps", "whole runs", "calls"] = "steps"
+    basis: Literal["steps", "whole runs", "calls", "in the loop"] = "steps"
 
     @property
     def name(self) -> str:

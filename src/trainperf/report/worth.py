@@ -24,9 +24,11 @@ def worth(finding: Finding, diagnosis: Diagnosis) -> str:
 
 
 def of_what(trial: Trial, diagnosis: Diagnosis) -> str:
-    """Say of what a speed-up is, behind a comma; "" where it is of the steps."""
+    """Say of what a speed-up is, after a figure; "" where it is of the steps."""
     if trial.basis == "whole runs":
         return f", the whole script in {units.count(trial.pairs, 'run')} each"
+    if trial.basis == "in the loop":
+        return " in the loop"
     if trial.basis == "calls" and diagnosis.outside is not None:
         turn = TURNS[diagnosis.outside.turn]
         return f", {turn[0].lower()}{turn[1:]}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-from trainperf.fixes import Fix
-from trainperf.model import Equivalence, Finding, Run
+from trainperf.fixes import Fix, by_id, in_the_loop
+from trainperf.model import Equivalence, Evidence, Finding, Outcome, Run, Trial
 from trainperf.model.run import Epoch
 from trainperf.patch.patch import Written, write_edits
 from trainperf.rewrite import default_reader
@@ -20,6 +20,8 @@ OUTSIDE = "what it saves lies outside the training steps, and trials compare ste
 LATE = "what it saves shows late in a long run, and trials compare its first steps"
 NO_EDIT = "no edit can be written for it: it takes a decision, see its advice"
 
+SMALLEST_GAIN = 0.02
+"""A gain below this is not worth an edit, however sure it is."""
 WORK = "samples_per_step"
 """Key of a finding's data: how many times the samples of a step each step holds once it is made."""
 
@@ -150,6 +152,43 @@ def candidates(
         if not there:
             skipped.append(Skipped(finding.id, str(made[0][1]), finding.bound))
     return chosen, skipped
+
+
+def decided_in_the_loop(
+    chosen: Sequence[Candidate], findings: Sequence[Finding], evidence: Evidence
+) -> tuple[list[Candidate], list[Trial]]:
+    """The candidates to be tried, and the trials of those that gained nothing in the loop.
+
+    A change whose very step a probe ran, with all of its interval below the smallest gain worth
+    making, is measured. One that may pay on top of another that is tried is tried as well.
+    """
+    of_fix = {finding.id: finding for finding in reversed(findings)}
+    decided = dict[str, Trial]()
+    for candidate in chosen:
+        finding = candidate.finding or of_fix[candidate.fixes[0]]
+        found = None if candidate.epoch else in_the_loop(finding, evidence)
+        if found is None or found.high >= 1 + SMALLEST_GAIN:
+            continue
+        slower = found.high < 1 / (1 + SMALLEST_GAIN)
+        decided[candidate.name] = Trial(
+            candidate.fixes[0],
+            Outcome.SLOWER if slower else Outcome.NO_EFFECT,
+            "",
+            **asdict(found),
+            bound=candidate.bound,
+            variant=candidate.variant,
+            note="in the loop",
+            basis="in the loop",
+        )
+    tried = {candidate.fixes[0] for candidate in chosen if candidate.name not in decided}
+    left = [
+        candidate
+        for candidate in chosen
+        if candidate.name not in decided
+        or tried.intersection(by_id()[candidate.fixes[0]].pays_with)
+    ]
+    names = {candidate.name for candidate in left}
+    return left, [trial for name, trial in decided.items() if name not in names]
 
 
 def variants(finding: Finding) -> list[tuple[str, Finding]]:

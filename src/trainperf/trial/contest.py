@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from trainperf.model import Ratio
 from trainperf.model.run import Epoch
-from trainperf.trial.candidates import Candidate
+from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.epochs import epochs_of_slice, in_turns, with_pause
 from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.ratio import FEWEST, Pair, ratio
@@ -31,8 +31,6 @@ MAX_PAIRS = 24
 """So many pairs the control has at most, and a change whose interval tells what it gives."""
 MOST_PAIRS = 48
 """So many pairs where fewer leave open whether there is a gain."""
-SMALLEST_GAIN = 0.02
-"""A gain below this is not worth an edit, however sure it is."""
 WORTH = 0.05
 """A change that gives less than this, by its whole interval, is not looked at more closely."""
 HASTE = 0.02

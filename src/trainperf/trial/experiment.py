@@ -105,7 +105,11 @@ def try_fixes(
     if planned.then is not None and not failure and done.stack is None and not clock.over():
         after, more, failure = _run(planned.then, subject, clock, on_event, THEN)
         names = {one.fixes[0] for one in planned.then.chosen}
-        left_out = tuple(one for one in left_out if one.fix not in names)
+        left_out = tuple(
+            trial
+            for trial in left_out
+            if trial.fix not in names or trial.outcome is not Outcome.NOT_TRIED
+        )
         planned = planned.then if after.stack is not None else planned
         done, legs = _joined(done, after), legs + more
     how = replace(
@@ -387,7 +391,9 @@ def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
     return Tried(Trials("none", reason=reason), trials)
 
 
-def _not_tried(one: Skipped) -> Trial:
+def _not_tried(one: Skipped | Trial) -> Trial:
+    if isinstance(one, Trial):  # decided in the loop
+        return one
     return Trial(one.fix, Outcome.NOT_TRIED, one.reason, bound=one.bound, variant=one.variant)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
 from trainperf.model.trials import NOISE
 from trainperf.trial.budget import LATE
-from trainperf.trial.contest import SMALLEST_GAIN
+from trainperf.trial.candidates import SMALLEST_GAIN
 from trainperf.trial.legs.leg import Leg
 from trainperf.trial.parity import Band, Losses, judge
 from trainperf.trial.ratio import Pair

@@ -20,6 +20,7 @@ from trainperf.model import (
     Recording,
     Run,
     Training,
+    Trial,
     Trials,
 )
 from trainperf.run.caches import private
@@ -31,6 +32,7 @@ from trainperf.trial.candidates import (
     Write,
     WriteFor,
     candidates,
+    decided_in_the_loop,
     together,
     writer,
 )
@@ -61,6 +63,9 @@ NOT_WORTH = "it saves at most {:.1f} % of the whole training, which no trial wou
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 LONGEST_EPOCH_S = 6 * 3600.0
 """For a longer epoch nobody waits to try a change. One of a sampler without end has 10^8 steps."""
+
+
+DECIDED = "what could be tried gained nothing in the loop"
 
 
 @dataclass(frozen=True)
@@ -115,12 +120,13 @@ class Plan:
     """The trials to make. `how` says why there are none, where there are none.
 
     `then` are those to be made after them, in other slices, where none of them is kept. `ours` are
-    the variables that legs have so that they are alike, and that the user has not.
+    the variables that legs have so that they are alike, and that the user has not. Among the
+    `skipped` are those that the loop has decided.
     """
 
     edits: Edits
     chosen: tuple[Candidate, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[Skipped | Trial, ...]
     how: Trials
     costs: Costs | None = None
     then: Plan | None = None
@@ -151,7 +157,9 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     )
     semantic = subject.allow_semantic
     edits = Edits(run, subject.findings, writer(subject.root, by_id()))
-    chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
+    chosen, untried = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
+    chosen, decided = decided_in_the_loop(chosen, subject.findings, subject.evidence)
+    skipped: list[Skipped | Trial] = [*untried, *decided]
     chosen = with_own_caches(chosen, given, subject.folder / CACHES)
     space = room(subject.recording, subject.machine, subject.evidence.device)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
@@ -167,7 +175,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         skipped += [one.skipped(endless) for one in chosen if one.warm_up_epochs]
         chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
-        reason = "none of the findings has an edit that could be tried"
+        reason = DECIDED if decided else "none of the findings has an edit that could be tried"
         how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
         return Plan(edits, (), tuple(skipped), how)
     spent = clock.now() - subject.began

@@ -88,6 +88,16 @@ def step_can_matter(evidence: Evidence) -> bool:
     return most is None or most > 1 + SMALLEST_GAIN
 
 
+def no_faster(step_s: float, probe: Probe, probed_s: float, same_s: float = 0.0) -> bool:
+    """Say whether a step gains nothing, even if all that was not probed took half as long.
+
+    `probed_s` of its `step_s` seconds were, and `same_s` the change does not touch.
+    """
+    probed = min(step_s, probed_s)
+    left = max(0.0, step_s - probed - same_s)
+    return probed / probe.high + left / 2 >= probed + left
+
+
 def left_by(evidence: Evidence, probe: str) -> tuple[float | None, str]:
     """Return the most that `probe` leaves of a gain to be tried, and where that comes from.
 

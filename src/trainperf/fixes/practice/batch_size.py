@@ -13,6 +13,7 @@ from trainperf.fixes.common.step import (
     bound_by,
     bound_if_saved,
     gpu_busy,
+    no_faster,
     saved_by,
     step_can_matter,
 )
@@ -67,6 +68,7 @@ class LargerBatch(Fix):
 
     category = "model"
     usual = 1.5
+    probed_by = "double_batch"
     equivalence = Equivalence.SEMANTICS
     framework = "any"
 
@@ -266,6 +268,11 @@ model.fit(ds, steps_per_epoch=args.steps // 2, epochs=2)
             data={"batch_size": 32, "samples_per_step": 2},
         ),
     ]
+
+    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
+        """Return whether it ran so large a batch; what comes once a step is then half as often."""
+        twice = finding.data.get("samples_per_step") == 2
+        return twice and no_faster(evidence.times.real, made, made.base_s)
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a step that does clearly more samples per second with twice the batch."""

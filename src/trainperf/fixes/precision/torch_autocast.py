@@ -25,6 +25,7 @@ from trainperf.fixes.torch_step._step import (
     compute_seconds,
     count_of,
     kernel_seconds,
+    pass_decides,
     step_seconds,
     taken_probe,
     to_try,
@@ -95,6 +96,7 @@ class Autocast(Fix):
 
     category = "model"
     usual = 1.5
+    probed_by = "autocast"
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
@@ -170,6 +172,11 @@ class Autocast(Fix):
         torch_evidence(device=GPU, machine=A100, use=_busy(25)),
     ]
     examples = [*EXAMPLES, *REFUSED]
+
+    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
+        """Return whether it ran the pass in this precision: it never scales the loss."""
+        same = made.detail["dtype"] == finding.data["dtype"] and not finding.data["scaler"]
+        return same and pass_decides(evidence, made)
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a float32 model whose forward and backward are faster in 16 bits."""

@@ -13,7 +13,14 @@ from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._loop_source import outermost_loop
 from trainperf.fixes.torch_step._source import model_target
-from trainperf.fixes.torch_step._step import PROBED, bound_by_probe, count_of, taken_probe, to_try
+from trainperf.fixes.torch_step._step import (
+    PROBED,
+    bound_by_probe,
+    count_of,
+    pass_decides,
+    taken_probe,
+    to_try,
+)
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Probe, TorchModel
 
 if TYPE_CHECKING:
@@ -44,6 +51,7 @@ class ChannelsLast(Fix):
 
     category = "model"
     usual = 1.3
+    probed_by = "channels_last"
     equivalence = Equivalence.NUMERICS
     framework = "torch"
     pays_with = ("torch_autocast",)  # kernels of half precision want this order, on CPUs as well
@@ -183,6 +191,10 @@ def train(net):
         Example.untouched("import torch\n\nmodel = ▸Net()◂\nout = ▸model(*batch)◂\n"),
         Example.untouched("import torch\n\nfit(▸Net()◂)\nout = ▸model(x)◂\n"),
     ]
+
+    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
+        """Return whether what the pass gives is what the step gives."""
+        return pass_decides(evidence, made)
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a convolution net on images that ran faster with its channels last."""

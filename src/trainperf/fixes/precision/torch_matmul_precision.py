@@ -19,11 +19,21 @@ from trainperf.fixes.torch_step._step import (
     bound_by_probe,
     count_of,
     kernel_seconds,
+    pass_decides,
     process_site,
     taken_probe,
     to_try,
 )
-from trainperf.model import CudaDevice, Equivalence, Evidence, Finding, Gpu, Loop, PhaseUse
+from trainperf.model import (
+    CudaDevice,
+    Equivalence,
+    Evidence,
+    Finding,
+    Gpu,
+    Loop,
+    PhaseUse,
+    Probe,
+)
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -63,6 +73,7 @@ class MatmulPrecision(Fix):
 
     category = "model"
     usual = 1.2
+    probed_by = "matmul_precision"
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
@@ -144,6 +155,10 @@ class MatmulPrecision(Fix):
             'import torch\n\ntorch.set_float32_matmul_precision("highest")\n▸run()◂\n'
         ),
     ]
+
+    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
+        """Return whether what the pass gives is what the step gives."""
+        return pass_decides(evidence, made)
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find float32 matrix products on a GPU with TF32 that keep it busy."""

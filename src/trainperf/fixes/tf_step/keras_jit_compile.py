@@ -62,6 +62,7 @@ class CompileWithXla(Fix):
     category = "model"
     framework = "keras"
     usual = 1.2
+    probed_by = "jit_compile"
     compiles = True
     equivalence = Equivalence.NUMERICS
 

@@ -50,6 +50,7 @@ class RunAsGraph(Fix):
     category = "host"
     framework = "keras"
     usual = 5.0
+    probed_by = "compiled"
     equivalence = Equivalence.NUMERICS
 
     silent = [

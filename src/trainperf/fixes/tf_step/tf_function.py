@@ -49,6 +49,7 @@ class CompileStep(Fix):
 
     category = "host"
     usual = 5.0
+    probed_by = "compiled"
     equivalence = Equivalence.NUMERICS
 
     silent = [

@@ -42,6 +42,7 @@ class CompileStepWithXla(Fix):
 
     category = "model"
     usual = 1.2
+    probed_by = "jit_compile"
     compiles = True
     equivalence = Equivalence.NUMERICS
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.step import bound_if_saved, step_may_matter, traced_kernels
+from trainperf.fixes.common.step import (
+    bound_if_saved,
+    no_faster,
+    step_may_matter,
+    traced_kernels,
+)
 from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch.step import Part
 
@@ -13,10 +18,6 @@ PROBED = "measured by a probe of this step in this run"
 
 UNTRIED = "only trying it tells"
 """The basis of a finding to be tried whose gain has no known limit."""
-
-WIDE = 1.25
-"""High end over low end of a probe's interval, above which it limits nothing: on a machine
-with other processes 0.62 to 1.27 was read of what gives 1.4 (nanoGPT in bfloat16)."""
 
 CONVOLUTIONS = (
     "Conv1d",
@@ -96,9 +97,27 @@ def to_try(evidence: Evidence, probe: str = "") -> tuple[float | None, str]:
     measured = taken_probe(evidence, probe)
     if measured is not None and measured.high <= 1:
         return measured.high, PROBED
-    if measured is None or measured.high > WIDE * measured.low:
+    if measured is None or measured.vague:
         return None, UNTRIED
     return bound_by_probe(kind, replace(measured, ratio=measured.high)), PROBED
+
+
+def pass_decides(evidence: Evidence, probe: Probe) -> bool:
+    """Say whether a probe of forward and backward that gained nothing says so of the step.
+
+    It runs one model, on one batch, without the loss: so the step has no other model, its own
+    forward and backward are not much longer, and what else it does, but for the optimizer, turns
+    nothing.
+    """
+    torch = evidence.torch
+    if sum(model.parameters != 0 for model in torch.models) != 1:
+        return False
+    passes = 1.0 if torch.calls is None else max(1.0, torch.calls.backwards)
+    seconds = passes * probe.base_s
+    if not is_taken(torch.split_):
+        return no_faster(step_seconds(evidence), probe, seconds)
+    compute, update = compute_seconds(evidence), part_seconds(evidence, "optimizer")
+    return compute < 2 * seconds and no_faster(evidence.times.real, probe, compute, update)
 
 
 def kernel_seconds(evidence: Evidence) -> float:

@@ -17,6 +17,7 @@ from trainperf.fixes.torch_step._step import (
     bound_by_probe,
     count_of,
     kernel_seconds,
+    pass_decides,
     process_site,
     taken_probe,
     to_try,
@@ -52,6 +53,7 @@ class CudnnBenchmark(Fix):
     """
 
     category = "model"
+    probed_by = "cudnn_benchmark"
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
@@ -103,6 +105,10 @@ class CudnnBenchmark(Fix):
             "for x, y in ▸loader◂:\n    step(x, y)\n"
         ),
     ]
+
+    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
+        """Return whether what the pass gives is what the step gives."""
+        return pass_decides(evidence, made)
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find convolutions of one shape on a GPU, with the timing of kernels left off."""

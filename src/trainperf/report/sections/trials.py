@@ -27,6 +27,9 @@ GROUPS = {
 SAYS_WHY = (Outcome.NOT_TRIED, Outcome.LOSES)
 """Outcomes that no figure of the trial explains."""
 
+IN_THE_LOOP = "in the loop"
+"""The basis of what a probe has decided."""
+
 BEATEN = "tried, another way to make the same change gives more"
 ALONE = "tried alone, not on top of what is kept"
 
@@ -82,8 +85,10 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
 
 def _figure(trial: Trial) -> str:
     """A trial's name, with what it measured."""
-    figure = "" if trial.speedup is None else f" {units.ratio(trial.speedup)}"
-    return f"{trial.name}{figure}"
+    if trial.speedup is None:
+        return trial.name
+    place = f" {IN_THE_LOOP}" if trial.basis == IN_THE_LOOP else ""
+    return f"{trial.name} {units.ratio(trial.speedup)}{place}"
 
 
 def ordered(diagnosis: Diagnosis) -> list[Trial]:
@@ -156,6 +161,11 @@ def how(diagnosis: Diagnosis) -> list[str]:
         )
     if trying is not None and trying.reason:
         told.append(_sentence(trying.reason))
+    if any(trial.basis == IN_THE_LOOP for trial in diagnosis.trials):
+        told.append(
+            'What stands "in the loop" was measured there, in turns with the step as it is; it '
+            "gained nothing, so no process was started for it."
+        )
     control = diagnosis.control
     if control is not None:
         told.append(_control(control))

@@ -39,7 +39,7 @@ def test_seconds_per_step_of_each_block_are_recorded_with_what_the_first_call_co
     assert [round(each, 9) for each in fields["base"]] == [0.02] * BLOCKS
     assert [round(each, 9) for each in fields["candidate"]] == [0.01] * BLOCKS
     timed = called[4:]  # two calls of each before
-    assert timed.count("base") == timed.count("candidate")
+    assert timed.count("base") == timed.count("candidate") == fields["steps"]
 
 
 def test_each_side_goes_first_in_every_other_pair_of_blocks(monkeypatch):
@@ -49,7 +49,8 @@ def test_each_side_goes_first_in_every_other_pair_of_blocks(monkeypatch):
 
 
 def test_a_candidate_that_does_several_steps_is_told_per_step(monkeypatch):
-    fields, _ = _alternated(monkeypatch, 0.01, 0.01, per_candidate=2)
+    fields, called = _alternated(monkeypatch, 0.01, 0.01, per_candidate=2)
+    assert fields["steps"] == 2 * called[4:].count("candidate")
     assert round(fields["candidate"][0] / fields["base"][0], 9) == 0.5
 
 

@@ -81,8 +81,9 @@ def alternate(
     """
     turns = Turns(driver.world, name)
     with turns.taking_part():
-        one_off, blocks = _timed(driver, turns, deadline, base, candidate, per_candidate)
-    driver.record.write("probe", name=name, one_off=one_off, detail=detail, **blocks)
+        one_off, calls, blocks = _timed(driver, turns, deadline, base, candidate, per_candidate)
+    steps = max(1, calls // per_candidate) * per_candidate * len(blocks["candidate"])
+    driver.record.write("probe", name=name, one_off=one_off, steps=steps, detail=detail, **blocks)
     driver.record.flush()
 
 
@@ -93,8 +94,8 @@ def _timed(
     base: Callable[[], Any],
     candidate: Callable[[], Any],
     per_candidate: int,
-) -> tuple[float, dict[str, list[float]]]:
-    """Seconds of the first call of the candidate, and per step of every block."""
+) -> tuple[float, int, dict[str, list[float]]]:
+    """Seconds of the first call of the candidate, steps of a block, seconds per step of each."""
     began = time.monotonic()
     candidate()
     driver.sync()
@@ -122,7 +123,7 @@ def _timed(
             over = now > deadline or (taken >= BLOCKS and _decided(**blocks))
         if turns.agreed(over):
             break
-    return one_off, blocks
+    return one_off, count, blocks
 
 
 def _decided(base: list[float], candidate: list[float]) -> bool:

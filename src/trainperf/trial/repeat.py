@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from trainperf.model import Ratio, Training
 from trainperf.trial.budget import Clock, Costs
-from trainperf.trial.candidates import Candidate
-from trainperf.trial.contest import SMALLEST_GAIN, Contest
+from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
+from trainperf.trial.contest import Contest
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.queue import Bench, Queue
 

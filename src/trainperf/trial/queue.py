@@ -333,7 +333,10 @@ class Queue:
     # ---------------------------------------------------------------------- starting
 
     def _start(self, legs: Sequence[Leg], clock: Clock, entered: Sequence[Contest]) -> None:
-        """Let legs start, until one of them stands at its first slice or it is others' turn."""
+        """Let legs start, until one of them stands at its first slice or it is others' turn.
+
+        Nobody is paused who chooses kernels by timing them.
+        """
         self._before = None
         usual = self._base.ready_s
         limit = 30 + 4 * self.bench.costs.starting(len(legs), 0)
@@ -347,19 +350,21 @@ class Queue:
             else:
                 leg.start(self._guard)
         until = time.monotonic() + START_S
-        while all(leg.starting for leg in legs) and not clock.over():
-            if time.monotonic() > until and all(leg.may_pause for leg in legs):
+        starting = list(legs)
+        while starting and not clock.over():
+            turn = len(starting) < len(legs) or time.monotonic() > until
+            if turn and all(leg.may_pause for leg in starting):
                 break
-            give_device(legs)
-            for leg in legs:
+            give_device(starting)
+            for leg in starting:
                 look_at(leg, limit)
             if memory_is_short():
-                legs[-1].give_up("ended: the machine's memory was running out")
-                legs[-1].short_of_memory = True
+                starting[-1].give_up("ended: the machine's memory was running out")
+                starting[-1].short_of_memory = True
             time.sleep(LOOK_EVERY_S)
-        for leg in legs:
-            if leg.starting:
-                leg.pause()
+            starting = [leg for leg in starting if leg.starting]
+        for leg in starting:
+            leg.pause()
         self._after_starting(legs, clock, entered)
 
     def _after_starting(

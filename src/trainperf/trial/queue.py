@@ -24,6 +24,7 @@ from trainperf.trial.contest import (
     MIN_PAIRS,
     SHORT,
     SHORT_TRIES,
+    SMALLEST_GAIN,
     Contest,
     beaten,
     enough,
@@ -238,19 +239,27 @@ class Queue:
         if self._base.failure or (self._base.ready_s is not None and not self._base.alive):
             self._base.end()  # its loop came to its end, or others had to have its memory
             self._base, self._before = self._leg("", self.bench.run), None
+        for contest in entered:
+            if contest.pairs and not contest.decided:
+                self._decide(contest, entered)  # the control may tell by now
         open_ = [contest for contest in entered if not contest.decided]
-        if not (open_ or waiting) and self._control.decided:
+        if not (open_ or waiting) and (self._control_tells or not any(map(_gains, entered))):
             return False
         first = next((contest for contest in entered if contest.candidate), None)
-        rates = {contest: self._rate(contest, contest is first) for contest in open_}
+        waits = [contest for contest in open_ if self._waits(contest)]
+        rates = {
+            contest: self._rate(contest, contest is first)
+            for contest in open_
+            if contest not in waits
+        }
         if not self._control.decided:
-            rates[self._control] = self._rate(self._control, False)
+            rates[self._control] = self._rate(self._control, False, waits)
         order = sorted(rates, key=lambda contest: -rates[contest])
         legs = [self._base] if self._base.starting else []
         legs += [contest.leg for contest in order if contest.leg.starting]
         turns = [contest for contest in order if not contest.leg.starting]
         legs = self._together(legs)
-        if not (legs or turns) or (turns == [self._control] and not (legs or open_ or waiting)):
+        if not (legs or turns):
             return False
         started = sum(rates[contest] for contest in order if contest.leg in legs)
         at_turn = sum(rates[contest] for contest in turns[: self._beside_each_other])
@@ -261,10 +270,23 @@ class Queue:
             self._take_turns(turns, entered, clock)
         return True
 
-    def _rate(self, contest: Contest, first: bool) -> float:
-        """What a contest may save of the whole training, for each second that it still takes."""
+    @property
+    def _control_tells(self) -> bool:
+        """Whether it is known which gain may be noise, as well as it will be told at least."""
+        return self._control.decided or len(self._control.pairs) >= MIN_PAIRS
+
+    def _waits(self, contest: Contest) -> bool:
+        """Whether nothing but the control can decide a contest."""
+        return not self._control_tells and self._over(contest, SMALLEST_GAIN)
+
+    def _rate(self, contest: Contest, first: bool, waits: Sequence[Contest] = ()) -> float:
+        """What a contest may save of the whole training, for each second that it still takes.
+
+        The control may save what those save that wait for it.
+        """
         candidate = contest.candidate
         saves = OF_THE_CONTROL if candidate is None else candidate.saves(contest.hope)
+        saves += sum(other.candidate.saves(other.hope) for other in waits if other.candidate)
         if candidate is not None and candidate.apart:
             saves *= LESS_FOR_ANOTHER
         if not contest.leg.starting:
@@ -310,14 +332,17 @@ class Queue:
 
     def _least(self) -> float:
         """The gain that may be noise; a large one as long as the control does not tell."""
-        if len(self._control.pairs) < MIN_PAIRS and self._control.leg.alive:
+        if not self._control_tells:
             return FAR
         return floor(control_of(self._control.ratio, control(None, None)))
 
     # ---------------------------------------------------------------------- starting
 
     def _start(self, legs: Sequence[Leg], clock: Clock, entered: Sequence[Contest]) -> None:
-        """Let legs start, until one of them stands at its first slice or it is others' turn."""
+        """Let legs start, until one of them stands at its first slice or it is others' turn.
+
+        Nobody is paused who chooses kernels by timing them.
+        """
         self._before = None
         usual = self._base.ready_s
         limit = 30 + 4 * self.bench.costs.starting(len(legs), 0)
@@ -331,19 +356,21 @@ class Queue:
             else:
                 leg.start(self._guard)
         until = time.monotonic() + START_S
-        while all(leg.starting for leg in legs) and not clock.over():
-            if time.monotonic() > until and all(leg.may_pause for leg in legs):
+        starting = list(legs)
+        while starting and not clock.over():
+            turn = len(starting) < len(legs) or time.monotonic() > until
+            if turn and all(leg.may_pause for leg in starting):
                 break
-            give_device(legs)
-            for leg in legs:
+            give_device(starting)
+            for leg in starting:
                 look_at(leg, limit)
             if memory_is_short():
-                legs[-1].give_up("ended: the machine's memory was running out")
-                legs[-1].short_of_memory = True
+                starting[-1].give_up("ended: the machine's memory was running out")
+                starting[-1].short_of_memory = True
             time.sleep(LOOK_EVERY_S)
-        for leg in legs:
-            if leg.starting:
-                leg.pause()
+            starting = [leg for leg in starting if leg.starting]
+        for leg in starting:
+            leg.pause()
         self._after_starting(legs, clock, entered)
 
     def _after_starting(
@@ -385,8 +412,12 @@ class Queue:
                 return
             for contest in group:
                 self._decide(contest, entered)
-            turns = [contest for contest in turns if not contest.decided and contest.leg.alive]
-            turns = [*turns[len(group) :], *turns[: len(group)]]
+            turns = [*turns[len(group) :], *group]
+            turns = [
+                contest
+                for contest in turns
+                if contest.leg.alive and not (contest.decided or self._waits(contest))
+            ]
 
     def _between(self, group: Sequence[Contest], clock: Clock) -> bool:
         """Let each of a group have a slice, with one of the script before and after them."""
@@ -568,6 +599,11 @@ class Queue:
         leg = Leg(name, run, self.bench.folder / f"{LEG}{len(self._made) + 1}", work, slow)
         self._made.append(leg)
         return leg
+
+
+def _gains(contest: Contest) -> bool:
+    """Whether a contest has shown a gain, which is kept once the control has told of the noise."""
+    return contest.ratio is not None and contest.ratio.low > 1 + SMALLEST_GAIN
 
 
 def _candidates(contests: Sequence[Contest]) -> list[Candidate]:

@@ -18,13 +18,12 @@ from trainperf.model import Run
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs
-from trainperf.trial.candidates import Candidate
+from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import (
     FAR,
     MIN_PAIRS,
     SHORT,
     SHORT_TRIES,
-    SMALLEST_GAIN,
     Contest,
     beaten,
     enough,

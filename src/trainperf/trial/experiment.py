@@ -33,14 +33,12 @@ from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Edits, Plan, Subject, plan
 from trainperf.trial.queue import CACHES, Bench, Queue
-from trainperf.trial.repeat import left_to_whole_runs, needed_s, repeat
+from trainperf.trial.repeat import FOR_LIFE, left_to_whole_runs, needed_s, repeat
 from trainperf.trial.stack import Stacked, stack
 from trainperf.trial.variants import SortedOut, of_another, sort_out
 
 ON_TOP = 10
 """So many pairs tell what one change gives on top of another."""
-FOR_LIFE = 1.35
-"""Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 WITH_OTHERS = "that is alone; on top of the others it pays"
 """How a figure of a fix is meant that is kept for what it gives on top of another."""
 

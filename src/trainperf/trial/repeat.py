@@ -17,6 +17,8 @@ from trainperf.trial.contest import Contest
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.queue import Bench, Queue
 
+FOR_LIFE = 1.35
+"""Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 PAIRS = 8
 """So many pairs of slices each of the two processes with the changes has."""
 WHOLE_RUNS_S = 60.0

@@ -14,6 +14,7 @@ from trainperf.rewrite.diff import changed_lines
 from trainperf.trial import Tried
 from trainperf.trial.candidates import Write, variants, writer
 from trainperf.trial.outcome import floor
+from trainperf.trial.repeat import FOR_LIFE
 from trainperf.whole_training.plain_runs import PlainRuns, Version, needed_s
 
 LEAST = 1.25
@@ -57,9 +58,10 @@ def reserved_s(found: Found, before: Training, left_s: float) -> float:
         if in_steps or before.seconds_now is None:
             continue
         versions = (Version(before.seconds_now), Version(before.seconds_now - saved_s))
-        needed = needed_s(versions)
-        if needed is not None and needed <= SHARE_KEPT * left_s:
-            return needed
+        for once in (False, True):
+            needed = needed_s(versions, once)
+            if needed is not None and needed <= SHARE_KEPT * left_s:
+                return needed
     return 0.0
 
 
@@ -165,7 +167,8 @@ def judged(addition: Addition, runs: PlainRuns, last: int) -> Trial | None:
         return Trial(fix, Outcome.FAILED, reason, bound=bound, basis="whole runs")
     without, with_it = runs.seconds[last : last + 2]
     low, high = min(without) / max(with_it), max(without) / min(with_it)
-    kept, slower = low > CLEARLY, high < 1 / CLEARLY
+    clearly = FOR_LIFE if runs.once else CLEARLY
+    kept, slower = low > clearly, high < 1 / clearly
     rejected = Outcome.SLOWER if slower else Outcome.NO_EFFECT
     return Trial(
         fix=fix,
@@ -174,7 +177,7 @@ def judged(addition: Addition, runs: PlainRuns, last: int) -> Trial | None:
         speedup=sum(without) / sum(with_it),
         low=low,
         high=high,
-        pairs=len(with_it),
+        pairs=1 if runs.once else len(with_it),
         kept=kept,
         bound=bound,
         basis="whole runs",

@@ -10,7 +10,7 @@ from pathlib import Path
 from trainperf.model import Event, Outcome, Patch, Run, Training, words
 from trainperf.trial import Tried
 from trainperf.trial.budget import Clock
-from trainperf.trial.repeat import WHOLE_RUNS_S
+from trainperf.trial.repeat import FOR_LIFE, WHOLE_RUNS_S
 from trainperf.whole_training.beyond import Addition, Found, additions, in_place, judged, with_trial
 from trainperf.whole_training.ledger import started_in, with_calls, with_changes
 from trainperf.whole_training.plain_runs import (
@@ -22,7 +22,7 @@ from trainperf.whole_training.plain_runs import (
 )
 
 SAME = 0.99
-"""Runs with a change must take less than so much of those without it."""
+"""Two runs with a change must take less than so much of those without it, one may be unlucky."""
 LEAST_SAVED = 0.02
 """Kept changes must save so much of the steps and of what stands between them: what they do to the
 latter was not measured, and may well be more than less."""
@@ -64,14 +64,15 @@ def confirm(
         first.append(Version(expected_s, tried.sources, patch.environment, patch.arguments))
     more = additions(found, tried, before, first, clock.left)
     needed = needed_s([*first, *(one.version for one in more)])
-    if more and needed is not None and needed > clock.left:
-        tried, more = _too_long(tried, more, needed), []
+    once = bool(more) and needed is not None and needed > clock.left
+    if once and needed is not None and needed / 2 > clock.left:
+        tried, more, once = _too_long(tried, more, needed), [], False
     versions = [*first, *(one.version for one in more)]
     if len(versions) == 1:
         return tried, after
     if not more:
         clock = clock.keeping(max(0.0, clock.left - plain_s))
-    runs = plain_runs(run, versions, folder, clock, say)
+    runs = plain_runs(run, versions, folder, clock, say, once=once)
     if len(first) > 1:
         if not runs.seconds and not runs.failure:
             runs = run_once(run, first[1], folder, clock, say, runs)
@@ -88,7 +89,8 @@ def _broken(runs: PlainRuns) -> bool:
 
 def _no_faster(runs: PlainRuns) -> bool:
     """Whether the runs with what was kept took as long as those without, or longer."""
-    return len(runs.seconds) > 1 and sum(runs.seconds[1]) > SAME * sum(runs.seconds[0])
+    least = FOR_LIFE if runs.once else SAME
+    return len(runs.seconds) > 1 and sum(runs.seconds[1]) > least * sum(runs.seconds[0])
 
 
 def _too_little(after: Training) -> str:
@@ -165,7 +167,7 @@ def _by_runs(training: Training, runs: PlainRuns, last: int) -> Training:
         seconds_after=statistics.fmean(after),
         low=min(after),
         high=max(after),
-        runs=(now[0], after[0], after[1], now[1]),
+        runs=(now[0], after[0]) if runs.once else (now[0], after[0], after[1], now[1]),
         reason="",
     )
 

@@ -45,6 +45,7 @@ class PlainRuns:
     seconds: tuple[tuple[float, float], ...] = ()
     reason: str = ""
     failure: str = ""
+    once: bool = False  # then the one run of each is its first and its last
 
 
 def plain_runs(
@@ -54,19 +55,21 @@ def plain_runs(
     clock: Clock,
     say: Say,
     start: Start = run_to_its_end,
+    once: bool = False,
 ) -> PlainRuns:
     """Run the whole script plainly, each version once and then once more, in reverse.
 
-    What drifts falls on all alike. The first of the versions is the script as it is. Where the
-    ledger says that they do not fit into what `clock` has left nothing is started; where the
-    length of the training is not known, each run may take its share of it. What a version compiles
-    is compiled anew in each of its runs, as a user's first run does.
+    What drifts falls on all alike; it does not where each is run but `once`. The first of the
+    versions is the script as it is. Where the ledger says that they do not fit into what `clock`
+    has left nothing is started; where the length of the training is not known, each run may take
+    its share of it. What a version compiles is compiled anew in each of its runs, as a user's
+    first run does.
     """
-    needed = needed_s(versions)
+    needed = needed_s(versions, once)
     if needed is not None and needed > clock.left:
         return PlainRuns(reason=f"whole runs would take {needed:.0f} s")
     there = list(versions)
-    turns = _turns(there)
+    turns = list(range(len(there))) if once else _turns(there)
     times: list[list[float]] = [[] for _ in there]
     failure = ""
     for number, which in enumerate(turns):
@@ -89,8 +92,8 @@ def plain_runs(
             if which == 1:
                 break
         times[which].append(ended.seconds)
-    runs = tuple((one[0], one[-1]) for one in times[: len(there)] if len(one) > 1)
-    return PlainRuns(runs, failure=failure)
+    runs = tuple((one[0], one[-1]) for one in times[: len(there)] if len(one) > (not once))
+    return PlainRuns(runs, failure=failure, once=once)
 
 
 def run_once(
@@ -123,10 +126,10 @@ def run_once(
     return PlainRuns(failure=_how(ended))
 
 
-def needed_s(versions: Sequence[Version]) -> float | None:
+def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
     """Seconds that all the runs take, by the ledger; None where it does not know."""
     known = [one.expected_s for one in versions if one.expected_s is not None]
-    return 2 * MARGIN * sum(known) if len(known) == len(versions) else None
+    return (2 - once) * MARGIN * sum(known) if len(known) == len(versions) else None
 
 
 def _turns(versions: Sequence[Version]) -> list[int]:

@@ -87,10 +87,8 @@ def _bars(whole: Training, changed: str, page: Page) -> None:
 def _basis(whole: Training) -> str:
     if whole.basis == "whole runs":
         runs = ", ".join(units.clock(one) for one in whole.runs)
-        return (
-            "From plain runs of the whole script, without trainperf in it: as it is, changed, "
-            f"changed, as it is: {runs}."
-        )
+        turns = "as it is, changed" + (", changed, as it is" if len(whole.runs) > 2 else "")
+        return f"From plain runs of the whole script, without trainperf in it: {turns}: {runs}."
     ended = any(one.part == "end" for one in whole.items)
     spread = [SPREAD] if whole.seconds_after is not None else []
     ledger = " ".join([LEDGER, *([END] if ended else []), TAIL, *spread])

@@ -67,3 +67,21 @@ def test_another_edit_of_what_is_moved_is_refused() -> None:
 
     with pytest.raises(CannotRewrite):
         script.move_into_function(*starts, HEAD, "return y", "y = step(x)")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("x = 1\n", "item"),
+        ("item = 1\n", "each_item"),
+        ("def item(each_item): ...\n", "item_2"),
+        ("import item.each_item as item\nfrom a import b as each_item\nitem_2 = 1\n", "item_3"),
+        ("try:\n    pass\nexcept OSError as item:\n    pass\n", "each_item"),
+        ("match x:\n    case [item, *each_item]:\n        pass\n", "item_2"),
+    ],
+)
+def test_a_name_is_chosen_that_the_file_does_not_use(text: str, name: str) -> None:
+    script, _ = script_of(text)
+    assert script.free_name("train.py", "item", "each_item") == name
+    beside = script.free_name("train.py", "item", "each_item", beside=[name])
+    assert beside not in {name, *script.names("train.py")}

@@ -285,9 +285,7 @@ def put_scaler(script: Script, backward: Site, step: Site, clip: Site | None, sc
     _refuse_other_gradients(tree, optimizer, clip)
     if not re.search(r"\.backward\(\s*\)$", script.expression(backward)):
         raise CannotRewrite("the backward is no plain loss.backward()")
-    name = next((each for each in ("scaler", "grad_scaler") if each not in _names(tree)), None)
-    if name is None:
-        raise CannotRewrite("the file uses the names scaler and grad_scaler itself")
+    name = script.free_name(file, "scaler", "grad_scaler")
     if clip is not None:
         _check_clip(script, clip, step)
         script.insert_before(clip, f"{name}.unscale_({optimizer})")

@@ -9,7 +9,6 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.dataloader.edits.hoisting import calls_in_loops
-from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import assigned, dotted
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 SAMPLER = '''\
-class ByLength({torch}.utils.data.Sampler):
+class {name}({torch}.utils.data.Sampler):
     """Batches of samples of about the same length, in another order in each epoch."""
 
     def __init__(self, lengths, batch_size, drop_last=False):
@@ -51,7 +50,7 @@ def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:
     does not shuffle, or its dataset has no name.
     """
     check_call(script, site)
-    refuse_if_named(script, site.file, "ByLength")
+    sampler = script.free_name(site.file, "ByLength")
     _check_built_once(script, site)
     given = {
         name: _written(script, site, place, name)
@@ -75,8 +74,8 @@ def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:
             script.remove_keyword(site, name)
         elif given[name] is not None:
             script.replace_argument(site, place, none)
-    script.set_keyword(site, "batch_sampler", f"ByLength({lengths}, {size}{more})", position=4)
-    script.insert_function(site.file, SAMPLER.format(torch=torch))
+    script.set_keyword(site, "batch_sampler", f"{sampler}({lengths}, {size}{more})", position=4)
+    script.insert_function(site.file, SAMPLER.format(torch=torch, name=sampler))
     if data.get("place"):
         cut_to_longest(script, site, data["place"])
 

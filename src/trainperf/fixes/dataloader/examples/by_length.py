@@ -13,7 +13,7 @@ WORDS: dict[str, Any] = {
 }
 PADDED = {"at": "ids", "how": "given", "value": 1, "features": False}
 
-SAMPLER = by_length.SAMPLER.format(torch="torch")
+SAMPLER = by_length.SAMPLER.format(torch="torch", name="ByLength")
 
 
 def _alone(text: str) -> Example:

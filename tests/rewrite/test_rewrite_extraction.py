@@ -26,8 +26,6 @@ def moved(text: str) -> str | None:
         "for x in xs:\n    ▸y = f(x)◂\n▸z = 1◂\n",
         # in the other order
         "script = 1\nfor x in xs:\n    if x: pass\n    a = 1; ▸b = 2◂\n    ▸c = 3◂\n",
-        # a string whose lines would change
-        'for x in xs:\n    ▸y = f("""a\n    b""")◂\n    ▸z = 1◂\n',
         # a line that holds more
         "for x in xs:\n    ▸y = f(x)◂\n    ▸z = 1◂; a = 2\n",
     ],
@@ -47,6 +45,15 @@ def test_the_function_stands_ahead_of_all_loops_and_comments_go_along() -> None:
         "n = 3\n\n\n@compiled\ndef step(x):\n    # the step\n    y = f(x)  # forward\n\n    g(y)\n"
         "    return y\n\n\n# epochs\nfor epoch in range(n):\n    for x in xs:\n"
         "        y = step(x)\n        print(y)\n"
+    )
+
+
+def test_the_lines_of_a_string_stay_as_they_are() -> None:
+    before = 'for i in a:\n    for x in xs:\n        ▸y = f("""a\n        b""")◂\n        ▸z = 1◂\n'
+
+    assert moved(before) == (
+        '@compiled\ndef step(x):\n    y = f("""a\n        b""")\n    z = 1\n    return y\n\n\n'
+        "for i in a:\n    for x in xs:\n        y = step(x)\n"
     )
 
 

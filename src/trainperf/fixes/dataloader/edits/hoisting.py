@@ -165,7 +165,7 @@ def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:
     source = script.source(near.file)
     text = source.text_of(node).replace("\r\n", "\n")
     if lines_within_strings(text):
-        raise CannotRewrite("a string goes over lines where it is built")
+        return ast.unparse(node)
     line = source.lines[node.lineno - 1]
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.dedent(indent + text)

@@ -10,7 +10,7 @@ from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.dataloader.edits.hoisting import calls_in_loops
 from trainperf.source.scopes import FUNCTIONS
-from trainperf.source.statements import assigned, dotted
+from trainperf.source.statements import assigned
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -55,15 +55,16 @@ def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:
     given = {
         name: _written(script, site, place, name)
         for name, place in (
-            ("dataset", 0), ("batch_size", 1), ("shuffle", 2), ("sampler", 3),
+            ("batch_size", 1), ("shuffle", 2), ("sampler", 3),
             ("batch_sampler", 4), ("drop_last", 8),
         )
     }  # fmt: skip
     if given["sampler"] or given["batch_sampler"] or given["shuffle"] != "True":
         raise CannotRewrite("the loader does not shuffle by itself")
-    dataset, size = given["dataset"], given["batch_size"] or "1"
-    if not dataset or not dotted(ast.parse(dataset, mode="eval").body):
-        raise CannotRewrite("the dataset has no name where the loader is built")
+    given_data, size = script.argument(site, 0, "dataset"), given["batch_size"] or "1"
+    if given_data is None:
+        raise CannotRewrite("the call does not write out its dataset")
+    dataset = script.name_argument(given_data, "samples", "dataset")
     torch = script.module_name(site.file, "torch")
     more = f", {given['drop_last']}" if given["drop_last"] else ""
     lengths = (

@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from trainperf import verdict as rank
 from trainperf.evidence import read
-from trainperf.evidence.events import NoLoop
+from trainperf.evidence.events import NoLoop, Parts
 from trainperf.fixes import by_id, concern, detect_all, possible_all
 from trainperf.machine import after_run, inspect_machine, with_late_answers
 from trainperf.model import (
@@ -25,6 +26,7 @@ from trainperf.model import (
     Recording,
     Run,
     Training,
+    Verdict,
 )
 from trainperf.patch.answered import answered
 from trainperf.patch.patch import added_lines, as_written, build_patch
@@ -85,21 +87,22 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     with interruptible() as interrupted:
         run = replace(request.run, began=began, trials=request.trials)
         recording = launch(run, request.folder, on_event, interrupted)
+        parts = Parts()
         try:
             machine = with_late_answers(machine)
-            recording = after_run.probe_storage(recording, machine, interrupted)
+            recording = parts.read_or(
+                recording, "storage", after_run.probe_storage, recording, machine, interrupted
+            )
             evidence = read(recording, machine)
         except NoLoop as error:
             return without_loop(recording, machine, error, began), recording
-        soaked_s = 0.0
-        if request.trials:
-            evidence = fewer_devices.with_fewer_devices(
-                recording, evidence, request.folder, began, interrupted, on_event
-            )
-        if request.soak_s is not None:
-            before, folder = time.monotonic(), request.folder
-            evidence = with_soak(recording, evidence, request.soak_s, folder, interrupted, on_event)
-            soaked_s = time.monotonic() - before
+        fewer = partial(_fewer_devices, evidence, request, recording, began, interrupted, on_event)
+        evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
+        before = time.monotonic()
+        long = partial(_soak, evidence, request, recording, interrupted, on_event)
+        evidence = parts.read_or(evidence, "the long run", long)
+        soaked_s = time.monotonic() - before
+        evidence = replace(evidence, unread=(*parts.faults, *evidence.unread))
         first = first_verdict(request, recording, evidence)
         hidden = _hidden(request, first, evidence)
         findings = (*first.findings, *hidden)
@@ -122,32 +125,72 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
+def _fewer_devices(
+    evidence: Evidence,
+    request: Request,
+    recording: Recording,
+    began: float,
+    interrupted: Interrupted,
+    on_event: Callable[[Event], None],
+) -> Evidence:
+    if not request.trials:
+        return evidence
+    return fewer_devices.with_fewer_devices(
+        recording, evidence, request.folder, began, interrupted, on_event
+    )
+
+
+def _soak(
+    evidence: Evidence,
+    request: Request,
+    recording: Recording,
+    interrupted: Interrupted,
+    on_event: Callable[[Event], None],
+) -> Evidence:
+    if request.soak_s is None:
+        return evidence
+    return with_soak(recording, evidence, request.soak_s, request.folder, interrupted, on_event)
+
+
 def first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:
     """The diagnosis of one observed run: findings with upper bounds, none of them tried."""
     faults: list[str] = []
-    found = [
+    parts, cwd = Parts(), request.run.cwd
+    found = tuple(
         one
         for one in detect_all(evidence, lambda fix, error: faults.append(f"{fix.id}: {error!r}"))
         if one.id not in request.ignore
-    ]
-    asked = ignored.suppressed(found, default_reader, request.run.cwd)
-    found = list(as_written(asked.kept, request.run.cwd, by_id()))
-    ranked = rank.ranked(found, evidence)
-    findings = pasteable(at_most(ranked, evidence), request.run.cwd)
-    verdict = rank.verdict(evidence, findings)
-    patch = _patch(request.run, findings)
+    )
+    asked = ignored.Suppressed(found, (), ())
+    asked = parts.read_or(
+        asked, "what comments ignore", ignored.suppressed, found, default_reader, cwd
+    )
+    found = parts.read_or(asked.kept, "your source", _as_written, asked.kept, cwd)
+    findings = parts.read_or(found, "the order of the findings", rank.ranked, found, evidence)
+    findings = parts.read_or(findings, "the most they give", at_most, findings, evidence)
+    findings = parts.read_or(findings, "their lines", pasteable, findings, cwd)
+    verdict = parts.read_or(UNTOLD, "the verdict", rank.verdict, evidence, findings)
+    patch = parts.read_or(None, "the patch", _patch, request.run, findings)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
     return replace(
         diagnosis,
-        training=ledger(evidence),
-        practices=rank.practices(found),
+        training=parts.read_or(Training(None), "the whole training", ledger, evidence),
+        practices=parts.read_or((), "the practices", rank.practices, found),
         ignored=asked.ignored,
         notes=(
             *diagnosis.notes,
             *asked.notes,
             *(f"a check failed: {fault}" for fault in faults),
+            *parts.faults,
         ),
     )
+
+
+UNTOLD = Verdict("none", "What holds the training up cannot be told.", grade="not examined")
+
+
+def _as_written(findings: Iterable[Finding], cwd: str) -> tuple[Finding, ...]:
+    return tuple(as_written(findings, cwd, by_id()))
 
 
 def at_most(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
@@ -210,7 +253,7 @@ def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Fin
     found = possible_all(evidence, (one.id for one in first.findings), lambda fix, error: None)
     kept = ignored.suppressed(found, default_reader).kept
     asked = (one for one in kept if one.id not in request.ignore)
-    return tuple(as_written(asked, request.run.cwd, by_id()))
+    return _as_written(asked, request.run.cwd)
 
 
 def _proven(
@@ -236,10 +279,15 @@ def _proven(
         gone = {*tried.patch.findings, *(one.id for one in told)}
         left_out = (one for one in before if one.what not in gone)
         patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
-    findings = rank.after_trials(shown, tried.trials, evidence)
+    parts = Parts()
+    findings = parts.read_or(
+        shown, "the order after the trials", rank.after_trials, shown, tried.trials, evidence
+    )
     return replace(
         first,
-        verdict=rank.verdict_after(evidence, findings, tried.trials),
+        verdict=parts.read_or(
+            first.verdict, "the verdict", rank.verdict_after, evidence, findings, tried.trials
+        ),
         findings=findings,
         trials=tried.trials,
         trying=tried.trying,
@@ -261,6 +309,7 @@ def _proven(
             *_passing(tried),
             *(f"{one.id} is not listed: the patch edits the code that it told of" for one in told),
             *rank.exceeded(findings, tried.trials),
+            *parts.faults,
         ),
     )
 

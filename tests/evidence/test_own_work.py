@@ -22,7 +22,7 @@ def step(self):
 """
 
 
-def held(function: str, line: int, n: int, first: int = 1, **fields: Any) -> dict[str, Any]:
+def held(function: str, line: int | None, n: int, first: int = 1, **fields: Any) -> dict[str, Any]:
     count = {"file": "train.py", "def": first, "function": function, "line": line, "n": n}
     return {**count, "into": "", "within": "", "leaf": True, **fields}
 
@@ -156,6 +156,11 @@ def test_items_made_on_the_loops_thread_are_samples_and_the_rest_is_other_work()
     )
     assert [(work.kind, work.share) for work in found] == [("sample", 0.47), ("other", 0.20)]
     assert found[0].calls_into == "open"
+
+
+def test_a_function_whose_code_has_no_lines_is_at_its_head() -> None:
+    (work,) = own_work(observed(LOOP, stacks(held("report", None, 20, first=60))))
+    assert (work.where.line, work.share) == (60, 0.20)
 
 
 def test_a_statement_that_only_calls_a_function_is_told_as_that_function() -> None:

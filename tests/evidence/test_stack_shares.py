@@ -48,6 +48,13 @@ def test_the_function_of_the_loop_stays_where_its_own_lines_take_the_time():
     assert functions(made)[0].line == 30
 
 
+def test_a_function_whose_code_has_no_lines_is_at_its_head():
+    where = {"file": "train.py", "line": 20, "end_line": 22, "function": "main"}
+    seen = stacks(count("load", 30, None, start=7), count("main", 40, None, start=3))
+    load = functions(observed({**FIT, "where": where}, seen))[1]
+    assert (load.name, load.line) == ("load", 7)
+
+
 def test_workers_and_the_main_thread_are_told_apart():
     made = observed(FIT, stacks(count("load", 60, thread="worker"), count("load", 20)))
     assert [(cost.thread, cost.share) for cost in functions(made)] == [

@@ -8,7 +8,7 @@ import resource
 import pytest
 
 from ranks.test_merging import events, leave
-from trainperf import store
+from trainperf import evidence, store
 from trainperf.errors import TrainperfError
 from trainperf.ranks import records
 from trainperf.ranks.merge import merge
@@ -91,6 +91,21 @@ def test_a_record_that_speaks_for_the_script_and_is_damaged_gives_way_to_the_nex
     found = merge(tmp_path)
     assert found.times.real_s == pytest.approx(0.030)
     assert names_it(found, "rank-00000", "is damaged")
+
+
+def test_where_no_record_can_be_read_in_all_its_parts_what_can_be_is_reported(
+    tmp_path, monkeypatch
+):
+    def broken(observed):
+        raise KeyError("broken")
+
+    monkeypatch.setattr(evidence, "own_work", broken)
+    for rank in range(2):
+        leave(tmp_path, rank, 2)
+    found = merge(tmp_path)
+    assert found.times.real_s is not None
+    assert [rank.ended for rank in found.parallel.ranks] == ["measured", "measured"]
+    assert names_it(found, "could not be read: KeyError: 'broken'")
 
 
 def test_whatever_stands_in_a_record_merge_reports_or_refuses(tmp_path):

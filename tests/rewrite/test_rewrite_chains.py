@@ -318,3 +318,28 @@ def test_a_missing_file_and_a_line_past_the_end_are_refused(tmp_path):
     script, _ = script_of("f()\n")
     with pytest.raises(CannotRewrite, match="no line 9"):
         script.expression(Site("train.py", 9, "", 0, 9, 3))
+
+
+DROPPED = [
+    (
+        "ds = (\n    ▸x\n    .a()  # one\n    .b()◂\n    .c()\n)\n",
+        "ds = (\n    x\n    .a()  # one\n    .c()\n)\n",
+    ),
+    ("ds = (▸x.a()  # one. two\n    .b()◂)\n", "ds = (x.a()  # one. two\n    )\n"),
+    ("ds = (\r\n    ▸x\r\n    # b\r\n    .b()◂\r\n)\r\n", "ds = (\r\n    x\r\n    # b\r\n)\r\n"),
+    ("ds = ▸x.b(  # nothing\n)◂.c()\n", "ds = x.c()\n"),
+    ("ds = ▸x.b('#')◂\n", "ds = x\n"),
+]
+
+
+@pytest.mark.parametrize(("text", "after"), DROPPED)
+def test_a_call_goes_and_the_comments_ahead_of_it_stay(text, after):
+    script, (site,) = script_of(text)
+    script.drop_call(site)
+    assert result(script) == after
+
+
+def test_a_call_behind_a_bracket_stays():
+    script, (site,) = script_of("ds = ▸(x.a()\n).b()◂\n")
+    with pytest.raises(CannotRewrite):
+        script.drop_call(site)

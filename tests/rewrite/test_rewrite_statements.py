@@ -143,9 +143,6 @@ def test_a_function_is_decorated_outermost_but_beneath_staticmethod(text, line, 
 
 
 NOT_REMOVED = [
-    "x = 1; ▸f()◂\n",
-    "▸f()◂; x = 1\n",
-    "if a: ▸f()◂\n",
     "for x in ▸f()◂:\n    pass\n",
     "with ▸f()◂ as x: pass\n",
     "@▸f()◂\ndef g(): pass\n",
@@ -153,7 +150,7 @@ NOT_REMOVED = [
 
 
 @pytest.mark.parametrize("text", NOT_REMOVED)
-def test_a_statement_that_shares_its_line_or_holds_others_is_not_removed(text):
+def test_a_statement_that_holds_others_is_not_removed(text):
     script, sites = script_of(text)
     with pytest.raises(CannotRewrite):
         script.remove_statement(sites[0])
@@ -161,6 +158,9 @@ def test_a_statement_that_shares_its_line_or_holds_others_is_not_removed(text):
 
 
 REMOVED = [
+    ("x = 1; ▸f()◂\n", "x = 1; pass\n"),
+    ("▸f()◂; x = 1\n", "pass; x = 1\n"),
+    ("if a: ▸f()◂\n", "if a: pass\n"),
     ("a\n▸f()◂\nb\n", "a\nb\n"),
     ("a\n▸f()◂", "a\n"),
     ("a\nx = g(\n    ▸f()◂,\n)  # why\n# more\nb\n", "a\n# more\nb\n"),
@@ -189,8 +189,6 @@ def test_a_block_emptied_statement_by_statement_keeps_a_pass():
 
 
 NOT_PRECEDED = [
-    "x = 1; ▸f()◂\n",
-    "if a: ▸f()◂\n",
     "if a:\n    b\nelif ▸f()◂:\n    c\n",
     "▸f()◂ = 1\n",
 ]
@@ -204,6 +202,8 @@ def test_nothing_is_put_before_what_does_not_begin_its_line(text):
 
 
 PRECEDED = [
+    ("x = 1; ▸f()◂\n", "x = 1; new(); f()\n"),
+    ("if a: ▸f()◂\n", "if a: new(); f()\n"),
     ("▸f()◂\n", "new()\nf()\n"),
     ("▸f()◂; x = 1\n", "new()\nf(); x = 1\n"),
     ("if a:\n\tx = g(\n\t\t▸f()◂)\n", "if a:\n\tnew()\n\tx = g(\n\t\tf())\n"),
@@ -263,8 +263,29 @@ def test_a_statement_is_replaced_with_all_that_it_holds():
     assert result(script) == "def f(rows):\n    out[:] = rows\n    c()\n    return 1\n"
 
 
-@pytest.mark.parametrize("text", ["x = 1; y = 2\n", "if a: x = 1\n"])
-def test_what_shares_its_line_is_not_replaced(text):
-    script, _ = script_of(text)
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [("x = 1; ▸f()◂\n", "x = 1; z = 3\n"), ("if a: ▸f()◂\n", "if a: z = 3\n")],
+)
+def test_what_shares_its_line_is_replaced_by_what_fits_on_it(text, after):
+    script, (site,) = script_of(text)
     with pytest.raises(CannotRewrite):
-        script.replace_statement(Site("train.py", 1, col=6), "z = 3")
+        script.replace_statement(site, "z = 3\nw = 4")
+    with pytest.raises(CannotRewrite):
+        script.replace_statement(site, "if z: w = 4")
+    script.replace_statement(site, "z = 3")
+    assert result(script) == after
+
+
+def test_what_is_put_before_a_statement_within_a_line_stands_ahead_of_its_other_edits():
+    script, (site,) = script_of("x = 1; ▸f()◂; y = 2\n")
+    script.wrap_call(site, "g({})")
+    script.insert_before(site, "new()")
+    script.insert_after(site, "done()")
+    assert result(script) == "x = 1; new(); g(f()); done(); y = 2\n"
+
+
+def test_a_compound_statement_does_not_go_before_one_within_a_line():
+    script, (site,) = script_of("x = 1; ▸f()◂\n")
+    with pytest.raises(CannotRewrite):
+        script.insert_before(site, "if x:\n    new()")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ParamSpec, TypeVar
 
 from trainperf.errors import TrainperfError
 from trainperf.model import Event, Missing, Recording, Site
 from trainperf.model.cells import spot
+
+P = ParamSpec("P")
+T = TypeVar("T")
+F = TypeVar("F")
 
 
 def host_times(gap: Event) -> tuple[float, float]:
@@ -24,6 +29,37 @@ class NoLoop(TrainperfError):  # noqa: N818 - names an outcome
     def __init__(self, message: str, hint: str, seen: tuple[str, ...]) -> None:
         super().__init__(message, hint)
         self.seen = seen
+
+
+class Parts:
+    """Reads the parts of a record apart: a fault in one costs that part, not the report.
+
+    `faults` says which could not be read, and why, in sentences for the reader. What is meant
+    to end a diagnosis, a `TrainperfError`, does.
+    """
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    def read(
+        self, name: str, reader: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T | Missing:
+        """Return what `reader` does, or why it could not."""
+        try:
+            return reader(*args, **kwargs)
+        except TrainperfError:
+            raise
+        except Exception as error:
+            fault = f"{name} could not be read: {type(error).__name__}: {error}"
+            self.faults.append(fault)
+            return Missing(fault)
+
+    def read_or(
+        self, absent: F, name: str, reader: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T | F:
+        """Return what `reader` does, or `absent` where it could not."""
+        found = self.read(name, reader, *args, **kwargs)
+        return absent if isinstance(found, Missing) else found
 
 
 @dataclass(frozen=True)
@@ -82,8 +118,8 @@ class Observed:
     def missing(self, what: str, otherwise: str) -> Missing:
         """Why something was not measured, in the words of the process."""
         for event in self.of("missing"):
-            if event["what"] == what:
-                return Missing(str(event["reason"]))
+            if event.get("what") == what:
+                return Missing(str(event.get("reason", otherwise)))
         return Missing(otherwise)
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainperf.evidence.events import Observed
+from trainperf.evidence.stacks import with_lines
 from trainperf.evidence.work_kinds import holds_the_step, of_function, statements
 from trainperf.model import OwnWork, Site, StackSamples
 from trainperf.model.facts import WorkKind
@@ -101,7 +102,7 @@ def _functions(observed: Observed) -> Iterator[_Function]:
     groups: dict[tuple[str, int, str], list[dict[str, Any]]] = defaultdict(list)
     texts: dict[tuple[str, int, str], str] = {}
     for event in observed.of("stacks"):
-        for count in event.get("held", ()):
+        for count in with_lines(event.get("held", ())):
             groups[count["file"], count["def"], count["function"]].append(count)
         for source in event.get("sources", ()):
             texts[source["file"], source["def"], source["function"]] = source["text"]

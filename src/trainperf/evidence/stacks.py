@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trainperf.evidence.events import Observed
@@ -21,7 +22,7 @@ def functions(observed: Observed) -> tuple[FunctionCost, ...]:
     groups: dict[tuple[str, str, int, str], list[dict[str, Any]]] = defaultdict(list)
     for event in observed.of("stacks"):
         total += int(event["total"])
-        for count in event["counts"]:
+        for count in with_lines(event["counts"]):
             key = (count["thread"], count["file"], count["def"], count["function"])
             groups[key].append(count)
     where = observed.facts.get("where") or observed.start.get("where") or {}
@@ -32,6 +33,11 @@ def functions(observed: Observed) -> tuple[FunctionCost, ...]:
     ]
     kept = [cost for cost in found if cost.share >= LEAST_SHARE]
     return tuple(sorted(kept, key=lambda cost: -cost.share))
+
+
+def with_lines(counts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The counts; one whose code object had no line is at its function's."""
+    return ({**count, "line": count["line"] or count["def"]} for count in counts)
 
 
 def _is_loop(

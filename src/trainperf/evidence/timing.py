@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from trainperf.child.timing.estimating import FEWEST, estimate
-from trainperf.evidence.events import Observed, host_times, site
+from trainperf.evidence.events import Observed, Parts, host_times, site
 from trainperf.evidence.usage import waited
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Probe, Sample, StartUp, Times
 
@@ -26,19 +26,22 @@ STALLED = 2.0
 """A block that took so many times as long as usual was held up, and is told of."""
 
 
-def times(observed: Observed, samples: Sequence[Sample] = ()) -> Times:
+def times(observed: Observed, samples: Sequence[Sample] = (), parts: Parts | None = None) -> Times:
     """The three times of one step, each a measure or the reason why there is none.
 
-    `samples` tell which blocks were timed beside busy neighbours.
+    `samples` tell which blocks were timed beside busy neighbours, `parts` is told of what
+    cannot be read.
     """
-    calm = _calm(observed, samples)
+    parts = parts or Parts()
+    calm = parts.read_or(None, "which blocks had no neighbours", _calm, observed, samples)
+    noise = "how much the waiting varies"
     return Times(
-        real_=measure(observed, "real", calm),
-        resident_=measure(observed, "resident", calm),
-        input_=_input(observed),
-        host_=_host(observed),
-        waiting_noise=_waiting_noise(observed, calm),
-        device_s=_device(observed),
+        real_=parts.read("the step as it is", measure, observed, "real", calm),
+        resident_=parts.read("the step with free input", measure, observed, "resident", calm),
+        input_=parts.read("the input alone", _input, observed),
+        host_=parts.read("the host's part of a step", _host, observed),
+        waiting_noise=parts.read_or(None, noise, _waiting_noise, observed, calm),
+        device_s=parts.read_or(None, "the devices' part of a step", _device, observed),
     )
 
 

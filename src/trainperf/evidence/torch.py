@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from trainperf.evidence.events import Observed, site
+from trainperf.evidence.events import Observed, Parts, site
 from trainperf.evidence.torch_compiling import compiling
 from trainperf.fixes.common.words import ms
 from trainperf.model import (
@@ -34,6 +34,7 @@ from trainperf.model import (
     Trace,
     Trainer,
 )
+from trainperf.model.torch.compiling import Compiling
 from trainperf.model.torch.products import Products, WideProduct
 from trainperf.model.torch.step import HOOK_S, DeviceWait
 
@@ -47,35 +48,54 @@ APART = 0.25
 """Parts whose sum is further than this from the step, or than its noise, are not its parts."""
 
 
-def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False) -> Torch | None:
+def torch(
+    observed: Observed,
+    real: Measure | Missing = SPLIT,
+    gpu: bool = False,
+    parts: Parts | None = None,
+) -> Torch | None:
     """All that only PyTorch has; None where the loop is not one of PyTorch's.
 
     `real` is the step as it is, which its parts must add up to; `gpu` whether it runs on one.
+    `parts` is told of what cannot be read.
     """
+    parts = parts or Parts()
     imported = {event["name"] for event in observed.process if event["e"] == "import"}
     if "torch" not in imported or observed.start.get("framework") != "torch":
         return None
-    taken = _taken_apart(observed)
-    calls, evaluations = _all(observed, StepCalls), _all(observed, Evaluation)
-    traces = _all(observed, Trace)
+    whole = (0.0, math.inf)
+    taken = parts.read_or(whole, "when a step was taken apart", _taken_apart, observed)
+
+    def values(name: str, kind: type[T], within: tuple[float, float] = whole) -> list[T]:
+        return parts.read_or([], name, _all, observed, kind, within)
+
+    calls = values("what a step calls", StepCalls)
+    evaluations = values("the evaluation", Evaluation)
+    traces = values("the operators of a step", Trace)
     why = "" if traces else observed.missing("the operators of a step", UNTRACED).reason
+    split = parts.read("the parts of a step", _split, observed)
+    if not gpu:
+        split = adding_up(split, real)
+    syncs = values("the waits for a device", SyncPoint, taken)
+    logs = values("the calls that log", LogCall, taken)
+    waits = values("what waits for a device", DeviceWait, taken)
     return Torch(
-        loaders=_loaders(observed),
-        models=tuple(_all(observed, TorchModel)),
-        optimizers=tuple(_all(observed, TorchOptimizer)),
+        loaders=parts.read_or((), "the loaders", _loaders, observed),
+        models=tuple(values("the models of PyTorch", TorchModel)),
+        optimizers=tuple(values("the optimizers", TorchOptimizer)),
         calls=calls[-1] if calls else None,
         evaluation=max(evaluations, key=_weight, default=None),
-        split_=_split(observed) if gpu else adding_up(_split(observed), real),
-        syncs=tuple(sorted(_all(observed, SyncPoint, taken), key=lambda one: -one.seconds)),
-        logs=tuple(sorted(_all(observed, LogCall, taken), key=lambda one: -one.seconds)),
-        waits=tuple(sorted(_all(observed, DeviceWait, taken), key=lambda one: -one.calls)),
-        products=_products(observed, taken),
-        flags=_last(observed, "torch_flags"),
-        memory=_last(observed, "torch_memory"),
+        split_=split,
+        syncs=tuple(sorted(syncs, key=lambda one: -one.seconds)),
+        logs=tuple(sorted(logs, key=lambda one: -one.seconds)),
+        waits=tuple(sorted(waits, key=lambda one: -one.calls)),
+        products=parts.read_or(None, "the products of a step", _products, observed, taken),
+        flags=parts.read_or({}, "the flags of PyTorch", _last, observed, "torch_flags"),
+        memory=parts.read_or({}, "the memory of the device", _last, observed, "torch_memory"),
         trace=traces[-1] if traces else None,
         untraced=why,
-        trainer=next(iter(_all(observed, Trainer)), None),
-        compiling=compiling(observed),
+        trainer=next(iter(values("the trainer's settings", Trainer)), None),
+        compiling=parts.read_or(Compiling(), "what is compiled", compiling, observed),
     )
 
 

@@ -86,6 +86,7 @@ class Evidence:
     reads: tuple[Reads, ...] = ()
     objects: tuple[Objects, ...] = ()
     channels: tuple[Channel, ...] = ()
+    unread: tuple[str, ...] = ()  # the parts of the record that could not be read, and why
 
     @property
     def stages(self) -> tuple[Stage, ...]:

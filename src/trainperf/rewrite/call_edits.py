@@ -149,10 +149,7 @@ class CallEdits(Editing):
         call = file.source.call(site)
         if not isinstance(call.func, ast.Attribute):
             raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
-        span = file.source.span(call.func.value)[1], file.source.span(call)[1]
-        if "#" in file.source.text[slice(*span)]:
-            raise CannotRewrite("a comment stands within the call to be taken away")
-        self._edit(file, [Replace(span, "")])
+        self._edit(file, [Replace(layout.last_call(file.source, call), "")])
 
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""

@@ -35,9 +35,11 @@ def into_function(
     if not source.ends_line(end):
         raise CannotRewrite(f"the statement in {source.name}:{nodes[1].lineno} shares its line")
     text = source.text[start : source.next_line(end)]
-    if lines_within_strings(text):
-        raise CannotRewrite(f"a string goes over lines in {source.name}:{nodes[0].lineno}")
-    body = [_moved(line, indent, step) for line in text.rstrip().splitlines()]
+    within = lines_within_strings(text)
+    body = [
+        line if number in within else _moved(line, indent, step)
+        for number, line in enumerate(text.rstrip().splitlines(), 1)
+    ]
     lines = [*head.splitlines(), *body, *([step + result] if result else [])]
     return [_above(source, sites[0], lines), Replace((start, end), indent + call)]
 

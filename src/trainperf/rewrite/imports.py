@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
 
 from trainperf.errors import CannotRewrite
 from trainperf.source.text import Source
@@ -107,8 +108,8 @@ def _is(dotted: str, name: str, module: str) -> bool:
 def reached(source: Source, module: str, line: int | None) -> tuple[str, str]:
     """Return the name a module has in a file, and the import to be added for it, '' if none.
 
-    With `line`, imports in the functions around it count as well. Raises
-    `CannotRewrite` where no name can be relied on.
+    With `line`, imports in the functions around it count as well. Where no name can be relied on,
+    the import gives it another.
     """
     tree = source.tree
     name = name_of(module, imports(tree.body))
@@ -117,13 +118,13 @@ def reached(source: Source, module: str, line: int | None) -> tuple[str, str]:
         name = name_of(module, around(tree, line))
     if name is not None and name.partition(".")[0] not in taken:
         return name, ""
-    if name_of(module, everywhere(tree)) is not None:
-        raise CannotRewrite(f"{source.name} imports {module} where it cannot be relied on")
-    for name in (PREFERRED.get(module, module), module):
-        if name.partition(".")[0] not in taken:
-            alias = "" if name == module else f" as {name}"
-            return name, f"import {module}{alias}"
-    raise CannotRewrite(f"{source.name} has other things named {name}")
+    preferred = PREFERRED.get(module, module)
+    numbered = (f"{preferred.rpartition('.')[2]}_{number}" for number in count(2))
+    elsewhere = name_of(module, everywhere(tree)) is not None  # under a name not to be relied on
+    names = chain(() if elsewhere else (preferred, module), numbered)
+    name = next(one for one in names if one.partition(".")[0] not in taken)
+    alias = "" if name == module else f" as {name}"
+    return name, f"import {module}{alias}"
 
 
 # ------------------------------------------------------------------ where a line goes

@@ -143,12 +143,9 @@ def move_call(source: Source, outer: ast.expr, first: ast.expr) -> list[Edit]:
     """Move the last call of a chain, with the lines it stands on, ahead of an earlier one."""
     if not (_is_method_call(outer) and _is_method_call(first)):
         raise CannotRewrite("no two method calls in a chain stand here")
-    start = source.span(outer.func.value)[1]  # type: ignore[attr-defined]
-    end = source.span(outer)[1]
+    start, end = last_call(source, outer)
     before = source.span(first.func.value)  # type: ignore[attr-defined]
     text = source.text[start:end]
-    if "#" in text or not text.lstrip(" \t\r\n\\").startswith("."):
-        raise CannotRewrite("a comment, or a bracket, stands within the call to be moved")
     if not source.text[before[1] :].lstrip(" \t\r\n\\").startswith("."):
         raise CannotRewrite("what the chain starts with stands in brackets")
     return [Replace((start, end), ""), Insert(before[1], text, Rank.AFTER_EXPRESSION, before)]
@@ -158,12 +155,25 @@ def drop_call(source: Source, outer: ast.expr) -> tuple[str, list[Edit]]:
     """Take the last call out of a chain, with the lines it stands on; return its `.name(…)`."""
     if not _is_method_call(outer):
         raise CannotRewrite("no method is called here")
+    start, end = last_call(source, outer)
+    return source.text[start:end].lstrip(" \t\r\n\\"), [Replace((start, end), "")]
+
+
+def last_call(source: Source, outer: ast.expr) -> Span:
+    """Where the last call of a chain stands, with the lines it stands on.
+
+    A comment ahead of it stays where it is.
+    """
     start, end = source.span(outer.func.value)[1], source.span(outer)[1]  # type: ignore[attr-defined]
-    text = source.text[start:end]
-    bare = text.lstrip(" \t\r\n\\")
-    if "#" in text or not bare.startswith("."):
-        raise CannotRewrite("a comment, or a bracket, stands within the call to be moved")
-    return bare, [Replace((start, end), "")]
+    dot = source.text.rindex(".", start, _name_start(source, outer.func))  # type: ignore[attr-defined]
+    ahead = source.text[start:dot]
+    code = (line.partition("#")[0] for line in ahead.splitlines())
+    if any(each.strip(" \t\\") for each in code):
+        raise CannotRewrite("a bracket stands within the call to be moved")
+    if "#" not in ahead:
+        return start, end
+    lines = ahead[: ahead.rindex("\n")].removesuffix("\r")
+    return (start + len(lines) if source.ends_line(end) else dot), end
 
 
 def _is_method_call(node: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace, lines_within_strings
+from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace
 from trainperf.rewrite.wrapping import indentation
 from trainperf.source.iterations import of_own_loop, stored
 from trainperf.source.text import Source
@@ -119,8 +119,6 @@ def part_into_generator(
     stop = source.next_line(last)
     if inner is None or not source.ends_line(last):
         raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
-    if lines_within_strings(source.text[start:stop]):
-        raise CannotRewrite(f"a string goes over lines in {source.name}:{loop.lineno}")
     lead = (source.line_start(source.start(loop.body[0])), source.line_start(source.start(first)))
     new, listed = source.newline, ", ".join(results)
     given = ", ".join(results.values())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain, count
 from pathlib import Path
 
 from trainperf import bounded
@@ -112,7 +113,20 @@ class Reading:
                 found.add(node.name)
             elif isinstance(node, ast.alias):
                 found.add((node.asname or node.name).partition(".")[0])
+            elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+                found.add(node.name or "")
+            elif isinstance(node, ast.Global | ast.Nonlocal):
+                found |= set(node.names)
         return found
+
+    def free_name(self, file: str, *names: str, beside: Collection[str] = ()) -> str:
+        """Return the first of some names that a file does not use, else the first numbered.
+
+        `beside` are those that the same edit gives to something else.
+        """
+        taken = self.names(file) | set(beside)
+        numbered = (f"{names[0]}_{number}" for number in count(2))
+        return next(name for name in chain(names, numbered) if name not in taken)
 
     def receiver(self, site: Site) -> Site:
         """Return where `x` of the call `x.method()` at `site` stands."""

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Callable
 
+from trainperf.errors import CannotRewrite
+from trainperf.model import Site
 from trainperf.rewrite.call_edits import CallEdits
 from trainperf.rewrite.diff import of_file, shown, unified
 from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.moving import Moving
 from trainperf.rewrite.reading import Reader, default_reader
 from trainperf.rewrite.statement_edits import StatementEdits
+from trainperf.source.statements import dotted
 from trainperf.source.text import Source
 
 __all__ = ["Reader", "Script", "default_reader"]
+
+_LATE = (
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+    ast.BoolOp,
+    ast.IfExp,
+    ast.While,
+)
+"""What computes its parts later, again or perhaps not."""
 
 
 class Script(CallEdits, StatementEdits, Moving):
@@ -26,6 +42,25 @@ class Script(CallEdits, StatementEdits, Moving):
     `root` is the folder whose files may be edited; `read` returns the bytes of a file
     by its absolute path. Nothing is written.
     """
+
+    def name_argument(self, argument: Site, *names: str) -> str:
+        """Return the name of what stands at `argument`; what has none gets one, a line above.
+
+        The first of `names` that is free. Raises `CannotRewrite` where it is not computed there,
+        once each time its statement runs.
+        """
+        text, statement = self.expression(argument), self.around(argument)[-1]
+        node = self.source(argument.file).expression(argument)
+        if dotted(node):
+            return text
+        for each in ast.walk(statement):
+            if isinstance(each, _LATE) and any(inner is node for inner in ast.walk(each)):
+                raise CannotRewrite("an argument that needs a name is not computed once")
+        name = self.free_name(argument.file, *names)
+        value = ast.unparse(node) if "\n" in text else text
+        self.insert_before(argument, f"{name} = {value}")
+        self.replace_call(argument, name)
+        return name
 
     def copy(self) -> Script:
         """Return a script with the same edits; further edits of one leave the other alone."""

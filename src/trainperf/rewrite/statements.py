@@ -24,10 +24,26 @@ def first_line(source: Source, node: ast.stmt) -> int:
 
 
 def before(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
-    """Put a statement on the lines before another, as far indented."""
+    """Put a statement on the lines before another, as far indented; within a line, before `;`."""
+    if source.indent(source.start(node)) is None and _is_simple(statement):
+        at = source.start(node)
+        if not isinstance(node, _COMPOUND):
+            return [Insert(at, f"{statement.strip()}; ", Rank.BEFORE_STATEMENT, (at, at))]
     place = first_line(source, node)
     text = "".join(each + source.newline for each in _indented(source, place, statement))
     return [Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))]
+
+
+_COMPOUND = (
+    ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match, ast.ClassDef,
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith,
+)  # fmt: skip
+
+
+def _is_simple(statement: str) -> bool:
+    """Whether a statement may stand on a line with others."""
+    tree = ast.parse(statement.strip()).body
+    return len(tree) == 1 and not isinstance(tree[0], _COMPOUND) and "\n" not in statement.strip()
 
 
 def _indented(source: Source, place: int, statement: str) -> list[str]:
@@ -40,14 +56,17 @@ def _indented(source: Source, place: int, statement: str) -> list[str]:
 def behind(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
     """Put a statement on the lines after another and all it holds, as far indented.
 
-    Raises `CannotRewrite` where either shares a line, or it would never be reached.
+    On the same line where that is shared. Raises `CannotRewrite` where it would never be reached.
     """
-    place = first_line(source, node)
     end = source.span(node)[1]
-    if not source.ends_line(end):
-        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
     if isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
         raise CannotRewrite(f"nothing runs after {source.name}:{node.lineno}")
+    shares = source.indent(source.start(node)) is None or not source.ends_line(end)
+    if shares and _is_simple(statement) and not isinstance(node, _COMPOUND):
+        return [Insert(end, f"; {statement.strip()}", Rank.AFTER_STATEMENT, (end, end))]
+    place = first_line(source, node)
+    if not source.ends_line(end):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
     lines = _indented(source, place, statement)
     at = source.next_line(end)
     if at == len(source.text) and not source.text.endswith("\n"):
@@ -106,9 +125,13 @@ def after(source: Source, nodes: int, statement: str, rank: Rank, gap: bool) -> 
 def replacement(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
     """Put a statement in place of another and all it holds, as far indented.
 
-    Raises `CannotRewrite` where either shares a line.
+    Raises `CannotRewrite` where it does not fit on a line that is shared.
     """
-    place, (start, end) = first_line(source, node), source.span(node)
+    start, end = source.span(node)
+    shares = source.indent(start) is None or not source.ends_line(end)
+    if shares and _is_simple(statement) and not isinstance(node, _COMPOUND):
+        return [Replace((start, end), statement.strip())]
+    place = first_line(source, node)
     if not source.ends_line(end):
         raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
     lines = _indented(source, place, statement)
@@ -122,7 +145,7 @@ def removal(source: Source, place: Place, gone: Sequence[Edit]) -> list[Edit]:
     if isinstance(getattr(node, "body", None), list):
         raise CannotRewrite(f"the statement in {source.name}:{node.lineno} holds others")
     if source.indent(start) is None or not source.ends_line(end):
-        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+        return [Replace((start, end), "pass")]
     others = [each for each in block if each is not node]
     if block is not source.tree.body and all(
         Replace(_lines(source, each), "") in gone for each in others

@@ -45,6 +45,19 @@ def test_time_is_counted_where_it_passes(samplers: list[StackSampler]) -> None:
     assert sum(one["n"] for one in sampler.stop() if one["thread"] == "main") >= 20
 
 
+def test_code_that_has_no_lines_is_counted_at_its_function(
+    samplers: list[StackSampler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy, "__code__", busy.__code__.replace(co_linetable=b""))
+    sampler = StackSampler(0.001)
+    samplers.append(sampler)
+    sampler.start()
+    busy(lambda: sampler.samples >= 20)
+    for counts in (sampler.stop(), sampler.held()):
+        lines = {one["line"] for one in counts if one["function"] == "busy"}
+        assert lines == {busy.__code__.co_firstlineno}
+
+
 def test_nothing_is_counted_while_the_loop_is_over(samplers: list[StackSampler]) -> None:
     asked: list[bool] = []
     over = True

@@ -7,7 +7,9 @@ import warnings
 import pytest
 
 from rewriting import executed, result, script_of
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import by_id
+from trainperf.fixes.precision._autocast_edits import put_autocast
 
 torch = pytest.importorskip("torch")
 
@@ -246,3 +248,35 @@ def test_a_rewritten_loop_trains_in_16_bits_to_nearly_the_same_losses(loop, data
         assert text.count("GradScaler") == 1
         assert text.count("scaler.unscale_(optimizer)") == (len(sites) == 4)
         assert all(each.dtype == torch.float32 for each in names["model"].parameters())
+
+
+def test_a_loss_without_a_name_gets_one_and_goes_backward_outside_of_autocast() -> None:
+    text = """\
+import torch
+
+def train(loss):
+    for x, y in loader:
+        ▸criterion(▸model(x)◂, y).backward(retain_graph=True)◂
+"""
+    script, (backward, forward) = script_of(text)
+    put_autocast(script, forward, backward, "cpu", "bfloat16")
+    assert (
+        result(script)
+        == """\
+import torch
+
+def train(loss):
+    for x, y in loader:
+        with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+            total_loss = criterion(model(x), y)
+        total_loss.backward(retain_graph=True)
+"""
+    )
+
+
+def test_a_backward_whose_statement_does_more_is_left_alone() -> None:
+    script, (backward, forward) = script_of(
+        "import torch\n\nfor x, y in loader:\n    print(▸criterion(▸model(x)◂, y).backward()◂)\n"
+    )
+    with pytest.raises(CannotRewrite):
+        put_autocast(script, forward, backward, "cpu", "bfloat16")

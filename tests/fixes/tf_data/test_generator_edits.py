@@ -290,7 +290,9 @@ def test_an_error_in_an_item_reaches_the_loop_in_its_turn() -> None:
 def test_names_that_the_file_uses_already_are_not_taken() -> None:
     text = "def in_parallel():\n    pass\n\n\ndef samples():\n    for p in paths:\n"
 
-    assert refused(text + "        yield load(p)\n\n\n") == "the file uses the name in_parallel"
+    assert "yield from in_parallel_2(make, paths, calls=3)" in edited(
+        text + "        yield load(p)\n\n\n"
+    )
 
 
 def test_where_the_run_saw_the_generator_counts() -> None:

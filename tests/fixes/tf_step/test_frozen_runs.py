@@ -43,6 +43,7 @@ def trained(source: str) -> Any:
     return names["model"].get_weights()[-2:], names["after"].history
 
 
+@pytest.mark.parametrize("ahead", ["", "head, frozen, frozen_features = 1, 2, 3\n"])
 @pytest.mark.parametrize(
     ("fit", "arrays"),
     [
@@ -54,9 +55,9 @@ def trained(source: str) -> Any:
     ],
 )
 def test_the_edited_script_learns_the_same_weights_of_the_whole_model(
-    fit: str, arrays: bool
+    fit: str, arrays: bool, ahead: str
 ) -> None:
-    fitted = SCRIPT.format(fit=fit)
+    fitted = ahead + SCRIPT.format(fit=fit)
     before = fitted.replace("▸", "").replace("◂", "")
     script, (site, compiled) = script_of(fitted + COMPILE)
     data = {"layers": 1, "batch_size": 16, "arrays": arrays, "shuffled": False}

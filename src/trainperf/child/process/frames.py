@@ -82,6 +82,11 @@ def first_argument(frame: FrameType) -> object:
     return frame.f_locals.get(code.co_varnames[0])
 
 
+def line_of(frame: Any) -> int:
+    """Return the line that a frame is at; that of its function where the code object has none."""
+    return int(frame.f_lineno or frame.f_code.co_firstlineno)
+
+
 def site(frame: FrameType | None) -> dict[str, Any] | None:
     """Describe the call a frame is in: file, line and extent (columns in characters)."""
     if frame is None:
@@ -91,7 +96,7 @@ def site(frame: FrameType | None) -> dict[str, Any] | None:
     line, end_line, col, end_col = position
     described: dict[str, Any] = {
         "file": os.path.abspath(code.co_filename),
-        "line": line or frame.f_lineno,
+        "line": line or line_of(frame),
         "function": code.co_name,
     }
     if line and end_line and col is not None and end_col is not None:

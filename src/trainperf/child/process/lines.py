@@ -8,7 +8,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from .frames import is_users
+from .frames import is_users, line_of
 from .stacks import INLINE, SWITCH_S, no_collection
 
 INTERVAL_S, SHORTEST_S = 0.002, 0.0005
@@ -83,7 +83,7 @@ class LineSampler:
         while frame is not None and len(found) < DEEPEST:
             code = frame.f_code
             if is_users(code.co_filename) and code.co_name not in INLINE:
-                place = (code.co_filename, frame.f_lineno, code.co_qualname)
+                place = (code.co_filename, line_of(frame), code.co_qualname)
                 found.append(self._places.setdefault(place, len(self._places)))
             frame = frame.f_back
         return tuple(reversed(found))

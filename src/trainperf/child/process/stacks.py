@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-from .frames import WRAPPERS, is_users
+from .frames import WRAPPERS, is_users, line_of
 
 INTERVAL_S = 0.004
 SWITCH_S = 0.0002
@@ -158,7 +158,7 @@ class StackSampler:
             if is_users(code.co_filename) and code.co_name not in INLINE:
                 name = code.co_qualname.rpartition("<locals>.")[2]
                 key = (thread, code.co_filename, code.co_firstlineno, name)
-                self._counts[(*key, frame.f_lineno, into)] += 1
+                self._counts[(*key, line_of(frame), into)] += 1
                 return True
             ours = "_trainperf" in frame.f_globals.get("__name__", "")
             if ours and below.startswith(FROZEN):
@@ -182,7 +182,7 @@ class StackSampler:
                     function = code.co_qualname.rpartition("<locals>.")[2]
                     key = (code.co_filename, code.co_firstlineno, function)
                     self._codes.setdefault(key, code)
-                    found.setdefault(key, (frame.f_lineno, into, not found))
+                    found.setdefault(key, (line_of(frame), into, not found))
                     into = ""
             else:
                 module = str(frame.f_globals.get("__name__", ""))

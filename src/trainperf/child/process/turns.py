@@ -160,7 +160,7 @@ def nodes_around(frame: Any, kinds: Any) -> list[Any]:
 
     Within its function, innermost first.
     """
-    first, line = frame.f_code.co_firstlineno, frame.f_lineno
+    first, line = frame.f_code.co_firstlineno, frames.line_of(frame)
     found = [
         node
         for node in nodes_of(os.path.abspath(frame.f_code.co_filename))

@@ -11,7 +11,7 @@ import sys
 import threading
 from types import FrameType
 
-from .frames import is_users
+from .frames import is_users, line_of
 from .recorder import Recorder
 from .stacks import no_collection
 
@@ -42,6 +42,6 @@ def _of(frame: FrameType | None) -> tuple[str, int, str, str] | None:
     while frame is not None:
         code = frame.f_code
         if is_users(code.co_filename):
-            return os.path.abspath(code.co_filename), frame.f_lineno, code.co_name, into
+            return os.path.abspath(code.co_filename), line_of(frame), code.co_name, into
         into, frame = code.co_name, frame.f_back
     return None

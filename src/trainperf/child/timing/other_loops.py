@@ -44,7 +44,7 @@ def _standing() -> tuple[str, set[int]]:
         if frames.is_users(own):
             path = path or own
             if own == path:
-                lines.add(frame.f_lineno)
+                lines.add(frames.line_of(frame))
         frame = frame.f_back
     return path, lines
 

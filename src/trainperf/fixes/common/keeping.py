@@ -23,7 +23,7 @@ INSIDE = 4
 """The start of an item (a picture before it was cropped) may be so many times as large."""
 
 _IN_MEMORY = '''\
-def made_once(make):
+def {name}(make):
     """Keep in memory what `make` returned for {item} when it was first asked for."""
 
     @{functools}.wraps(make)
@@ -42,14 +42,17 @@ _UNLESS = """\
 """
 
 
-def in_memory(*, functools: str, numbers: str = "", copy: str = "") -> str:
-    """Return the source of a decorator that keeps what a method makes; the names are modules'.
+def in_memory(name: str, *, functools: str, numbers: str = "", copy: str = "") -> str:
+    """Return the source of the decorator `name` that keeps what a method makes.
+
+    The other names are modules'.
 
     With `numbers` it is kept by a whole number and nothing else, without by all arguments,
     which have to be hashable. With `copy` each caller gets a copy of its own.
     """
     key = "index" if numbers else "item"
     return _IN_MEMORY.format(
+        name=name,
         item="an index" if numbers else "an item",
         functools=functools,
         given=key if numbers else f"*{key}",
@@ -92,16 +95,20 @@ def move_part(
     site: Site,
     part: list[ast.stmt],
     rest: Iterable[ast.AST],
+    once: str,
     name: str,
     given: Sequence[str],
 ) -> None:
-    """Move statements into a function `name` of `given`, which is kept; `rest` reads the result."""
+    """Move statements into a function `name` of `given`; `rest` reads the result.
+
+    It is kept by the decorator `once`.
+    """
     names, _ = bound_names(part, rest)
     listed, made = ", ".join(given), ", ".join(names)
     script.move_into_function(
         at_statement(site, part[0]),
         at_statement(site, part[-1]),
-        f"@made_once\ndef {name}({listed}):",
+        f"@{once}\ndef {name}({listed}):",
         f"return {made}",
         f"{made} = {name}({listed})",
     )

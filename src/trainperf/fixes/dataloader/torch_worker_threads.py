@@ -15,7 +15,6 @@ from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import cores_per_rank, cores_said, made_s, named, places
 from trainperf.fixes.dataloader.examples.threads import EXAMPLES
-from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite.imports import bound, everywhere
 
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
 THREADED = replace(WITH_WORKERS, item_threads=8)
 
 ONE_THREAD = '''\
-def one_thread(worker):
+def {name}(worker):
     """Let OpenCV compute on one thread in a worker: other workers have the other cores."""
-    cv2.setNumThreads(0)
+    {cv2}.setNumThreads(0)
 '''
 
 SNIPPET = """\
@@ -141,10 +140,10 @@ def one_thread_of_opencv(script: Script, site: Site, item_file: str | None) -> N
     if not imported or "worker_init_fn" in script.call_keywords(site):
         return
     check_call(script, site)
-    refuse_if_named(script, site.file, "one_thread")
+    name = script.free_name(site.file, "one_thread")
     cv2 = script.module_name(site.file, "cv2")
-    script.set_keyword(site, "worker_init_fn", "one_thread")
-    script.insert_function(site.file, ONE_THREAD.replace("cv2", cv2))
+    script.set_keyword(site, "worker_init_fn", name)
+    script.insert_function(site.file, ONE_THREAD.format(name=name, cv2=cv2))
 
 
 def _imports_opencv(script: Script, file: str) -> bool:

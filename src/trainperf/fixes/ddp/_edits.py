@@ -97,10 +97,10 @@ def register_hook(script: Script, site: Site, hook: str) -> None:
     if "register_comm_hook" in file_text(script, site.file):
         raise CannotRewrite("the file registers a hook of its own")
     name = model_target(script, site)
-    if "default_hooks" in _other_names(script.module(site.file)):
-        raise CannotRewrite("the file has something else named default_hooks")
-    script.insert_after(site, f"{name}.register_comm_hook(None, default_hooks.{hook})")
-    script.insert_after_imports(site.file, HOOKS)
+    hooks = script.free_name(site.file, "default_hooks")
+    renamed = "" if hooks == "default_hooks" else f" as {hooks}"
+    script.insert_after(site, f"{name}.register_comm_hook(None, {hooks}.{hook})")
+    script.insert_after_imports(site.file, HOOKS + renamed)
 
 
 def check_ddp(script: Script, site: Site) -> None:
@@ -123,21 +123,3 @@ def _aliases(tree: ast.Module) -> set[str]:
         for alias in node.names
         if alias.name == CLASS and alias.asname
     }
-
-
-def _other_names(tree: ast.Module) -> set[str]:
-    """Names that the file binds other than by importing PyTorch's hooks."""
-    names = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            of_torch = isinstance(node, ast.ImportFrom) and ".ddp_comm_hooks" in (node.module or "")
-            names |= {alias.asname or alias.name for alias in node.names if not of_torch}
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.arg):
-            names.add(node.arg)
-    return names

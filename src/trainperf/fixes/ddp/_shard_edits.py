@@ -14,7 +14,7 @@ from trainperf.fixes.torch_step._source import file_text
 from trainperf.source.loops import assigned_in, iterated
 from trainperf.source.module import Module
 from trainperf.source.scopes import Loop
-from trainperf.source.statements import parameters
+from trainperf.source.statements import dotted, parameters
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -31,7 +31,7 @@ def shard(script: Script, site: Site, loop_site: Site | None) -> None:
     """Give the loader built at `site` a `DistributedSampler`, told the epoch where it shuffles.
 
     `loop_site` is where training takes its batches. Raises `CannotRewrite` where the call has a
-    sampler, its dataset has no name, or the loop over epochs cannot be seen.
+    sampler, or the loop over epochs cannot be seen.
     """
     check_call(script, site)
     for name, place in (("sampler", 3), ("batch_sampler", 4)):
@@ -39,9 +39,9 @@ def shard(script: Script, site: Site, loop_site: Site | None) -> None:
         if given is not None and script.expression(given) != "None":
             raise CannotRewrite(f"the loader has a {name} of its own")
     dataset = script.argument(site, 0, "dataset")
-    text = "" if dataset is None else script.expression(dataset)
-    if not _is_name(text):
-        raise CannotRewrite("the dataset has no name where the loader is built")
+    if dataset is None:
+        raise CannotRewrite("the call does not write out its dataset")
+    text = script.name_argument(dataset, "samples", "dataset")
     shuffles = _shuffles(script, site)
     if shuffles:
         if loop_site is None:
@@ -65,16 +65,6 @@ def _shuffles(script: Script, site: Site) -> bool:
     return text == "True"
 
 
-def _is_name(text: str) -> bool:
-    try:
-        node = ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return False
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
-
-
 def _tell_epoch(script: Script, loop_site: Site) -> None:
     """Begin each turn of the loop over epochs by telling the sampler which one it is."""
     loop, loader = _epochs(script, loop_site)
@@ -89,8 +79,8 @@ def _tell_epoch(script: Script, loop_site: Site) -> None:
 def _epochs(script: Script, loop_site: Site) -> Epochs:
     """Find the loop around the one over batches, in its function or where that is called."""
     batches = innermost_loop(script, loop_site)
-    loader = next((ast.unparse(each) for each in iterated(batches)), "")
-    if not _is_name(loader):
+    loader = next((dotted(each) for each in iterated(batches)), "")
+    if not loader:
         raise CannotRewrite("the loader has no name where its batches are taken")
     module = script.source(loop_site.file).module
     around = _counted(module.loops(batches))
@@ -143,5 +133,5 @@ def _given(call: ast.Call, place: int, name: str) -> Iterator[str]:
     values += call.args[place : place + 1]
     starred = any(isinstance(each, ast.Starred) for each in call.args)
     for value in values[:1]:
-        if not starred and _is_name(ast.unparse(value)):
-            yield ast.unparse(value)
+        if not starred and dotted(value):
+            yield dotted(value)

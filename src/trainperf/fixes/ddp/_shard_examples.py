@@ -113,9 +113,13 @@ def main(args):
         "while True:\n    for x in loader:\n        step(x)\n",
         5,
     ),
-    # a dataset without a name
-    _alone(
-        "import torch\n\nloader = ▸DataLoader(Images(path), 8)◂\nfor x in loader:\n    step(x)\n",
-        4,
+    # a dataset without a name gets one
+    Example(
+        before="import torch\n\nloader = ▸DataLoader(Images(path), 8)◂\n"
+        "for x in loader:\n    step(x)\n",
+        after="import torch\n\nsamples = Images(path)\nloader = DataLoader(samples, 8, "
+        "sampler=torch.utils.data.DistributedSampler(samples, shuffle=False))\n"
+        "for x in loader:\n    step(x)\n",
+        data=_loop(4),
     ),
 ]

@@ -119,9 +119,12 @@ class Compress(Fix):
             "    model.register_comm_hook(None, mine)\n",
             {"hook": "fp16_compress_hook"},
         ),
-        Example.untouched(
-            "default_hooks = []\nmodel = ▸DistributedDataParallel(net)◂\n",
-            {"hook": "fp16_compress_hook"},
+        Example(  # the name is taken
+            before="default_hooks = []\nmodel = ▸DistributedDataParallel(net)◂\n",
+            after=f"{HOOKS} as default_hooks_2\ndefault_hooks = []\n"
+            "model = DistributedDataParallel(net)\n"
+            "model.register_comm_hook(None, default_hooks_2.fp16_compress_hook)\n",
+            data={"hook": "fp16_compress_hook"},
         ),
     ]
 

@@ -163,14 +163,28 @@ def _library_backward(script: Script, forward: Site) -> Site | None:
     return script.site_of(forward, after[0]) if after else None
 
 
-def _wrap_to_loss(script: Script, forward: Site, backward: Site, header: str) -> None:
-    """Put all from the forward to the last statement that makes what goes backward under it."""
-    places = script.around(forward), script.around(backward)
-    if places[0][-1] is places[1][-1]:
+def _name_loss(script: Script, statement: ast.stmt, backward: Site, header: str) -> None:
+    """Give the loss of `loss_of(model(x)).backward()` a name: only the forward goes under it."""
+    text = script.expression(backward)
+    call = ast.parse(f"({text})", mode="eval").body
+    alone = isinstance(statement, ast.Expr) and ast.unparse(statement) == ast.unparse(call)
+    if not alone or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         raise CannotRewrite(
             "forward and backward stand in one statement: give the loss a name, so that only "
             "the forward goes under autocast"
         )
+    loss = script.free_name(backward.file, "loss", "total_loss")
+    value = ast.unparse(call.func.value)
+    call.func.value = ast.Name(loss)
+    script.replace_statement(backward, f"{header}\n    {loss} = {value}\n{ast.unparse(call)}")
+
+
+def _wrap_to_loss(script: Script, forward: Site, backward: Site, header: str) -> None:
+    """Put all from the forward to the last statement that makes what goes backward under it."""
+    places = script.around(forward), script.around(backward)
+    if places[0][-1] is places[1][-1]:
+        _name_loss(script, places[1][-1], backward, header)
+        return
     taken = {
         ast.unparse(node)
         for node in ast.walk(ast.parse(f"({script.expression(backward)})"))
@@ -285,9 +299,7 @@ def put_scaler(script: Script, backward: Site, step: Site, clip: Site | None, sc
     _refuse_other_gradients(tree, optimizer, clip)
     if not re.search(r"\.backward\(\s*\)$", script.expression(backward)):
         raise CannotRewrite("the backward is no plain loss.backward()")
-    name = next((each for each in ("scaler", "grad_scaler") if each not in _names(tree)), None)
-    if name is None:
-        raise CannotRewrite("the file uses the names scaler and grad_scaler itself")
+    name = script.free_name(file, "scaler", "grad_scaler")
     if clip is not None:
         _check_clip(script, clip, step)
         script.insert_before(clip, f"{name}.unscale_({optimizer})")

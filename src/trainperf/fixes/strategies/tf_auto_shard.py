@@ -9,7 +9,6 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.ranks._parallel_cases import parallel_evidence, ranks, strategy
-from trainperf.fixes.strategies._source import bindings
 from trainperf.model import Equivalence, Evidence, Finding, Site, Strategy
 
 if TYPE_CHECKING:
@@ -153,19 +152,18 @@ class ShardByData(Fix):
                 raise CannotRewrite(f"{file.name} sets the policy itself")
             if "distribute_datasets_from_function" in text or "with_options" in text:
                 raise CannotRewrite("the dataset has options, or is sharded by hand")
-            if OPTIONS in set(bindings(file.tree.body)) or f" {OPTIONS} = " in file.text:
-                raise CannotRewrite(f"{file.name} has something else named {OPTIONS}")
+            options = script.free_name(site.file, OPTIONS)
             tf = script.module_name(site.file, "tensorflow", site)
             script.insert_before(
                 site,
-                f"{OPTIONS} = {tf}.data.Options()\n"
-                f"{OPTIONS}.experimental_distribute.auto_shard_policy = "
+                f"{options} = {tf}.data.Options()\n"
+                f"{options}.experimental_distribute.auto_shard_policy = "
                 f"{tf}.data.experimental.AutoShardPolicy.DATA",
             )
             if "distribute_dataset(" in text:
-                script.wrap_argument(site, 0, f"{{}}.with_options({OPTIONS})")
+                script.wrap_argument(site, 0, f"{{}}.with_options({options})")
             else:
-                script.append_call(site, f".with_options({OPTIONS})")
+                script.append_call(site, f".with_options({options})")
 
 
 def _text(found: Strategy) -> str:

@@ -131,9 +131,13 @@ class PyDatasetWorkers(Fix):
             after="model.fit(train, epochs=3, workers=4)\n",
             data={"workers": 4, "legacy": True},
         ),
-        Example.untouched(
-            "▸model.fit(Images(files), epochs=3)◂\n", {"workers": 4, "use_multiprocessing": True}
+        Example(
+            before="▸model.fit(Images(files), epochs=3)◂\n",
+            after="train_data = Images(files)\ntrain_data.workers = 4\n"
+            "train_data.use_multiprocessing = True\nmodel.fit(train_data, epochs=3)\n",
+            data={"workers": 4, "use_multiprocessing": True},
         ),
+        Example.untouched("ran = ready and ▸model.fit(Images(files))◂\n", {"workers": 4}),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -194,9 +198,9 @@ class PyDatasetWorkers(Fix):
                 script.set_keyword(site, name, str(value))
             return
         argument = script.argument(site, 0, "x")
-        name = script.expression(argument) if argument else ""
-        if not name.isidentifier():
-            raise CannotRewrite("the dataset has no name to set its workers on")
+        if argument is None:
+            raise CannotRewrite("the call does not write out its dataset")
+        name = script.name_argument(argument, "train_data", "batches")
         for setting, value in settings.items():
             script.insert_before(site, f"{name}.{setting} = {value}")
 

@@ -129,8 +129,12 @@ def data(files):
 """,
             data={"calls": 16},
         ),
-        Example.untouched(
-            "import tensorflow as tf\n\nwaiting = 3\nds = ▸files.map(load)◂\n", {"calls": 16}
+        Example(
+            before="import tensorflow as tf\n\nwaiting = 3\nds = ▸files.map(load)◂\n",
+            after="import tensorflow as tf\n\nwaiting = 3\nwaiting_2 = tf.data.Options()\n"
+            "waiting_2.threading.private_threadpool_size = 16\n"
+            "ds = files.map(load, num_parallel_calls=16).with_options(waiting_2)\n",
+            data={"calls": 16},
         ),
         Example(
             before="import tensorflow as tf\n\nds = ▸files.map(load)◂.batch(32)\n",

@@ -146,7 +146,8 @@ class ShuffleBuffer(Fix):
             before="ds = ▸▸▸▸files.map(load)◂.map(resize)◂.prefetch(1)◂.shuffle(1000)◂.batch(32)\n",
             after="ds = files.shuffle(1000).map(load).map(resize).prefetch(1).batch(32)\n",
         ),
-        Example.untouched("""\
+        Example(
+            before="""\
 ds = (
     files
     .▸map(load)◂
@@ -154,7 +155,17 @@ ds = (
     .▸shuffle(1000)◂
     .batch(32)
 )
-"""),
+""",
+            after="""\
+ds = (
+    files
+    .shuffle(1000)
+    .map(load)
+    .map(resize, num_parallel_calls=8)  # of one size
+    .batch(32)
+)
+""",
+        ),
         Example(
             before="""\
 ds = (

@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
 
-OURS = ("frozen", "head", "frozen_features")
-
 NOT_GIVEN = frozenset({"steps_per_epoch", "validation_steps", "sample_weight", "class_weight"})
 """Arguments of `fit` that say something of the data which may not hold of the features."""
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 FEATURES = """
-def frozen_features(dataset):
-    batches = [(frozen.predict_on_batch(x), y) for x, y in dataset]
+def {made}(dataset):
+    batches = [({frozen}.predict_on_batch(x), y) for x, y in dataset]
     return tuple({numpy}.concatenate(part) for part in zip(*batches))
 
 """
 
 PARTS = """\
 # trainperf: the first {layers} layers do not train: what they make of the data is computed once
-frozen = {keras}.Model({model}.inputs, {model}.layers[{layers}].input)
-{features}head = {keras}.Model({model}.layers[{layers}].input, {model}.outputs)
-head.compile({compiled})
+{frozen} = {keras}.Model({model}.inputs, {model}.layers[{layers}].input)
+{features}{head} = {keras}.Model({model}.layers[{layers}].input, {model}.outputs)
+{head}.compile({compiled})
 """
 
-SAVES = "head.save, head.save_weights = {model}.save, {model}.save_weights  # of the whole model\n"
+SAVES = (
+    "{head}.save, {head}.save_weights = {model}.save, {model}.save_weights  # of the whole model\n"
+)
 
 
 def compute_once(script: Script, fit: Site, compiled: Site, data: dict[str, Any]) -> None:
@@ -55,30 +55,37 @@ def compute_once(script: Script, fit: Site, compiled: Site, data: dict[str, Any]
     model = ast.unparse(call.func.value)  # type: ignore[attr-defined]
     keras = keras_name(script, fit.file, "keras")
     features = ""
-    _validation(script, fit, call)
+    frozen = script.free_name(fit.file, "frozen", "frozen_part")
+    head = script.free_name(fit.file, "head", "trained_part")
+    made = script.free_name(fit.file, "frozen_features")
+    _validation(script, fit, call, frozen, made)
     if data["arrays"]:
-        script.wrap_argument(fit, 0, "frozen.predict({})")
+        script.wrap_argument(fit, 0, f"{frozen}.predict({{}})")
     else:
         numpy = script.module_name(fit.file, "numpy", fit)
-        features = FEATURES.format(numpy=numpy)
-        script.wrap_argument(fit, 0, "*frozen_features({})")
+        features = FEATURES.format(numpy=numpy, frozen=frozen, made=made)
+        script.wrap_argument(fit, 0, f"*{made}({{}})")
         script.set_keyword(fit, "batch_size", str(data["batch_size"]))
         if not data["shuffled"]:
             script.set_keyword(fit, "shuffle", "False")
     layers = data["layers"]
-    parts = PARTS.format(keras=keras, model=model, layers=layers, features=features, compiled=how)
-    if data.get("saved"):
-        parts += SAVES.format(model=model)
+    text = PARTS + (SAVES if data.get("saved") else "")
+    parts = text.format(
+        keras=keras,
+        model=model,
+        layers=layers,
+        frozen=frozen,
+        head=head,
+        features=features,
+        compiled=how,
+    )
     script.insert_before(fit, parts)
-    script.replace_call(script.receiver(fit), "head")
+    script.replace_call(script.receiver(fit), head)
 
 
 def _check(script: Script, fit: Site, call: ast.Call) -> None:
     tree = script.module(fit.file)
     model = ast.unparse(call.func.value)  # type: ignore[attr-defined]
-    for name in OURS:
-        if name in names_in(tree):
-            raise CannotRewrite(f"the file has something named {name}")
     if len(call.args) not in (1, 2):
         raise CannotRewrite("the data is not the first argument of `fit`")
     for each in call.keywords:
@@ -129,7 +136,7 @@ def _of_module(tree: ast.Module) -> set[str]:
     return found
 
 
-def _validation(script: Script, fit: Site, call: ast.Call) -> None:
+def _validation(script: Script, fit: Site, call: ast.Call, frozen: str, made: str) -> None:
     """Take the features of the validation data, arrays or a dataset, as well."""
     given = keyword(call, "validation_data")
     if given is None or (isinstance(given.value, ast.Constant) and given.value.value is None):
@@ -137,12 +144,12 @@ def _validation(script: Script, fit: Site, call: ast.Call) -> None:
     if not isinstance(given.value, ast.Tuple):
         if len(call.args) == 2:
             raise CannotRewrite("it is not to be seen what the validation data is")
-        script.wrap_argument(fit, "validation_data", "frozen_features({})")
+        script.wrap_argument(fit, "validation_data", f"{made}({{}})")
         return
     if len(given.value.elts) != 2:
         raise CannotRewrite("the validation data has weights")
     x, y = (ast.unparse(each) for each in given.value.elts)
-    script.set_keyword(fit, "validation_data", f"(frozen.predict({x}), {y})")
+    script.set_keyword(fit, "validation_data", f"({frozen}.predict({x}), {y})")
 
 
 def _untouched(source: str, arrays: bool = False) -> Example:
@@ -225,13 +232,33 @@ def build():
 """,
         data={"layers": 2, "batch_size": 32, "arrays": True, "shuffled": True, "saved": True},
     ),
+    # its names are taken
+    Example(
+        before=_fitted("model.fit(x, y)", before="    head = frozen = 3\n"),
+        after="""\
+import keras
+
+
+def main():
+    head = frozen = 3
+    # trainperf: the first 2 layers do not train: what they make of the data is computed once
+    frozen_part = keras.Model(model.inputs, model.layers[2].input)
+    trained_part = keras.Model(model.layers[2].input, model.outputs)
+    trained_part.compile('adam', 'mse')
+    trained_part.fit(frozen_part.predict(x), y)
+
+
+def build():
+    model.compile('adam', 'mse')
+""",
+        data={"layers": 2, "batch_size": 32, "arrays": True, "shuffled": True},
+    ),
     # what would use the model that is trained, or more of the data than it gives
     _untouched(_fitted("model.fit(ds)", after="    plot(model.history)\n")),
     _untouched(_fitted("model.fit(ds)", after="    print(model.optimizer.learning_rate)\n")),
     _untouched(_fitted("model.fit(ds, steps_per_epoch=9)")),
     _untouched(_fitted("model.fit(x=ds)")),
     _untouched(_fitted("model.fit(ds, **how)")),
-    _untouched(_fitted("model.fit(ds)", before="    head = 3\n")),
     _untouched(_fitted("model.fit(x, y, validation_data=held)"), arrays=True),
     _untouched(_fitted("model.fit(x, y, validation_data=(u, v, w))"), arrays=True),
     _untouched("import keras\n\nfor each in folds:\n    ▸model.fit(each)◂\n" + BUILT),

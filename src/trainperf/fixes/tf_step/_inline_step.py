@@ -62,7 +62,7 @@ def compile_inline(script: Script, site: Site) -> None:
     given = _parameters(step, names)
     results = _results(step, names)
     tensorflow = script.module_name(site.file, "tensorflow")
-    name = _free_name(step.module)
+    name = script.free_name(site.file, *NAMES)
     call = f"{name}({', '.join(given)})"
     listed = ", ".join(results)
     script.move_into_function(
@@ -342,11 +342,3 @@ def _nodes(moved: Iterable[ast.stmt]) -> Iterable[ast.AST]:
 def _outside(whole: ast.AST, moved: Iterable[ast.stmt]) -> list[ast.AST]:
     inside = {id(node) for node in _nodes(moved)}
     return [node for node in ast.walk(whole) if id(node) not in inside]
-
-
-def _free_name(module: ast.Module) -> str:
-    taken = _bound_in(module) | {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
-    for name in NAMES:
-        if name not in taken:
-            return name
-    raise CannotRewrite(f"the file uses the names {', '.join(NAMES)}")

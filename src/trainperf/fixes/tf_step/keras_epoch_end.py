@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.common.fit_source import dataset_of_fit, fit_call
+from trainperf.fixes.common.fit_source import fit_call
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, percent, worth
 from trainperf.model import (
     BetweenEpochs,
@@ -103,8 +103,13 @@ class Trainer:
     _untouched("model.fit(ds, epochs=3, steps_per_epoch=100)"),
     _untouched("model.fit(ds, **how)"),
     _untouched("model.fit(*given)"),
-    # a dataset made in place would be made twice
-    _untouched("model.fit(load().batch(32), epochs=3)"),
+    # a dataset made in place must not be made twice
+    Example(
+        before="import tensorflow as tf\n\n▸model.fit(load().batch(32), epochs=3)◂\n",
+        after="import tensorflow as tf\n\ntrain_data = load().batch(32)\n"
+        "model.fit(train_data.repeat().prefetch(tf.data.AUTOTUNE), epochs=3, "
+        "steps_per_epoch=len(train_data))\n",
+    ),
     _untouched("train(model, ds)"),
 ]
 
@@ -306,7 +311,11 @@ class ShorterEpochEnd(Fix):
             raise CannotRewrite("`fit` is told how many steps an epoch has")
         if finding.data.get("uncounted"):
             raise CannotRewrite("the dataset does not know how many batches it has: `len` fails")
-        place, dataset = dataset_of_fit(script, site)
+        given = script.argument(site, 0, "x")
+        if given is None:
+            raise CannotRewrite("`fit` is given no dataset")
+        place = 0 if call.args else "x"
+        dataset = script.name_argument(given, "train_data", "batches")
         tf = script.module_name(site.file, "tensorflow", site)
         script.wrap_argument(site, place, f"{{}}.repeat().prefetch({tf}.data.AUTOTUNE)")
         script.set_keyword(site, "steps_per_epoch", f"len({dataset})")

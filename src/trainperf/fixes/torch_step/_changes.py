@@ -93,10 +93,7 @@ def counted(script: Script, loop: source.Loop, near: Site) -> str:
     except CannotRewrite:
         if not isinstance(loop, ast.For) or called_by(loop) in ("enumerate", "range"):
             raise
-    taken = {node.id for node in ast.walk(script.module(near.file)) if isinstance(node, ast.Name)}
-    name = next((each for each in COUNTERS if each not in taken), None)
-    if name is None:
-        raise CannotRewrite("the loop has no counter of its steps, and no name is free for one")
+    name = script.free_name(near.file, *COUNTERS)
     script.number_turns(script.site_of(near, loop.iter), name)
     return name
 

@@ -41,14 +41,18 @@ def merge(
     the ranks differ.
     """
     began = time.monotonic()
-    job = read_job(folder)
+    job = every = read_job(folder)
+    strict = True
     while True:
         ranks = read_ranks(job, progress)
         assert ranks.kept is not None
         try:
-            diagnosis = _joined(job, ranks, folder, ignore, began)
+            diagnosis = _joined(job, ranks, folder, ignore, began, strict)
         except DAMAGED as error:
-            job = _without(job, ranks.kept[0], error)
+            if strict and len(job.members) == 1:  # no record can be read in all its parts
+                job, strict = every, False
+            else:
+                job = _without(job, ranks.kept[0], error)
         else:
             return replace(diagnosis, seconds=time.monotonic() - began)
 
@@ -63,9 +67,12 @@ def _without(job: Job, one: Found, error: Exception) -> Job:
 
 
 def _joined(
-    job: Job, ranks: Ranks, folder: Path, ignore: tuple[str, ...], began: float
+    job: Job, ranks: Ranks, folder: Path, ignore: tuple[str, ...], began: float, strict: bool
 ) -> Diagnosis:
-    """The diagnosis of what was recorded by the rank that is kept whole, beside all others."""
+    """The diagnosis of what was recorded by the rank that is kept whole, beside all others.
+
+    `strict`: raises where a part of its record cannot be read.
+    """
     assert ranks.kept is not None
     one, recording = ranks.kept
     recording = _of_the_job(recording, ranks.failed)
@@ -74,6 +81,8 @@ def _joined(
     notes = tuple(dict.fromkeys(_notes(job, ranks)))
     try:
         evidence = read(recording, machine, tuple(ranks.by_rank.values()))
+        if evidence.unread and strict:  # another rank's record may be whole
+            raise ValueError(evidence.unread[0])
     except NoLoop as error:
         diagnosis = without_loop(recording, machine, error, began)
         notes = (*_missing(ranks), *notes)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import time
+from dataclasses import replace
 
 import trainperf
-from trainperf.evidence.events import NoLoop
+from trainperf.evidence.events import NoLoop, Parts
 from trainperf.model import (
     FORMAT_VERSION,
     Device,
@@ -14,6 +15,7 @@ from trainperf.model import (
     Ending,
     Evidence,
     Finding,
+    Framework,
     Machine,
     Missing,
     Overhead,
@@ -52,7 +54,8 @@ def assemble(
 ) -> Diagnosis:
     """Put what was found into the one value that reporters see."""
     run = recording.run
-    return Diagnosis(
+    parts = Parts()
+    diagnosis = Diagnosis(
         format_version=FORMAT_VERSION,
         trainperf_version=trainperf.__version__,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -60,31 +63,31 @@ def assemble(
         command=run.command,
         cwd=run.cwd,
         ending=recording.ending,
-        ended_by=ended_by(recording),
+        ended_by=parts.read_or("", "how the script ended", ended_by, recording),
         framework=evidence.framework,
         device=evidence.device,
         machine=evidence.machine,
         loop=evidence.loop,
         verdict=verdict,
-        times=times(evidence),
+        times=parts.read_or(NO_TIMES, "the figures of a step", times, evidence),
         startup=evidence.startup,
         between_epochs=evidence.between_epochs,
         outside=None if isinstance(evidence.outside_, Missing) else evidence.outside_,
         over_time=None if isinstance(evidence.over_time_, Missing) else evidence.over_time_,
-        stages=stages(evidence),
-        step_parts=step_parts(evidence),
-        sync_points=sync_points(evidence),
-        log_calls=log_calls(evidence),
-        device_memory=device_memory(evidence),
-        operators=operators(evidence),
-        parallel=parallel(evidence),
+        stages=parts.read_or((), "the input's stages", stages, evidence),
+        step_parts=parts.read_or((), "the step's parts", step_parts, evidence),
+        sync_points=parts.read_or((), "the places that wait", sync_points, evidence),
+        log_calls=parts.read_or((), "the logging", log_calls, evidence),
+        device_memory=parts.read_or(None, "the device's memory", device_memory, evidence),
+        operators=parts.read_or((), "the operators", operators, evidence),
+        parallel=parts.read_or(None, "the job", parallel, evidence),
         container=evidence.container,
         reads=evidence.reads,
         objects=evidence.objects,
         channels=evidence.channels,
-        cost=cost(evidence),
-        timeline=timeline(recording, evidence.machine.cores),
-        kernels=kernels(evidence),
+        cost=parts.read_or(None, "the cost", cost, evidence),
+        timeline=parts.read_or(None, "the timeline", timeline, recording, evidence.machine.cores),
+        kernels=parts.read_or(None, "the kernels", kernels, evidence),
         callbacks=evidence.callbacks,
         functions=evidence.functions,
         utilization=evidence.use,
@@ -96,12 +99,15 @@ def assemble(
         control=None,
         overhead=Overhead(None, None, recording.ended - recording.started, 0.0),
         patch=patch,
-        not_measured=not_measured(recording, evidence),
-        notes=notes(recording, evidence),
+        not_measured=parts.read_or((), "what was not measured", not_measured, recording, evidence),
+        notes=parts.read_or((), "the notes", notes, recording, evidence),
         seconds=recording.ended - recording.started,
         output_tail=recording.output_tail if recording.ending in SHOWN else "",
     )
+    return replace(diagnosis, notes=(*diagnosis.notes, *evidence.unread, *parts.faults))
 
+
+NO_TIMES = ReportedTimes(None, None, None, None, 0, None, None, None)
 
 SHOWN = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 """Endings after which the reader wants to see what the script printed last."""
@@ -117,10 +123,13 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
     elif recording.ending is Ending.OUT_OF_BUDGET:
         text = f"The budget of {run.budget_s:.0f} s was over before the first step of a training."
         hint = "A longer --budget gives it the time, such as --budget 15min."
-    text = " ".join(one for one in (text, last_place(recording)) if one)
-    known = way_out(recording)
+    parts = Parts()
+    last = parts.read_or("", "where the script was last", last_place, recording)
+    text = " ".join(one for one in (text, last) if one)
+    known = parts.read_or(None, "a way out", way_out, recording)
     if known is not None:
         text, hint = f"The script ended before it trained. {known}.", ""
+    told = parts.read_or((), "the notes of the run", run_notes, recording)
     return Diagnosis(
         format_version=FORMAT_VERSION,
         trainperf_version=trainperf.__version__,
@@ -129,13 +138,13 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
         command=run.command,
         cwd=run.cwd,
         ending=recording.ending,
-        ended_by=ended_by(recording),
-        framework=framework_seen(recording),
+        ended_by=parts.read_or("", "how the script ended", ended_by, recording),
+        framework=parts.read_or(Framework("", ""), "the framework", framework_seen, recording),
         device=Device("", "", 0),
         machine=machine,
         loop=None,
         verdict=Verdict("none", text[0].upper() + text[1:]),
-        times=ReportedTimes(None, None, None, None, 0, None, None, None),
+        times=NO_TIMES,
         startup=None,
         between_epochs=None,
         stages=(),
@@ -153,8 +162,9 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
         not_measured=nothing_measured(recording, str(error)),
         notes=(
             *error.seen,
-            *(one for one in run_notes(recording) if one != known),
+            *(one for one in told if one != known),
             *((hint,) if hint else ()),
+            *parts.faults,
         ),
         seconds=time.monotonic() - began,
         output_tail=recording.output_tail,

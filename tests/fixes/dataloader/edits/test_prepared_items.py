@@ -285,7 +285,6 @@ def test_what_the_constructor_fills_by_a_method_is_no_change() -> None:
         "class Rows:\n    __slots__ = ('rows',)\n\n    ▸def __getitem__(self, index):◂\n{body}\n",
         "class Rows:\n    @logged\n    ▸def __getitem__(self, index):◂\n{body}\n",
         "if x:\n  class Rows:\n    ▸def __getitem__(self, index):◂\n{body}\n",
-        "made_once = 1\n\n\nclass Rows:\n    ▸def __getitem__(self, index):◂\n{body}\n",
     ],
 )
 def test_other_forms_are_left_alone(source: str) -> None:
@@ -325,12 +324,18 @@ def test_a_librarys_dataset_is_put_into_one_that_keeps_its_items(store: str) -> 
     assert names["digits"].made == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    "later", ["digits.transform = None\n", "loader.dataset.made\n", "class MadeOnce:\n    x = 1\n"]
-)
+@pytest.mark.parametrize("later", ["digits.transform = None\n", "loader.dataset.made\n"])
 def test_a_librarys_dataset_that_is_asked_for_more_is_left_alone(later: str) -> None:
     with pytest.raises(CannotRewrite):
         edited("", {**MEMORY, "wrapped": True}, LIBRARY.format(digits="digits") + later)
+
+
+def test_names_that_the_file_uses_are_left_to_it() -> None:
+    text = LIBRARY.format(digits="digits") + "class MadeOnce:\n    made_once = 1\n"
+    after = edited("", {**MEMORY, "wrapped": True}, text)
+
+    assert "DataLoader(MadeOnce_2(digits)" in after
+    assert "    @made_once_2\n    def __getitem__" in after
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,15 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.dataloader.edits.hoisting import calls_in_loops
-from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.source.scopes import FUNCTIONS
-from trainperf.source.statements import assigned, dotted
+from trainperf.source.statements import assigned
 
 if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
 
 SAMPLER = '''\
-class ByLength({torch}.utils.data.Sampler):
+class {name}({torch}.utils.data.Sampler):
     """Batches of samples of about the same length, in another order in each epoch."""
 
     def __init__(self, lengths, batch_size, drop_last=False):
@@ -51,20 +50,21 @@ def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:
     does not shuffle, or its dataset has no name.
     """
     check_call(script, site)
-    refuse_if_named(script, site.file, "ByLength")
+    sampler = script.free_name(site.file, "ByLength")
     _check_built_once(script, site)
     given = {
         name: _written(script, site, place, name)
         for name, place in (
-            ("dataset", 0), ("batch_size", 1), ("shuffle", 2), ("sampler", 3),
+            ("batch_size", 1), ("shuffle", 2), ("sampler", 3),
             ("batch_sampler", 4), ("drop_last", 8),
         )
     }  # fmt: skip
     if given["sampler"] or given["batch_sampler"] or given["shuffle"] != "True":
         raise CannotRewrite("the loader does not shuffle by itself")
-    dataset, size = given["dataset"], given["batch_size"] or "1"
-    if not dataset or not dotted(ast.parse(dataset, mode="eval").body):
-        raise CannotRewrite("the dataset has no name where the loader is built")
+    given_data, size = script.argument(site, 0, "dataset"), given["batch_size"] or "1"
+    if given_data is None:
+        raise CannotRewrite("the call does not write out its dataset")
+    dataset = script.name_argument(given_data, "samples", "dataset")
     torch = script.module_name(site.file, "torch")
     more = f", {given['drop_last']}" if given["drop_last"] else ""
     lengths = (
@@ -75,8 +75,8 @@ def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:
             script.remove_keyword(site, name)
         elif given[name] is not None:
             script.replace_argument(site, place, none)
-    script.set_keyword(site, "batch_sampler", f"ByLength({lengths}, {size}{more})", position=4)
-    script.insert_function(site.file, SAMPLER.format(torch=torch))
+    script.set_keyword(site, "batch_sampler", f"{sampler}({lengths}, {size}{more})", position=4)
+    script.insert_function(site.file, SAMPLER.format(torch=torch, name=sampler))
     if data.get("place"):
         cut_to_longest(script, site, data["place"])
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainperf.source.scopes import Function
 
 ROWS = ("row", "example", "taken")
-"""Names for the row of an item, the first that the function does not use."""
+"""Names for the row of an item, the first that the file does not use."""
 
 
 def take_rows(
@@ -32,12 +32,13 @@ def take_rows(
     function = script.definition(site)
     module = script.linked(site.file)
     taken = _elements(module, function, tables)
+    free = script.free_name(site.file, *ROWS)
     for one in taken:
         key = script.expression(script.site_of(site, one.value.slice))  # type: ignore[attr-defined]
-        row = _row(function) if len(taken) > 1 else _row_of(one)
+        row = free if len(taken) > 1 else _row_of(one)
         script.replace_call(script.site_of(site, one), f"{row}[{key}]")
     if len(taken) > 1:
-        script.insert_first(site, f"{_row(function)} = {_row_of(taken[0])}")
+        script.insert_first(site, f"{free} = {_row_of(taken[0])}")
     held = [] if taken else _assigned(class_of_items(module, function), columns)
     for value in held:
         there = script.site_of(site, value)
@@ -73,12 +74,6 @@ def _elements(module: Module, function: Function, tables: Collection[str]) -> li
 
 def _row_of(element: ast.Subscript) -> str:
     return f"{ast.unparse(element.value.value)}[{ast.unparse(element.slice)}]"  # type: ignore[attr-defined]
-
-
-def _row(function: Function) -> str:
-    """A name that the function does not use."""
-    used = names_in(function) | {each.arg for each in function.args.args}
-    return next(name for name in (*ROWS, "row_of_item") if name not in used)
 
 
 def _assigned(owner: ast.ClassDef, columns: Collection[str]) -> list[ast.expr]:

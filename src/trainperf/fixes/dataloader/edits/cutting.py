@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader._edits import check_call
-from trainperf.fixes.torch_step._source import refuse_if_named
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -35,17 +34,17 @@ def put_around(
     `default` is the function where it is left out or None. Raises `CannotRewrite` where it cannot
     be seen.
     """
-    refuse_if_named(script, site.file, CUT)
+    cut = script.free_name(site.file, CUT)
     torch = script.module_name(site.file, "torch")
     argument = script.argument(site, position, name)
     own = None if argument is None else script.expression(argument)
     if own in (None, "None"):
-        text = _function(f"def {CUT}(samples):", f"{default}(samples)", torch, place)
-        value = CUT
+        text = _function(f"def {cut}(samples):", f"{default}(samples)", torch, place)
+        value = cut
     else:
         functools = script.module_name(site.file, "functools")
-        text = _function(f"def {CUT}(collate, samples):", "collate(samples)", torch, place)
-        value = f"{functools}.partial({CUT}, {_one_line(own or '')})"
+        text = _function(f"def {cut}(collate, samples):", "collate(samples)", torch, place)
+        value = f"{functools}.partial({cut}, {_one_line(own or '')})"
     script.set_keyword(site, name, value, position=position)
     script.insert_function(site.file, text)
 

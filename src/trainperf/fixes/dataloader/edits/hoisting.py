@@ -90,11 +90,7 @@ def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: i
         return
     if not isinstance(statement, ast.For) or call not in ast.walk(statement.iter):
         raise CannotRewrite("what it is assigned to cannot be seen")
-    used = {node.id for node in module.nodes if isinstance(node, ast.Name)}
-    used |= {node.arg for node in module.nodes if isinstance(node, ast.arg)}
-    free = next((name for name in NAMES if name not in used), None)
-    if free is None:
-        raise CannotRewrite("no plain name is free for it")
+    free = script.free_name(near.file, *NAMES)
     script.insert_before(place, f"{free} = {text}")
     script.replace_call(source.site(call, near), free)
 
@@ -169,7 +165,7 @@ def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:
     source = script.source(near.file)
     text = source.text_of(node).replace("\r\n", "\n")
     if lines_within_strings(text):
-        raise CannotRewrite("a string goes over lines where it is built")
+        return ast.unparse(node)
     line = source.lines[node.lineno - 1]
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.dedent(indent + text)

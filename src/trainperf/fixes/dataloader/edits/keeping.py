@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT_COLLATE = "default_collate"
 
-NAMES = ("made_once", "made_item")
-
 IN_FILES = '''\
-def made_once(make):
+def {name}(make):
     """Keep in a file what `make` returned for an index: all workers read it, in every epoch."""
 
     @{functools}.wraps(make)
@@ -55,7 +53,7 @@ def made_once(make):
 WRAPPER = '''\
 
 
-class MadeOnce({torch}.utils.data.Dataset):
+class {cls}({torch}.utils.data.Dataset):
     """The items of a dataset, each made once."""
 
     def __init__(self, dataset):
@@ -64,7 +62,7 @@ class MadeOnce({torch}.utils.data.Dataset):
     def __len__(self):
         return len(self.dataset)
 
-    @made_once
+    @{name}
     def __getitem__(self, index):
         return self.dataset[index]
 '''
@@ -162,8 +160,6 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
     function = script.definition(site)
     module = script.linked(site.file)
     owner = class_of_items(module, function)
-    for name in NAMES:
-        refuse_if_named(script, site.file, name)
     fixed = [] if data["whole"] else fixed_statements(module, function)
     if not data["whole"] and not fixed:
         raise CannotRewrite("nothing costly comes ahead of what may be random in __getitem__")
@@ -174,19 +170,20 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
         raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
     if data["store"] == "files":
         _make_folder(script, site, owner)
+    once = script.free_name(site.file, "made_once")
     if data["whole"]:
-        script.decorate(site, "made_once")
+        script.decorate(site, once)
     else:
         rest = function.body[function.body.index(fixed[-1]) + 1 :]
-        move_part(script, site, fixed, rest, "made_item", parameters(function))
-    _add_helper(script, site.file, data["store"], data["copied"] or not data["whole"])
+        name = script.free_name(site.file, "made_item")
+        move_part(script, site, fixed, rest, once, name, parameters(function))
+    _add_helper(script, site.file, once, data["store"], data["copied"] or not data["whole"])
 
 
 def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
     """Put the dataset of a loader into one that keeps its items."""
     check_call(script, site)
-    for name in ("made_once", "MadeOnce", ".dataset."):
-        refuse_if_named(script, site.file, name)
+    refuse_if_named(script, site.file, ".dataset.")
     module = script.source(site.file).module
     changed = changing_attribute([module], None, HELD)
     if changed:
@@ -194,8 +191,9 @@ def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
     place = script.argument(site, 0, "dataset")
     if place is None:
         raise CannotRewrite("the call does not write out its dataset")
-    script.replace_call(place, f"MadeOnce({script.expression(place)})")
-    _add_helper(script, site.file, data["store"], data["copied"], wrapper=True)
+    once, cls = (script.free_name(site.file, name) for name in ("made_once", "MadeOnce"))
+    script.replace_call(place, f"{cls}({script.expression(place)})")
+    _add_helper(script, site.file, once, data["store"], data["copied"], cls)
 
 
 def _make_folder(script: Script, site: Site, owner: ast.ClassDef) -> None:
@@ -214,7 +212,7 @@ def _folder(script: Script, file: str) -> list[str]:
 
 
 def _add_helper(
-    script: Script, file: str, store: str, copied: bool, *, wrapper: bool = False
+    script: Script, file: str, once: str, store: str, copied: bool, wrapper: str = ""
 ) -> None:
     modules = ["functools", "numbers"]
     if store == "files":
@@ -222,9 +220,10 @@ def _add_helper(
     elif copied:
         modules += ["copy"]
     names = {each: script.module_name(file, each) for each in modules}
-    text = IN_FILES.format(**names) if store == "files" else in_memory(**names)
+    text = IN_FILES.format(name=once, **names) if store == "files" else in_memory(once, **names)
     if wrapper:
         lines = _folder(script, file) if store == "files" else []
         folder = "".join(f"        {line}\n" for line in lines)
-        text += WRAPPER.format(torch=script.module_name(file, "torch"), folder=folder)
+        torch = script.module_name(file, "torch")
+        text += WRAPPER.format(torch=torch, folder=folder, name=once, cls=wrapper)
     script.insert_function(file, text)

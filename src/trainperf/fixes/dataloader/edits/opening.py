@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.source.module import inside
 from trainperf.source.statements import names_in
 
@@ -34,7 +33,7 @@ def open_once(script: Script, site: Site, name: str) -> None:
     Raises `CannotRewrite` where it does not open one file, the same for all items, to read it.
     """
     function = script.definition(site)
-    refuse_if_named(script, site.file, KEPT)
+    opened = script.free_name(site.file, KEPT)
     module = script.linked(site.file)
     call = _opening(module, function, name)
     context = _is_context(module, call)
@@ -45,13 +44,13 @@ def open_once(script: Script, site: Site, name: str) -> None:
     given += [
         f"{one.arg}={script.expression(script.site_of(site, one.value))}" for one in call.keywords
     ]
-    kept = f"{KEPT}({', '.join([f'{os}.getpid()', *given])})"
+    kept = f"{opened}({', '.join([f'{os}.getpid()', *given])})"
     value = f"{contextlib[0]}.nullcontext({kept})" if context else kept
     script.replace_call(script.site_of(site, call), value)
     script.remove_statements([script.site_of(site, one.value) for one in closing])
     script.insert_function(
         site.file,
-        f"@{functools}.cache\ndef {KEPT}(process, *given, **named):\n"
+        f"@{functools}.cache\ndef {opened}(process, *given, **named):\n"
         f'    """Open a file once in each process, and keep it open."""\n'
         f"    return {ast.unparse(call.func)}(*given, **named)\n",
     )

@@ -13,7 +13,7 @@ WORDS: dict[str, Any] = {
 }
 PADDED = {"at": "ids", "how": "given", "value": 1, "features": False}
 
-SAMPLER = by_length.SAMPLER.format(torch="torch")
+SAMPLER = by_length.SAMPLER.format(torch="torch", name="ByLength")
 
 
 def _alone(text: str) -> Example:
@@ -53,8 +53,16 @@ EXAMPLES = [
         "import torch\n\n\ndef batches():\n    return ▸DataLoader(reviews, 32, shuffle=True)◂\n"
         "\n\nfor epoch in range(9):\n    train(batches())\n"
     ),
-    # in order; with a sampler; a dataset that has no name
+    # a dataset that has no name gets one
+    Example(
+        before="import torch\n\nloader = ▸DataLoader(load(path), 32, shuffle=True)◂\n",
+        after=f"import torch\n\n\n{SAMPLER}\n\nsamples = load(path)\n"
+        "loader = DataLoader(samples, 1, batch_sampler=ByLength([len(item[0]) for item in "
+        "map(samples.__getitem__, "
+        "range(len(samples)))], 32))\n",
+        data=WORDS,
+    ),
+    # in order; with a sampler
     _alone("import torch\n\nloader = ▸DataLoader(reviews, 32, collate_fn=pad)◂\n"),
     _alone("import torch\n\nloader = ▸DataLoader(reviews, shuffle=mix, collate_fn=pad)◂\n"),
-    _alone("import torch\n\nloader = ▸DataLoader(load(path), 32, shuffle=True)◂\n"),
 ]

@@ -10,9 +10,9 @@ MEMORY = {"store": "memory", "whole": True, "copied": False, "files": []}
 PART = {**MEMORY, "whole": False}
 
 NAMES = {each: each for each in ("functools", "numbers", "os", "pickle")}
-IN_MEMORY = in_memory(functools="functools", numbers="numbers")
-COPIED = in_memory(functools="functools", numbers="numbers", copy="copy")
-IN_FILES = keeping.IN_FILES.format(**NAMES)
+IN_MEMORY = in_memory("made_once", functools="functools", numbers="numbers")
+COPIED = in_memory("made_once", functools="functools", numbers="numbers", copy="copy")
+IN_FILES = keeping.IN_FILES.format(name="made_once", **NAMES)
 
 
 def _alone(made: str, turned: str, epoch: str = "photos.epoch = EPOCH") -> Example:

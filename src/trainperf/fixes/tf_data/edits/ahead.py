@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite
-
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
@@ -43,23 +41,13 @@ def ahead_of(items, count=4):
 def put_in(script: Script, file: str, function: str) -> str:
     """Put one of the functions into a file, below its imports, and return its name.
 
-    Raises `CannotRewrite` where the file uses the name, or what it imports, for something else.
+    Raises `CannotRewrite` where the file uses what it imports for something else.
     """
     (definition,) = ast.parse(function.format(futures="futures", collections="collections")).body
     assert isinstance(definition, ast.FunctionDef)
-    name = definition.name
-    if name in script.names(file):
-        raise CannotRewrite(f"the file uses the name {name}")
+    name = script.free_name(file, definition.name)
     collections = script.module_name(file, "collections")
     futures = script.module_name(file, "concurrent.futures")
-    script.insert_function(file, function.format(futures=futures, collections=collections))
+    text = function.format(futures=futures, collections=collections)
+    script.insert_function(file, text.replace(definition.name, name, 1))
     return name
-
-
-def free_name(script: Script, file: str, *names: str) -> str:
-    """Return the first of some names that a file does not use."""
-    taken = script.names(file)
-    found = next((each for each in names if each not in taken), None)
-    if found is None:
-        raise CannotRewrite(f"the file uses the name {names[0]}")
-    return found

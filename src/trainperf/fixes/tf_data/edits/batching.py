@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, put_in
 from trainperf.fixes.tf_data.edits.generators import make_apart
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
 from trainperf.fixes.tf_data.edits.movable import JUMPS, check_calls, makes, names_read
@@ -82,7 +82,7 @@ def make_batches_ahead(script: Script, site: Site, calls: int = 1) -> None:
     if calls > 1:
         _check_apart(module, loop)
     for each in loop.hoisted:
-        name = free_name(script, site.file, *(one for one in PARTS if one not in results))
+        name = script.free_name(site.file, *PARTS, beside=results)
         place = script.site_of(site, each)
         text = script.expression(place)
         results[name] = ast.unparse(each) if "\n" in text else text
@@ -91,7 +91,7 @@ def make_batches_ahead(script: Script, site: Site, calls: int = 1) -> None:
         _in_parallel(script, site, loop, results, calls)
         return
     helper = put_in(script, site.file, AHEAD_OF)
-    name = free_name(script, site.file, "batches", "make_batches")
+    name = script.free_name(site.file, "batches", "make_batches")
     script.loop_part_into_generator(
         Site(site.file, node.lineno),
         (len(loop.leading), len(loop.leading) + len(loop.making)),
@@ -114,8 +114,8 @@ def _in_parallel(
     script: Script, site: Site, loop: Loop, results: dict[str, str], calls: int
 ) -> None:
     """Let several threads make a batch each, where it is made at the beginning of the loop."""
-    item = free_name(script, site.file, "item", "each_item")
-    name = free_name(script, site.file, "make_batch", "make_one_batch")
+    item = script.free_name(site.file, "item", "each_item")
+    name = script.free_name(site.file, "make_batch", "make_one_batch")
     call = f"{put_in(script, site.file, IN_PARALLEL)}({name}, {{}}, calls={calls})"
     at = Site(site.file, loop.node.lineno)
     script.loop_part_into_function(at, len(loop.making), (name, item), results, call)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.ahead import free_name
 from trainperf.source.arguments import argument, keyword, starred
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def _fit(script: Script, site: Site, call: ast.Call, data: Mapping[str, Any]) ->
     fit = fit_of_arrays(call)
     open_inputs(script, site)
     tf = script.module_name(site.file, "tensorflow")
-    helper = free_name(script, site.file, "by_length", "batches_by_length")
+    helper = script.free_name(site.file, "by_length", "batches_by_length")
     script.insert_function(
         site.file, BY_LENGTH.replace("tf.", f"{tf}.").replace("by_length", helper, 1)
     )

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.ahead import free_name
 from trainperf.fixes.tf_data.edits.mapped import mapped
 from trainperf.model import Site
 from trainperf.source.bodies import drawing, function_of
@@ -35,11 +34,10 @@ def put_cache(script: Script, site: Site, data: Mapping[str, Any]) -> None:
     """
     call = ".cache()"
     if data.get("disk"):
-        if FOLDER in script.names(site.file):
-            raise CannotRewrite(f"the file uses the name {FOLDER}")
+        folder = script.free_name(site.file, FOLDER)
         tempfile = script.module_name(site.file, "tempfile")
-        script.insert_after_imports(site.file, f"{FOLDER} = {tempfile}.TemporaryDirectory()")
-        call = f'.cache({tempfile}.mkdtemp(dir={FOLDER}.name) + "/items")'  # one for each dataset
+        script.insert_after_imports(site.file, f"{folder} = {tempfile}.TemporaryDirectory()")
+        call = f'.cache({tempfile}.mkdtemp(dir={folder}.name) + "/items")'  # one for each dataset
     if data.get("buffer") is not None:
         call += f".shuffle({data['buffer']})"
     if "split" in data:
@@ -68,7 +66,7 @@ def _second_map(script: Script, site: Site, line: int) -> str:
         where = f"in line {function.body[first].lineno}, but it was seen to draw in line {line}"
         raise CannotRewrite(f"{function.name} would be split {where}")
     handed = _handed_on(module, function, first)
-    name = free_name(script, site.file, f"{function.name}_random", f"{function.name}_augment")
+    name = script.free_name(site.file, f"{function.name}_random", f"{function.name}_augment")
     listed = ", ".join(handed)
     head = f"def {name}({'self, ' if method else ''}{listed}):"
     place = Site(site.file, function.body[first].lineno)

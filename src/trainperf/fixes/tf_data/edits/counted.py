@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, put_in
 from trainperf.fixes.tf_data.edits.which_generator import is_sent_values
 from trainperf.model import Site
 from trainperf.source.iterations import (
@@ -40,7 +40,7 @@ def make_counted(script: Script, at: Site, module: Module, function: Function, c
     counters = sorted(stored(counting))
     _check(module, function, loop, taken, set(counters))
     free = [
-        free_name(script, at.file, *each)
+        script.free_name(at.file, *each)
         for each in (("places", "all_places"), ("make", "make_item"), ("item", "each_item"))
     ]
     read = loaded(making)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.ahead import free_name
 from trainperf.fixes.tf_data.edits.buckets import fit_of_arrays, open_inputs
 from trainperf.source.arguments import argument, starred
 from trainperf.source.origins.parameters import callers
@@ -142,7 +141,7 @@ def _runs_again(project: Project, file: File, node: ast.Call, depth: int = 0) ->
 
 def _cutter(script: Script, file: str, tf: str, data: Mapping[str, Any]) -> tuple[str, str]:
     """Return the function that cuts a batch: its name in a file, and its source."""
-    name = free_name(script, file, "cut_batch", "batch_cut")
+    name = script.free_name(file, "cut_batch", "batch_cut")
     side, multiple = str(data["side"]), data["multiple"]
     steps, cut = STEPS[side].format(tf=tf), PARTS[side]
     return name, CUT.format(name=name, tf=tf, multiple=multiple, steps=steps, cut=cut)
@@ -180,7 +179,7 @@ def _fit(script: Script, site: Site, call: ast.Call, data: Mapping[str, Any]) ->
     open_inputs(script, site)
     tf = script.module_name(site.file, "tensorflow")
     cut, cutter = _cutter(script, site.file, tf, data)
-    name = free_name(script, site.file, "cut_batches", "batches_cut")
+    name = script.free_name(site.file, "cut_batches", "batches_cut")
     of_arrays = OF_ARRAYS.format(name=name, tf=tf, cut=cut)
     script.insert_function(site.file, f"{cutter}\n\n{of_arrays}")
     rest = {str(each.arg): each.value for each in fit.rest}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, put_in
 from trainperf.fixes.tf_data.edits.collected import first_part
 from trainperf.fixes.tf_data.edits.counted import make_counted
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
@@ -58,8 +58,8 @@ def make_apart(script: Script, head: Site, calls: int) -> None:
     if isinstance(loop, ast.While):
         make_counted(script, Site(head.file, loop.lineno), module, function, calls)
         return
-    name = free_name(script, head.file, "make", "make_item")
-    item = free_name(script, head.file, "item", "each_item")
+    name = script.free_name(head.file, "make", "make_item")
+    item = script.free_name(head.file, "item", "each_item")
     at = Site(head.file, loop.lineno)
     try:
         _check(module, function, loop)

@@ -15,9 +15,7 @@ from trainperf.fixes.common.keeping import (
     move_part,
 )
 from trainperf.fixes.common.repeating import fixed_ahead, leaves, not_repeated, without_docstring
-from trainperf.fixes.tf_data.edits.ahead import free_name
 from trainperf.fixes.tf_data.edits.light_calls import is_key, works, writes
-from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.model import Site
 from trainperf.source.arguments import handed
 from trainperf.source.bodies import function_of
@@ -52,7 +50,6 @@ def keep_items(script: Script, site: Site, files: Sequence[str]) -> None:
     """
     function, module = script.definition(site), script.linked(site.file)
     owner = class_of_items(module, function)
-    refuse_if_named(script, site.file, "made_once")
     others = [script.source(name).module for name in files if name != site.file]
     search = _Search([module, *others], owner)
     parts = list(search.in_function(function, set(parameters(function)[1:])))[:MOST_PARTS]
@@ -63,25 +60,25 @@ def keep_items(script: Script, site: Site, files: Sequence[str]) -> None:
     if not all(_is_copied(module, part) for part in parts):
         modules += ["copy"]
     names = {each: script.module_name(site.file, each) for each in modules}
-    script.insert_function(site.file, in_memory(**names))
+    once = script.free_name(site.file, "made_once")
+    script.insert_function(site.file, in_memory(once, **names))
     named: dict[str, str] = {}
     for part in parts:
-        number, text = len(named) + 1, "".join(map(ast.dump, part.nodes))
-        name = "made_item" if number == 1 else f"made_item_{number}"
-        named.setdefault(text, free_name(script, site.file, name))
-        _keep(script, site, part, named[text])
+        text = "".join(map(ast.dump, part.nodes))
+        if text not in named:
+            named[text] = script.free_name(site.file, "made_item", beside=named.values())
+        _keep(script, site, part, once, named[text])
 
 
-def _keep(script: Script, site: Site, part: Part, name: str) -> None:
+def _keep(script: Script, site: Site, part: Part, once: str, name: str) -> None:
     given, first = ["self", *part.given], part.nodes[0]
     if isinstance(first, ast.stmt):
         statements = [each for each in part.nodes if isinstance(each, ast.stmt)]
-        move_part(script, site, statements, _outside(part.function, statements), name, given)
+        rest = _outside(part.function, statements)
+        move_part(script, site, statements, rest, once, name, given)
         return
     listed, place = ", ".join(given), script.site_of(site, first)
-    script.expression_into_function(
-        place, f"@made_once\ndef {name}({listed}):", f"{name}({listed})"
-    )
+    script.expression_into_function(place, f"@{once}\ndef {name}({listed}):", f"{name}({listed})")
 
 
 def _is_copied(module: Module, part: Part) -> bool:

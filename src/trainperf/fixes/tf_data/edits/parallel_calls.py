@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.pipeline import waits
 from trainperf.model import Evidence, Site, Stage
 
@@ -56,12 +54,10 @@ def run_in_parallel(script: Script, maps: Sequence[Site], data: dict[str, Any]) 
 
 def _give_threads(script: Script, site: Site, threads: int) -> None:
     """Give tf.data threads of its own, by options set on the call at `site`."""
-    named = (node.id for node in ast.walk(script.module(site.file)) if isinstance(node, ast.Name))
-    if OPTIONS in set(named):
-        raise CannotRewrite(f"the file uses the name {OPTIONS}")
+    options = script.free_name(site.file, OPTIONS)
     tf = script.module_name(site.file, "tensorflow", site)
     script.insert_before(
         site,
-        f"{OPTIONS} = {tf}.data.Options()\n{OPTIONS}.threading.private_threadpool_size = {threads}",
+        f"{options} = {tf}.data.Options()\n{options}.threading.private_threadpool_size = {threads}",
     )
-    script.append_call(site, f".with_options({OPTIONS})")
+    script.append_call(site, f".with_options({options})")

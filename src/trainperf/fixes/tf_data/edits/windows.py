@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.ahead import free_name
 from trainperf.source.arguments import starred
 from trainperf.source.module import Module
 
@@ -81,7 +80,7 @@ def gather_by_batch(script: Script, sites: Sequence[Site]) -> None:
         like = [call for call in module.calls(*_NAMES) if call not in known]
         like = [call for call in like if any(_is_like(module, call, one) for one in known)]
         calls = [*own, *((script.site_of(near, call), call) for call in like)]
-        name = free_name(script, file, "batches_of_windows", "window_batches")
+        name = script.free_name(file, "batches_of_windows", "window_batches")
         ordered = any(one in _given(call) for _, call in calls for one in _ORDER)
         script.insert_function(file, _function(script, file, name, ordered))
         for site, call in calls:

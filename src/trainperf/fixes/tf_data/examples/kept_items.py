@@ -7,8 +7,8 @@ from trainperf.fixes.common.keeping import in_memory
 
 FILES: dict[str, object] = {"files": []}
 
-COPIED = in_memory(functools="functools", copy="copy")
-PLAIN = in_memory(functools="functools")
+COPIED = in_memory("made_once", functools="functools", copy="copy")
+PLAIN = in_memory("made_once", functools="functools")
 
 HEAD = """\
 import random

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
-
-from trainperf.errors import CannotRewrite
 
 if TYPE_CHECKING:
     from trainperf.model import Site, TorchModel
@@ -38,12 +35,9 @@ def compile_blocks(
 ) -> None:
     """Compile all blocks of the model `name` behind the statement at `site`, or in place of it.
 
-    `keywords` are those of the call, as source. Raises `CannotRewrite` where no name is free.
+    `keywords` are those of the call, as source.
     """
-    text = script.source(site.file).text
-    free = next((one for one in NAMES if not re.search(rf"\b{one}\b", text)), None)
-    if free is None:
-        raise CannotRewrite("no plain name is free for the blocks")
+    free = script.free_name(site.file, *NAMES)
     made = "\n".join(
         f"for {free} in {name}{one['path']}:\n    {free}.compile({keywords})" for one in blocks
     )

@@ -171,14 +171,17 @@ def enough(contest: Contest, floor: float) -> bool:
 
 
 def pairs_to_come(contest: Contest, floor: float) -> float:
-    """How many more pairs may decide a contest: intervals shrink by the root of their number."""
+    """How many more pairs may decide a contest: intervals shrink by the root of their number.
+
+    Half as many again as it had, at least: it was expected to be decided before.
+    """
     count, found = len(contest.pairs), contest.ratio
     if found is None:
         return float(MIN_PAIRS - count)
     half = math.log(found.high / found.low) / 2
-    away = max(abs(math.log(found.speedup / (1 + edge))) for edge in (floor, WORTH))
-    wanted = count * (half / max(away, 0.01)) ** 2
-    return min(max(1.0, wanted - count), float(MOST_PAIRS))
+    above, below = math.log(found.speedup / (1 + floor)), math.log((1 + WORTH) / found.speedup)
+    wanted = count * (half / max(above, below, 0.01)) ** 2
+    return min(max(count / 2, wanted - count), float(MOST_PAIRS))
 
 
 def met_itself(contest: Contest, floor: float) -> bool:

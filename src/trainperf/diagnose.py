@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from pathlib import Path
 from trainperf import verdict as rank
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, Parts
-from trainperf.fixes import by_id, concern, detect_all, possible_all
+from trainperf.fixes import all_fixes, by_id, concern, detect_all, possible_all
 from trainperf.machine import after_run, inspect_machine, with_late_answers
 from trainperf.model import (
     Diagnosis,
@@ -43,7 +44,7 @@ from trainperf.trial.repeat import WHOLE_RUNS_S
 from trainperf.trial.soak import with_soak
 from trainperf.whole_training import Found, confirm, ledger, reserved_s
 
-LOOK_S = 0.5
+LOOK_S = 0.25
 """So long the machine is looked at before the trials: how many cores do neighbours take?"""
 
 
@@ -86,7 +87,7 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     machine = request.inspect()
     with interruptible() as interrupted:
         run = replace(request.run, began=began, trials=request.trials)
-        recording = launch(run, request.folder, on_event, interrupted)
+        recording = launch(run, request.folder, _reading_fixes(on_event), interrupted)
         parts = Parts()
         try:
             machine = with_late_answers(machine)
@@ -123,6 +124,18 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         )
     diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
+
+
+def _reading_fixes(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
+    """`on_event`, at whose first event all fixes are read in: the script is starting then."""
+    reader = threading.Thread(target=all_fixes, daemon=True)
+
+    def told(event: Event) -> None:
+        if reader.ident is None:
+            reader.start()
+        on_event(event)
+
+    return told
 
 
 def _fewer_devices(

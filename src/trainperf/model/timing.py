@@ -97,13 +97,18 @@ class Times:
         """The same times at the end of their intervals at which waiting less gains the most.
 
         A step as long, and its parts as short, as the noise allows: what a change could give
-        at most. Times whose interval is not known stand as they are.
+        at most, and the part that is lost to waiting no larger than neighbouring blocks let it
+        be. Times whose interval is not known stand as they are.
         """
         real, resident = self.real_, self.resident_
+        if isinstance(resident, Measure) and resident.low is not None:
+            least = max(0.1 * resident.seconds, resident.low)
+            if self.waiting_noise is not None and isinstance(real, Measure) and real.high:
+                kept = resident.seconds / real.seconds - self.waiting_noise
+                least = min(resident.seconds, max(least, kept * real.high))
+            resident = replace(resident, seconds=least)
         if isinstance(real, Measure) and real.high is not None:
             real = replace(real, seconds=real.high)
-        if isinstance(resident, Measure) and resident.low is not None:
-            resident = replace(resident, seconds=max(0.1 * resident.seconds, resident.low))
         return replace(self, real_=real, resident_=resident).as_if_exact()
 
     def waiting_least(self) -> Times:

@@ -11,6 +11,7 @@ from trainperf.child.timing.loop import (
     REAL,
     RESIDENT,
     ROUNDS,
+    ROUNDS_S,
     WARM_UP,
     WARM_UP_STEPS,
     Plan,
@@ -53,12 +54,12 @@ ROUND = [REAL, RESIDENT, INPUT]
 
 def test_phases_alternate_in_five_rounds_after_the_warm_up():
     clock = Clock()
-    phases = play(Plan(clock, within(6.0)), clock)
+    phases = play(Plan(clock, within(ROUNDS_S)), clock)
     assert names(phases) == [WARM_UP, *ROUND, PROFILE, *ROUND * 4]
     assert [index for phase, index, _ in phases if phase == REAL] == [0, 1, 2, 3, 4]
 
 
-def bursty(plan, clock, slow):
+def bursty(plan, clock, slow, resident_s=0.01):
     """Run a loop in which `slow` says by the round how slow the real steps are."""
     reals = 0
     while plan.phase != DONE:
@@ -68,7 +69,7 @@ def bursty(plan, clock, slow):
             plan.advance()
             continue
         plan.begin_if_settled()
-        seconds = slow(block.index) if block.phase == REAL else 0.01
+        seconds = slow(block.index) if block.phase == REAL else resident_s
         clock.now += seconds
         if plan.step_ended(seconds):
             if block.phase != WARM_UP:
@@ -112,7 +113,24 @@ def test_a_profile_on_which_a_burst_fell_is_taken_again_at_the_end():
 def test_quiet_times_are_settled_after_the_first_five_rounds():
     clock = Clock()
     assert bursty(Plan(clock, Budget(BUDGET, 0.0)), clock, lambda index: 0.01) == 5
-    assert clock.now - 1000.0 < 8.0
+    assert clock.now - 1000.0 < 6.0
+
+
+def swinging(by, budget, resident=1.0):
+    """Rounds of a loop whose real steps are now longer, now shorter by such a share."""
+    clock = Clock()
+    plan = Plan(clock, Budget(budget, 0.0))
+    slow = lambda index: 0.01 * (1 + by * (-1) ** index)  # noqa: E731
+    return bursty(plan, clock, slow, resident_s=0.01 * resident)
+
+
+def test_times_that_trials_follow_need_to_order_only():
+    assert swinging(0.1, BUDGET | {"trials": True}) < swinging(0.1, BUDGET)
+
+
+def test_a_step_that_surely_waits_most_of_its_time_is_timed_no_longer():
+    assert swinging(0.2, BUDGET, resident=0.05) == 5
+    assert swinging(0.2, BUDGET, resident=0.6) > 10
 
 
 def test_one_burst_in_five_rounds_does_not_ask_for_more():

@@ -37,6 +37,7 @@ class ArgumentDriver(LoopDriver):
         self.source_over = False  # Keras closed the epoch of the source meanwhile
         self._source = iterator
         self._dataset = tf_batches.dataset_of(iterator)
+        self.unclosed: list[Any] = []  # tf.data may take seconds to close what was broken off
         self._resident: Any = None
         self._batches: list[Any] = []
         self._per_call: int | None = None
@@ -54,6 +55,8 @@ class ArgumentDriver(LoopDriver):
         """Run one step of the loop with the iterator of the phase."""
         self._invoke = invoke
         if iterator is not self.given:
+            if self.ending:
+                self.unclosed += [self.given, self._source]
             self.given = self._source = iterator
         self.boundary()
         resident = self.resident

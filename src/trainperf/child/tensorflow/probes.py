@@ -142,6 +142,7 @@ def _double_batch(driver: Any, model: Any, base: Any, iterator: Any, deadline: f
     spec = tf.nest.map_structure(_any_batch, iterator.element_spec)
     double = _repeat(doubled, spec)
     single = _repeat(batch, spec)
+    driver.unclosed += [single, double]
     alternate(
         driver,
         "double_batch",

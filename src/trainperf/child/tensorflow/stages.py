@@ -15,7 +15,7 @@ from .facts import fit_facts
 if TYPE_CHECKING:
     from ..timing.drivers.loop_drivers import LoopDriver
 
-STAGE_S = 0.5
+STAGE_S = 0.3
 """Seconds spent on one prefix at most, once it has delivered two elements."""
 
 PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")

@@ -6,7 +6,7 @@ The profile comes early, because a script may end before all rounds are done. Wh
 were far slower than those of the rounds, a burst fell on it: it is taken again at the end.
 
 Phases alternate in short blocks so that drift of the machine falls on all of them alike,
-and a burst on few blocks. Rounds go on until the times are settled. A block counts its
+and a burst on few blocks. Rounds go on until the times are settled, no longer. A block counts its
 steps only after a few settling steps: after the input phase the pipeline's buffers are
 empty, after the resident phase they are full, and neither is how the loop normally runs.
 """
@@ -43,17 +43,23 @@ SLOW_STEP_S = 1.5
 """From this step time on no real step is spent on settling."""
 ROUNDS = FEWEST
 """So many rounds are planned from the start: fewer say nothing of the noise."""
-ROUNDS_S = 6.0
-"""Seconds that these take, where steps are not too slow for it."""
+ROUNDS_S = 4.5
+"""Seconds that these take, where steps are not too slow for it. Of the same time seven blocks
+give half the interval of five: `estimate` leaves out two of either."""
 RUN_SHARE = 0.5
 """A loop whose end is known gives its rounds so much of what is left of it: its operators are
 traced in steps that come after them."""
-OVERRUN = 3
+OVERRUN = 4
 """They may take so many times as long, whatever is left for measuring."""
 MOST_ROUNDS = 100
 NARROW = 0.05
-"""Times whose interval is within this share of them are settled."""
-SHARES = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24, LOCAL: 0.24, PROFILE: 0.10}
+"""Times whose interval is within this share of the real step are settled."""
+ORDERING = 0.08
+"""The same where trials follow: times only order what is tried. A step is called healthy that is
+known to within 10 %."""
+MOSTLY_WAITING = 0.5
+"""A step that surely loses more than this to its input is bound by it, whatever else is told."""
+SHARES = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24, LOCAL: 0.24, PROFILE: 0.13}
 """Of the time for the rounds, by phase."""
 WARM_UP_STEPS = 40
 WARM_UP_S = 6.0
@@ -80,8 +86,8 @@ class Block:
 class Plan:
     """Says which phase the next step belongs to. Framework-neutral; a fake clock will do.
 
-    Rounds go on until the real and the resident step are known to within `NARROW`, or
-    until the `budget` for it is used. `steps` fixes the number of real steps instead.
+    Rounds go on until the answer is settled (`_known`), or until the `budget` for it is used.
+    `steps` fixes the number of real steps instead.
     `phases` names what can be had in this loop. `left` says how many steps it has left, None
     where that is not known or has no end for us.
     """
@@ -304,7 +310,22 @@ class Plan:
         wanted = [phase for phase in (REAL, RESIDENT) if phase in self._phases]
         if self._steps is not None or not wanted or self._rounds >= MOST_ROUNDS:
             return True
-        return all(estimate(self._times.get(one, ()) or (0,)).relative <= NARROW for one in wanted)
+        if any(len(self._times.get(phase, ())) < FEWEST for phase in wanted):
+            return False
+        step = estimate(self._times[wanted[0]]).value
+        halves = [estimate(self._times[phase]).half or 0.0 for phase in wanted]
+        noise = max(halves) / max(step, 1e-9)
+        return noise <= (ORDERING if self._budget.trials else NARROW) or self._waits()
+
+    def _waits(self) -> bool:
+        """Whether the step surely waits for its input most of the time, and how much is known."""
+        pairs = zip(self._times.get(RESIDENT, ()), self._times[REAL], strict=False)
+        lost = [1 - resident / max(real, 1e-9) for resident, real in pairs]
+        if len(lost) < FEWEST:
+            return False
+        share = estimate(lost)
+        half = share.half or 0.0
+        return half <= NARROW and share.value - half > MOSTLY_WAITING
 
     def _least(self, seconds: float) -> int:
         """Steps that a block of so many seconds has at least."""

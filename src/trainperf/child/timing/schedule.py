@@ -8,7 +8,8 @@ from typing import Any
 
 from ..job.ranks import Agreement
 from .budget import Budget
-from .loop import DONE, INPUT, LOCAL, PROFILE, REAL, RESIDENT, ROUNDS, WARM_UP, Block, Plan
+from .estimating import FEWEST
+from .loop import DONE, INPUT, LOCAL, PROFILE, REAL, RESIDENT, WARM_UP, Block, Plan
 
 SETTLE = 3
 TIMED_STEPS = 10
@@ -19,8 +20,10 @@ then go into its seconds."""
 IDLE = "idle"
 """A block whose phase turned out to be impossible here: its steps count for nobody."""
 
-SHARES = {REAL: 0.40, RESIDENT: 0.18, LOCAL: 0.24, INPUT: 0.18, PROFILE: 0.10}
-"""Of the time for all blocks."""
+ROUNDS = 7
+"""No rank can ask for more of them later: two more than say something of the noise."""
+SHARES = {REAL: 0.40, RESIDENT: 0.18, LOCAL: 0.24, INPUT: 0.18, PROFILE: 0.13}
+"""Of the time for the first `FEWEST` rounds."""
 
 
 class RankPlan(Plan):
@@ -183,7 +186,7 @@ class RankPlan(Plan):
         return blocks
 
     def _in_steps(self, phase: str, index: int) -> dict[str, Any]:
-        seconds = self._pace_s * SHARES[phase] / (1 if phase == PROFILE else ROUNDS)
+        seconds = self._pace_s * SHARES[phase] / (1 if phase == PROFILE else FEWEST)
         steps = max(self._least(seconds), math.ceil(seconds / max(self.step_estimate(), 1e-5)))
         if phase == REAL and self._steps is not None:
             rounds = min(ROUNDS, self._steps)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ...job.ranks import World
     from ..driven_loop import DrivenLoop
 
-BLOCKS = 6
-PROBE_S = 1.2
+BLOCKS = FEWEST
+PROBE_S = 0.9
 CALLS = 2 * FEWEST + 4
 """A probe calls its two sides at least about so many times."""
 MOST_BLOCKS = 30
@@ -30,6 +30,8 @@ NOISY = 4
 """A probe whose ratio is not decided takes at most so many times as long as usual."""
 GAIN = 1.03
 """A ratio that is surely above it is a gain, one that is surely below it is none."""
+CLOSE = 1.05
+"""A ratio that is known to within it is known: smaller gains are no findings."""
 
 PARTED = "another rank left the probe"
 
@@ -120,7 +122,7 @@ def _timed(
         now, taken = time.monotonic(), index + 1
         over = taken > 1 and now > ends
         if taken >= FEWEST and not over:
-            over = now > deadline or (taken >= BLOCKS and _decided(**blocks))
+            over = now > deadline or _decided(**blocks)
         if turns.agreed(over):
             break
     return one_off, count, blocks
@@ -132,4 +134,4 @@ def _decided(base: list[float], candidate: list[float]) -> bool:
     ratio = estimate(logs)
     half = math.inf if ratio.half is None else ratio.half
     line = math.log(GAIN)
-    return ratio.value - half > line or ratio.value + half < line or half <= line
+    return ratio.value - half > line or ratio.value + half < line or half <= math.log(CLOSE)

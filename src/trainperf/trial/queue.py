@@ -272,10 +272,13 @@ class Queue:
     def _lacks_control(self, entered: Sequence[Contest]) -> bool:
         """Whether the control is needed by what was seen: a gain, or one that fails.
 
-        The script itself may fail beside itself, and find no memory.
+        The script itself may fail beside itself, and find no memory. Where nothing else was
+        measured it is what the script is measured with.
         """
         if self._control_tells:
             return False
+        if not self._slices:
+            return True
         failed = bool(self._alone) or any(contest.failure for contest in entered)
         return (failed and self._control.leg.starting) or any(map(_gains, entered))
 

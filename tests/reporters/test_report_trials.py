@@ -27,7 +27,7 @@ from reporters.samples_tried import (
 from trainperf.model import Diagnosis, Outcome, PhaseUse, Trial
 from trainperf.report.sections.trials import ALONE, GROUPS
 from trainperf.reporters import html, markdown
-from trainperf.trial.crowd import ALONE as SHORT
+from trainperf.trial.queue import ALONE as SHORT
 
 
 def test_a_kept_finding_has_the_measurement_and_what_was_predicted() -> None:

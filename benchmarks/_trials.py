@@ -21,6 +21,7 @@ from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.pages import HUGE_PAGES, available
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
+from trainperf.trial.queue import Bench
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -78,8 +79,10 @@ def clock(seconds: float) -> Clock:
 def bench(run: Run, folder: Path, step_s: float) -> Bench:
     """The means of trials of `run`; `step_s` is a guess, from which slices adapt."""
     cores = float(psutil.cpu_count() or 1)
-    costs = Costs(start_s=START_S, step_s=step_s, epoch_s=None, cores=cores)
-    return Bench(run, folder, costs, MOST_LEGS, lambda text, share: None)
+    costs = Costs(
+        START_S, step_s, epoch_s=None, cores=cores, slots=MOST_LEGS, at_once=int(cores) + 1
+    )
+    return Bench(run, folder, costs, lambda text, share: None)
 
 
 def diagnosis(script: Path, folder: Path, *options: str) -> dict[str, Any]:

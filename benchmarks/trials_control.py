@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 
 from _trials import EXAMPLES, bench, candidate, clock, foot, head, leg_of, parser, verdict
-from trainperf.trial.side_by_side import SideBySide
 
 from trainperf.model import Control, Equivalence, Ratio
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import trial
+from trainperf.trial.queue import Queue
 from trainperf.trial.ratio import CONFIDENCE
 
 TARGET = 0.02
@@ -42,7 +42,7 @@ def one_run(script: Path, number: int, candidates: int) -> tuple[list[Found], in
     same = [candidate(run, script, text, (f"itself {n}",)) for n in range(candidates)]
     with (
         tempfile.TemporaryDirectory() as folder,
-        SideBySide(bench(run, Path(folder), STEP_S)) as engine,
+        Queue(bench(run, Path(folder), STEP_S)) as engine,
     ):
         try:
             measured = engine.compare(same, time_)

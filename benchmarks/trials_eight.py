@@ -20,11 +20,11 @@ from pathlib import Path
 
 from _runs import SCRIPTS
 from _trials import bench, candidate, clock, diagnosis, foot, head, leg_of, parser, verdict
-from trainperf.trial.side_by_side import SideBySide
 
 from trainperf.model import Control, Equivalence, Ratio, Run, Trial
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured, trial
+from trainperf.trial.queue import Queue
 from trainperf.trial.stack import Stacked, stack
 
 TARGET_S = 180.0
@@ -69,7 +69,7 @@ def try_all(folder: Path) -> Tried:
     """Try the eight side by side, then the winners together, until all are decided."""
     run, time_ = leg_of(SCRIPT), clock(LIMIT_S)
     began = time.monotonic()
-    with SideBySide(bench(run, folder, 0.1)) as engine:
+    with Queue(bench(run, folder, 0.1)) as engine:
         measured = engine.compare([without(run, (name,)) for name in NAMES], time_)
         baseline, between = engine.baseline(), time.monotonic()
         winners = [one for one in measured if outcome(one, baseline).kept]

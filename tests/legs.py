@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from observing import strays
+from observing import LONG_S, strays
 from trainperf.model import Equivalence, Leg, Run
+from trainperf.run.stopping import Guard
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.legs import leg as legs
 from trainperf.trial.queue import Bench, Queue
 
 TRIES = 3
@@ -101,9 +103,20 @@ def bench(run: Run, folder: Path, step_s: float = 0.02, slots: int = 10) -> Benc
 
 
 @contextmanager
-def queue(run: Run, folder: Path, step_s: float = 0.02) -> Any:
-    with Queue(bench(run, folder, step_s)) as engine:
+def queue(run: Run, folder: Path, step_s: float = 0.02, slots: int = 10) -> Any:
+    with Queue(bench(run, folder, step_s, slots)) as engine:
         yield engine
+
+
+def warm_up(started: Sequence[legs.Leg], guard: Guard) -> None:
+    """Start legs, and wait until each stands at its first slice or has failed."""
+    for leg in started:
+        leg.start(guard)
+    while any(leg.starting for leg in started):
+        legs.give_device(started)
+        for leg in started:
+            legs.look_at(leg, LONG_S)
+        time.sleep(0.01)
 
 
 def states(mark: str) -> list[tuple[int, str]]:

@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from legs import bench, changed, clock, repeated, states
+from legs import bench, changed, clock, repeated, states, warm_up
 from observing import script
 from processes import soon
 from trainperf.model import Leg as LegOf
 from trainperf.model import Run
 from trainperf.run.stopping import Guard
 from trainperf.trial.legs.leg import Leg, LegFailed
+from trainperf.trial.queue import Queue
 from trainperf.trial.ranks import by_rank, launcher, obstacle, place
-from trainperf.trial.side_by_side import SideBySide
-from trainperf.trial.warming import warm_up
 
 pytestmark = [
     pytest.mark.alone,
@@ -93,7 +92,7 @@ def job(tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def ready(leg: Leg, guard: Guard) -> None:
-    warm_up([leg], guard, 1, 90.0, lambda: False)
+    warm_up([leg], guard)
     assert leg.failure == ""
 
 
@@ -143,7 +142,7 @@ def test_a_faster_variant_reads_faster_and_the_script_itself_as_itself(
 ) -> None:
     path = Path(job.cwd) / "train.py"
     half = changed(job, path, source(step_s=0.008), "half")
-    with SideBySide(bench(job, tmp_path)) as engine:
+    with Queue(bench(job, tmp_path)) as engine:
         (measured,) = engine.compare([half], clock(150.0))
         baseline = engine.baseline()
     assert measured.failure == ""
@@ -205,7 +204,7 @@ def test_ranks_that_multiprocessing_starts_take_turns_at_ports_of_their_own(
     legs = [Leg("", run, tmp_path / "one"), Leg("two", run, tmp_path / "two")]
     with Guard() as guard:
         try:
-            warm_up(legs, guard, 1, 90.0, lambda: False)
+            warm_up(legs, guard)
             assert [leg.failure for leg in legs] == ["", ""]
             for leg in (*legs, *legs):
                 piece = leg.run_slice(4, 1, 60.0, lambda: False)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from observing import patient
-from trainperf.trial.crowd import FEWER
+from trainperf.trial.queue import FEWER
 
 pytest.importorskip("torch")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from legs import base_run, changed, clock, side_by_side, written
+from legs import base_run, changed, clock, queue, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial.outcome import trial
 
@@ -44,7 +44,7 @@ def test_the_losses_of_the_legs_tell_a_faster_script_from_another_training(tmp_p
     shifted = changed(
         run, script, faster.replace("model.fit(x, y", "model.fit(x[16:], y[16:]"), "shift"
     )
-    with side_by_side(run, tmp_path) as engine:
+    with queue(run, tmp_path) as engine:
         measured = engine.compare([same, other, shifted], clock(120))
         baseline = engine.baseline()
     assert baseline.control is not None
@@ -62,7 +62,7 @@ def test_a_script_that_differs_from_itself_is_judged_by_its_own_spread(tmp_path:
     )
     script = written(tmp_path, source)
     run = base_run(script, seed=7)
-    with side_by_side(run, tmp_path) as engine:
+    with queue(run, tmp_path) as engine:
         (measured,) = engine.compare(
             [changed(run, script, source.replace("0.02)", "0.005)"))], clock(120)
         )

@@ -18,13 +18,12 @@ import pytest
 
 from observing import drop_inductor_cache, patient
 from trainperf.model import Equivalence, Leg, Run
-from trainperf.trial.bench import Bench
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import Leg as RunningLeg
 from trainperf.trial.parity import read_losses
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
-from trainperf.trial.side_by_side import SideBySide
+from trainperf.trial.queue import Bench, Queue
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TESTS = Path(__file__).parents[1]
@@ -205,11 +204,12 @@ class Place:
         run = self.leg(*words)
         changed = replace(run, command=(*run.command, *more))
         one = Candidate(("changed",), changed, Equivalence.EXACT, None, 0)
-        costs = Costs(start_s=8.0, step_s=step_s, epoch_s=None, cores=float(os.cpu_count() or 1))
+        cores = float(os.cpu_count() or 1)
+        costs = Costs(8.0, step_s, epoch_s=None, cores=cores, slots=LEGS, at_once=LEGS)
         folder = self.folder / f"legs-{step_s:g}"
         folder.mkdir()
-        bench = Bench(run, folder, costs, LEGS, lambda text, share: None)
-        with SideBySide(bench) as engine:
+        bench = Bench(run, folder, costs, lambda text, share: None)
+        with Queue(bench) as engine:
             patience = limit_s * (4 if self.emulated else 1)  # it ends when all is decided
             clock = Clock(time.monotonic() + patience, lambda: False)
             (measured,) = engine.compare([one], clock)

@@ -7,9 +7,9 @@ import time
 import pytest
 from gpu_kit import Place, case, most_memory, on_both, read_losses_of
 
+from legs import warm_up
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.legs.leg import Leg as RunningLeg
-from trainperf.trial.warming import warm_up
 
 PAUSE_S = 30.0
 
@@ -52,7 +52,7 @@ def test_a_leg_paused_for_long_trains_as_one_that_was_not(place: Place) -> None:
     legs = [RunningLeg(n, run, place.folder / f"{LEG}{n}") for n in names]
     with Guard() as guard:
         try:
-            warm_up(legs, guard, 2, 90.0, lambda: False, lambda count: None)
+            warm_up(legs, guard)
             for leg in legs:
                 assert leg.alive, leg.failure
                 assert leg.before_device_s is not None, "it did not wait for its turn on the device"

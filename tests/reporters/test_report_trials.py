@@ -27,7 +27,7 @@ from reporters.samples_tried import (
 from trainperf.model import Diagnosis, Outcome, PhaseUse, Trial
 from trainperf.report.sections.trials import ALONE, GROUPS
 from trainperf.reporters import html, markdown
-from trainperf.trial.crowd import ALONE as SHORT
+from trainperf.trial.queue import ALONE as SHORT
 
 SLOWER_THREADS = next(one for one in ALL_OUTCOMES.trials if one.outcome is Outcome.SLOWER)
 

@@ -3,17 +3,17 @@ from dataclasses import replace
 import pytest
 
 from trainperf.trial.budget import END_S, Clock, Costs, affordable, budget_needed
-from trainperf.trial.turns import MIN_PAIRS, SLICE_S
+from trainperf.trial.contest import MIN_PAIRS, SLICE_S
 
 
-def costs(start_s=10.0, step_s=0.1, epoch_s=60.0, cores=2.0, together=True):
-    return Costs(start_s, step_s, epoch_s, cores, together)
+def costs(start_s=10.0, step_s=0.1, epoch_s=60.0, cores=2.0, slots=10):
+    return Costs(start_s, step_s, epoch_s, cores, slots)
 
 
 def test_legs_that_fit_on_the_cores_start_as_quickly_as_one():
     assert costs().starting(1) == costs().starting(2) == 10.0
     assert costs().starting(6) == 30.0
-    assert costs(cores=0.5).starting(1) == 10.0
+    assert costs().starting(0) == 0.0
 
 
 def test_whole_epochs_before_the_first_slice_count_for_every_leg():
@@ -21,16 +21,18 @@ def test_whole_epochs_before_the_first_slice_count_for_every_leg():
     assert costs().starting(4, epochs=1) == 140.0
 
 
-def test_a_contest_takes_two_slices_for_each_pair():
-    assert costs(step_s=0.001).comparing(1) >= 2 * MIN_PAIRS * SLICE_S
+def test_a_contest_shares_the_slices_of_the_script_with_others():
+    assert costs(step_s=0.001).comparing(1) == pytest.approx(
+        1.1 * 1.5 * MIN_PAIRS * SLICE_S, rel=0.01
+    )
     assert costs().comparing(4) == pytest.approx(4 * costs().comparing(1))
     assert costs().comparing(1, pairs=12) == pytest.approx(2 * costs().comparing(1))
 
 
 def test_slow_steps_make_slices_of_two_steps_one_of_which_settles():
-    assert costs(step_s=5.0).comparing(1, pairs=1) == pytest.approx(2 * 10.0 * 1.1)
+    assert costs(step_s=5.0).comparing(1, pairs=1) == pytest.approx(1.5 * 10.0 * 1.1)
     every = replace(costs(step_s=5.0), settles=False)
-    assert every.comparing(1, pairs=1) == pytest.approx(2 * 5.0 * 1.1)
+    assert every.comparing(1, pairs=1) == pytest.approx(1.5 * 5.0 * 1.1)
 
 
 def test_candidates_share_the_script_and_its_control():
@@ -40,16 +42,16 @@ def test_candidates_share_the_script_and_its_control():
 
 
 def test_one_after_another_each_candidate_takes_three_processes():
-    apart = costs(together=False)
+    apart = costs(slots=1)
     assert apart.trying(1) > 4 * apart.start_s
     assert apart.trying(2) - apart.trying(1) > 3 * apart.start_s
     assert apart.trying(4) > costs(cores=8).trying(4)
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_what_is_affordable_fits_and_one_more_would_not(together):
+@pytest.mark.parametrize("slots", [10, 2, 1])
+def test_what_is_affordable_fits_and_one_more_would_not(slots):
     for left in (20.0, 60.0, 180.0, 600.0):
-        one = costs(together=together)
+        one = costs(slots=slots)
         count = affordable(one, left, 20)
         assert count == 0 or one.trying(count) <= left
         assert count == 20 or one.trying(count + 1) > left
@@ -63,8 +65,8 @@ def test_nothing_is_affordable_without_time():
 
 def test_the_budget_that_would_be_needed_suffices_and_is_as_it_is_printed():
     for candidates in (1, 3, 8, 12):
-        for together in (True, False):
-            one = costs(together=together)
+        for slots in (10, 2, 1):
+            one = costs(slots=slots)
             needed = budget_needed(25.0, one, candidates)
             assert needed % (10 if needed <= 90 else 60) == 0
             assert affordable(one, needed - 25.0 - END_S, candidates) == candidates
@@ -110,37 +112,3 @@ def test_a_clock_that_keeps_some_time_ends_earlier_and_is_interrupted_as_well():
     assert clock.left - early.left == pytest.approx(4.0)
     asked.append(1)
     assert early.over()
-
-
-def test_legs_that_warm_up_in_turn_take_the_time_of_all():
-    assert replace(costs(cores=8), in_turn=True).starting(4) == 4 * costs().starting(1)
-    assert costs(cores=8).starting(4) == costs().starting(1)
-
-
-ON_A_DEVICE = replace(costs(cores=8), in_turn=True, before_device_s=7.0)
-
-
-def test_what_comes_before_the_device_is_passed_beside_each_other():
-    assert ON_A_DEVICE.starting(1) == costs().starting(1)
-    assert ON_A_DEVICE.starting(4) == 7.0 + 4 * 3.0
-    assert ON_A_DEVICE.starting(4, epochs=1) == 7.0 + 4 * 63.0
-    assert replace(ON_A_DEVICE, in_turn=False).starting(4) == costs(cores=8).starting(4)
-
-
-def test_before_the_device_legs_keep_each_other_from_few_cores():
-    assert replace(ON_A_DEVICE, cores=2.0).starting(4) == 2 * 7.0 + 4 * 3.0
-    assert replace(ON_A_DEVICE, cores=1.0).starting(4) == 4 * 10.0
-
-
-def test_one_after_another_every_process_imports_by_itself():
-    alone = replace(ON_A_DEVICE, together=False)
-    assert alone.trying(2) == costs(together=False).trying(2)
-
-
-@pytest.mark.parametrize(
-    ("one", "first_two"), [(costs(cores=8), 10.0), (ON_A_DEVICE, 13.0), (costs(cores=1), 20.0)]
-)
-def test_where_two_fit_the_script_and_its_control_start_together_and_others_alone(one, first_two):
-    two = replace(one, two=True)
-    assert two.starting(3) == 30.0
-    assert two.trying(3) == pytest.approx(first_two + 30.0 + one.comparing(4))

@@ -15,14 +15,14 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from legs import LOOP, PLAIN, base_run, changed, clock, repeated, side_by_side, states, written
+from legs import LOOP, PLAIN, base_run, changed, clock, queue, repeated, states, warm_up, written
 from observing import LONG_S, gone
 from processes import soon
 from trainperf.run.stopping import Guard
+from trainperf.trial.contest import take
 from trainperf.trial.legs import leg as leg_module
 from trainperf.trial.legs.leg import Leg, LegFailed
-from trainperf.trial.turns import Contest, Turns
-from trainperf.trial.warming import warm_up
+from trainperf.trial.ratio import Pair
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(300), pytest.mark.usefixtures("nothing_left")]
 
@@ -54,7 +54,7 @@ def stopped(pids):
 def compared(tmp_path, source, change, seconds=40.0):
     script = written(tmp_path, source)
     run = base_run(script)
-    with side_by_side(run, tmp_path) as engine:
+    with queue(run, tmp_path) as engine:
         (measured,) = engine.compare([changed(run, script, change)], clock(seconds))
         return measured, engine.baseline()
 
@@ -102,17 +102,16 @@ class Restless(Sleeper):
 def against_itself(tmp_path, kind, pairs=8):
     run = base_run(written(tmp_path, FED))
     base, other = Leg("", run, tmp_path / "base"), kind("same", run, tmp_path / "same")
-    contest = Contest(other)
     with Guard() as guard:
         try:
-            warm_up([base, other], guard, 2, LONG_S, lambda: False)
-            turns = Turns(base, [contest], 0.01, lambda: False, lambda one: len(one.pairs) >= pairs)
-            for _ in turns.rounds():
-                pass
+            warm_up([base, other], guard)
+            turns = [base, *([other, base] * pairs)]
+            rates = [take(leg, 0.01, 0.0, lambda: False)[0].rate for leg in turns]
         finally:
             base.end()
             other.end()
-    return math.exp(statistics.median(pair.log_ratio for pair in contest.pairs))
+    made = [Pair(rates[n], rates[n - 1], rates[n + 1], 30) for n in range(1, len(rates), 2)]
+    return math.exp(statistics.median(pair.log_ratio for pair in made))
 
 
 @repeated
@@ -143,7 +142,7 @@ def test_candidates_that_fail_are_named_and_the_others_are_measured(tmp_path):
     run = base_run(script)
     bad = [changed(run, script, LOOP + source, name) for name, (source, _) in FAULTS.items()]
     good = changed(run, script, PLAIN.format(0.01), "good")
-    with side_by_side(run, tmp_path) as engine:
+    with queue(run, tmp_path) as engine:
         *failed, fine = engine.compare([*bad, good], clock())
     for measured, (_, reason) in zip(failed, FAULTS.values(), strict=True):
         assert reason in measured.failure
@@ -152,15 +151,15 @@ def test_candidates_that_fail_are_named_and_the_others_are_measured(tmp_path):
 
 
 def test_a_candidate_that_hangs_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("trainperf.trial.turns.HANG_S", 1.5)
-    monkeypatch.setattr("trainperf.trial.turns.HANG_TIMES", 2.0)
+    monkeypatch.setattr("trainperf.trial.contest.HANG_S", 1.5)
+    monkeypatch.setattr("trainperf.trial.contest.HANG_TIMES", 2.0)
     hangs = LOOP + "train(lambda n: time.sleep(60 if n > 20 else 0.02))"
     measured, _ = compared(tmp_path, PLAIN.format(0.02), hangs)
     assert re.search(r"made no .*steps in [2-9] s", measured.failure)
 
 
 def test_a_candidate_that_hangs_before_its_first_step_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("trainperf.trial.warming.MORE_S", 2.0)
+    monkeypatch.setattr("trainperf.trial.queue.MORE_S", 2.0)
     measured, _ = compared(tmp_path, PLAIN.format(0.02), LOOP + "time.sleep(60)")
     assert "made too few steps to begin with" in measured.failure
 
@@ -169,7 +168,7 @@ def test_a_change_that_python_never_loads_is_not_taken_for_a_trial(tmp_path):
     script = written(tmp_path, PLAIN.format(0.02))
     run = base_run(script)
     other = written(tmp_path, "unused = 1\n", "unused.py")
-    with side_by_side(run, tmp_path) as engine:
+    with queue(run, tmp_path) as engine:
         (measured,) = engine.compare([changed(run, other, "unused = 2\n")], clock())
     assert "did not take effect" in measured.failure
 
@@ -179,7 +178,7 @@ def test_a_leg_killed_while_it_is_stopped_is_noticed(tmp_path):
     leg = Leg("", base_run(script), tmp_path / "leg")
     with Guard() as guard:
         try:
-            warm_up([leg], guard, 1, LONG_S, lambda: False)
+            warm_up([leg], guard)
             assert leg.failure == ""
             (pid,) = leg._processes.others
             assert stopped([pid])
@@ -207,7 +206,7 @@ def test_legs_that_were_stopped_from_outside_go_on(tmp_path):
     leg = Leg("", base_run(script), tmp_path / "leg")
     with Guard() as guard:
         try:
-            warm_up([leg], guard, 1, LONG_S, lambda: False)
+            warm_up([leg], guard)
             (pid,) = leg._processes.others
             threading.Timer(0.2, os.kill, (pid, signal.SIGSTOP)).start()
             piece = leg.run_slice(20, 1, LONG_S, lambda: False)
@@ -224,7 +223,7 @@ def test_a_launcher_that_opens_a_session_of_its_own_can_be_stopped_and_woken(tmp
     leg = Leg("", run, tmp_path / "leg")
     with Guard() as guard:
         try:
-            warm_up([leg], guard, 1, LONG_S, lambda: False)
+            warm_up([leg], guard)
             assert leg.failure == ""
             others = leg._processes.others
             assert stopped(others)
@@ -244,34 +243,20 @@ def test_the_time_being_over_ends_the_turns_in_the_middle_of_a_slice(tmp_path):
     threading.Timer(4.0, asked.set).start()
     time_ = clock(60.0, asked.is_set)
     began = time.monotonic()
-    with side_by_side(run, tmp_path) as engine:
+    with queue(run, tmp_path) as engine:
         engine.compare([changed(run, script, PLAIN.format(0.019))], time_)
         taken = time.monotonic() - began
     assert taken < 30
 
 
-def test_memory_that_runs_out_ends_the_leg_that_was_started_last(tmp_path, monkeypatch):
-    short = iter([False] * 5 + [True])
-    monkeypatch.setattr("trainperf.trial.warming.memory_is_short", lambda: next(short, False))
-    run = base_run(written(tmp_path, PLAIN.format(0.02)))
-    legs = [Leg("", run, tmp_path / "one"), Leg("two", run, tmp_path / "two")]
-    with Guard() as guard:
-        try:
-            warm_up(legs, guard, 2, LONG_S, lambda: False)
-        finally:
-            for leg in legs:
-                leg.end()
-    assert [leg.failure for leg in legs] == ["", "ended: the machine's memory was running out"]
-
-
 KILLED = """
 import sys, time
 from pathlib import Path
-from legs import base_run, changed, clock, side_by_side
+from legs import base_run, changed, clock, queue
 folder = Path(sys.argv[1])
 script = folder / "train.py"
 run = base_run(script)
-with side_by_side(run, folder) as engine:
+with queue(run, folder) as engine:
     engine.compare([changed(run, script, script.read_text())], clock(60.0))
 """
 
@@ -318,6 +303,6 @@ def test_a_disk_that_is_full_ends_the_leg_and_is_named(tmp_path):
     script = written(tmp_path, PLAIN.format(0.02))
     limited = ("sh", "-c", f"ulimit -f 40; exec {sys.executable} {script}")
     run = base_run(script, command=limited)
-    with side_by_side(run, tmp_path) as engine:
+    with queue(run, tmp_path) as engine:
         (measured,) = engine.compare([changed(run, script, FILLS)], clock())
     assert "could not be kept" in measured.failure

@@ -1,10 +1,13 @@
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from simulated import RUN
 from trainperf.model import Control, Equivalence, Outcome, Ratio
 from trainperf.trial.budget import LATE
+from trainperf.trial.legs.leg import Leg
 from trainperf.trial.outcome import (
     ONE_OFF_S,
     SMALLEST_GAIN,
@@ -14,6 +17,7 @@ from trainperf.trial.outcome import (
     break_even,
     control_of,
     floor,
+    start_of,
     trial,
 )
 from trainperf.trial.parity import Band, Losses
@@ -188,3 +192,35 @@ def test_what_others_held_up_of_a_start_is_no_cost_of_the_change(cpu_s, costs):
     one = measured(ratio(1.9, 2.0, 2.1), first_step_s=16.0, cpu_s=cpu_s)
     extra, _ = break_even(one, baseline(first_step_s=10.0, cpu_s=4.0))
     assert extra == costs
+
+
+def started_leg(*events, idle=()):
+    leg = Leg("", RUN, Path("leg"))
+    leg.started_s, leg._idle = 10.0, list(idle)
+    leg._files.events[1] = [{"e": "loop"}, *events]
+    return leg
+
+
+UPDATE = {"e": "first_update", "t": 30.0, "cpu": 2.0}
+READY = {"e": "leg", "t": 41.0, "steps": 6, "steps_per_call": 4, "cpu": 9.0}
+
+
+def test_a_start_goes_up_to_the_first_slice_where_there_was_one():
+    leg = started_leg(UPDATE, READY)
+    leg.work_per_step = 4.0
+    start = start_of(leg)
+    assert (start.seconds, start.ready_s, start.steps, start.cpu_s) == (20.0, 31.0, 24.0, 9.0)
+    assert start.lead_s(0.5) == 19.0
+    assert start_of(started_leg()) is None
+
+
+def test_others_turns_are_no_part_of_a_start_and_count_once_where_it_waited_as_well():
+    paused, waited, later = (12.0, 15.0), (14.0, 20.0), (35.0, 36.0)
+    start = start_of(started_leg(UPDATE, READY, idle=[waited, later, paused]))
+    assert (start.seconds, start.ready_s) == (20.0 - 8.0, 31.0 - 9.0)
+
+
+def test_a_leg_is_not_charged_for_what_it_stood_still_nor_for_compiling():
+    leg = started_leg(idle=[(12.0, 15.0)])
+    leg._seen_s, leg._compiled_s = 22.0, 4.0
+    assert leg.spent_s == 12.0 - 3.0 - 4.0

@@ -14,19 +14,22 @@ from trainperf.model import (
     Equivalence,
     Finding,
     HostSample,
+    Item,
+    Length,
     Loop,
     Outcome,
     PhaseUse,
     Sample,
     Site,
     StartUp,
+    Training,
 )
-from trainperf.trial.bench import CACHES
 from trainperf.trial.budget import Clock
 from trainperf.trial.legs.pages import HUGE_PAGES
 from trainperf.trial.planning import (
     DECIDED,
     NO_EPOCH,
+    NOT_WORTH,
     SEED,
     WARM_UP_STEPS,
     Subject,
@@ -34,6 +37,7 @@ from trainperf.trial.planning import (
     plan,
     spins,
 )
+from trainperf.trial.queue import CACHES
 
 PLAIN, (MAP, BATCH, COMPILE) = marked(
     "import tensorflow as tf\nds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n"
@@ -134,11 +138,12 @@ def test_what_gained_nothing_in_the_loop_is_not_tried(subject):
     assert alone.skipped == made.skipped
 
 
-def test_all_that_fits_is_tried_side_by_side_the_best_bound_first(subject):
+def test_all_that_fits_is_tried_side_by_side_in_the_order_of_the_report(subject):
     made = planned(subject(PARALLEL, PREFETCH, ADVICE))
     assert made.how.mode == "side by side"
     assert (made.how.mode_reason, made.how.reason, made.how.budget_needed_s) == ("", "", None)
-    assert names(made) == ["tf_prefetch", "tf_map_parallel"]
+    assert names(made) == ["tf_map_parallel", "tf_prefetch"]
+    assert [one.hope for one in made.chosen] == pytest.approx([1.5, 1.9])
     assert list(reasons(made)) == ["early_stopping"]
 
 
@@ -163,34 +168,42 @@ def test_a_stack_is_a_leg_like_the_others(subject):
 
 def test_only_the_leg_that_needs_a_whole_epoch_first_waits_for_it(subject):
     made = planned(subject(CACHE, PARALLEL))
-    assert names(made) == ["tf_cache", "tf_map_parallel"]
-    assert [one.run.leg.warm_up_epochs for one in made.chosen] == [1, 0]
+    assert names(made) == ["tf_map_parallel", "tf_cache"], "what waits comes last"
+    assert [one.run.leg.warm_up_epochs for one in made.chosen] == [0, 1]
     assert made.edits.run.leg.warm_up_epochs == 0
     assert made.edits.join(("tf_cache", "tf_map_parallel")).run.leg.warm_up_epochs == 1
 
 
-def test_what_waits_for_a_long_epoch_comes_after_the_others(subject):
-    made = planned(subject(CACHE, PARALLEL, epoch_steps=100_000))
-    assert names(made) == ["tf_map_parallel", "tf_cache"]
-
-
-def test_what_nothing_was_measured_of_comes_in_the_order_of_what_it_usually_gives(
-    subject, monkeypatch
-):
-    monkeypatch.setattr(type(FIXES["tf_cache"]), "usual", 3.0)
+def test_what_nothing_was_measured_of_promises_what_it_usually_gives(subject, monkeypatch):
     monkeypatch.setattr(type(FIXES["tf_prefetch"]), "usual", 1.2)
-    unknown = (finding("tf_prefetch", None, BATCH), finding("tf_cache", None))
-    assert names(planned(subject(*unknown, PARALLEL))) == [
-        "tf_cache",
-        "tf_map_parallel",
-        "tf_prefetch",
-    ]
+    made = planned(subject(finding("tf_prefetch", None, BATCH), PARALLEL))
+    assert {one.name: one.hope for one in made.chosen} == {
+        "tf_prefetch": 1.2,
+        "tf_map_parallel": 1.5,
+    }
 
 
-def test_what_cannot_be_worth_an_edit_comes_last(subject):
-    hopeless = finding("tf_prefetch", 1.01, BATCH)
-    made = planned(subject(hopeless, CACHE, PARALLEL, epoch_steps=100_000))
-    assert names(made) == ["tf_map_parallel", "tf_cache", "tf_prefetch"]
+HOPELESS = finding("tf_prefetch", 1.01, BATCH)
+
+
+def test_what_cannot_matter_is_not_tried_unless_it_is_the_first(subject):
+    made = planned(subject(PARALLEL, HOPELESS))
+    assert names(made) == ["tf_map_parallel"]
+    assert reasons(made) == {"tf_prefetch": NOT_WORTH.format(1.0)}
+    assert names(planned(subject(HOPELESS, PARALLEL))) == ["tf_prefetch", "tf_map_parallel"]
+
+
+@pytest.mark.parametrize(("steps_s", "tried"), [(90.0, True), (4.0, False)])
+def test_what_saves_little_of_the_whole_training_cannot_matter(subject, steps_s, tried):
+    items = (
+        Item("steps", "training steps", 99, steps_s),
+        Item("between", "validation", 4, 100.0 - steps_s),
+    )
+    whole = Training(Length(100, "100 steps"), seconds_now=100.0, items=items)
+    made = planned(subject(CACHE, PARALLEL, training=whole))
+    assert names(made) == (["tf_map_parallel", "tf_cache"] if tried else ["tf_cache"])
+    assert {one.share for one in made.chosen} == {steps_s / 100}
+    assert reasons(made) == ({} if tried else {"tf_map_parallel": NOT_WORTH.format(100 * 0.04 / 3)})
 
 
 def test_nobody_waits_for_an_epoch_of_unknown_length(subject):
@@ -209,7 +222,7 @@ def test_nobody_waits_for_an_epoch_without_end(subject):
 
 def test_all_that_could_be_tried_is_planned_whatever_time_there_is_for_it(subject):
     made = planned(subject(PARALLEL, PREFETCH, seconds=90.0, first=20.0))
-    assert names(made) == ["tf_prefetch", "tf_map_parallel"]
+    assert names(made) == ["tf_map_parallel", "tf_prefetch"]
     assert made.how.budget_needed_s is None
 
 
@@ -248,9 +261,9 @@ def beside_neighbours(one):
 
 def test_a_low_bound_from_beside_neighbours_says_nothing(subject, monkeypatch):
     monkeypatch.setattr(type(FIXES["tf_prefetch"]), "usual", 3.0)
-    one = subject(finding("tf_prefetch", 0.7, BATCH), PARALLEL)
-    assert names(planned(one)) == ["tf_map_parallel", "tf_prefetch"]
-    assert names(planned(beside_neighbours(one))) == ["tf_prefetch", "tf_map_parallel"]
+    one = subject(PARALLEL, finding("tf_prefetch", 0.7, BATCH))
+    assert names(planned(one)) == ["tf_map_parallel"]
+    assert names(planned(beside_neighbours(one))) == ["tf_map_parallel", "tf_prefetch"]
 
 
 def test_no_trial_is_refused_for_what_threads_took_that_spun_beside_neighbours(subject):
@@ -266,6 +279,7 @@ def test_all_legs_sleep_or_none_does(subject):
     assert made.how.passive
     runs = [made.edits.run, *(one.run for one in made.chosen)]
     assert {run.env["OMP_WAIT_POLICY"] for run in runs} == {"passive"}
+    assert "OMP_WAIT_POLICY" in made.ours, "the user does not have it"
 
 
 def test_all_legs_have_their_tensors_on_huge_pages_or_none_has(subject, monkeypatch):
@@ -280,7 +294,7 @@ def test_one_after_another_if_asked_for(subject):
     made = planned(subject(PARALLEL, sequential=True))
     assert made.how.mode == "one after another"
     assert made.how.mode_reason == "as asked for with --sequential"
-    assert not made.costs.together
+    assert made.costs.slots == 1
 
 
 def test_one_after_another_where_two_legs_do_not_fit(subject):
@@ -292,16 +306,15 @@ def test_one_after_another_where_two_legs_do_not_fit(subject):
 
 def test_where_only_two_legs_fit_they_take_turns_and_the_report_says_why(subject):
     made = planned(subject(PARALLEL, rss=12 * GIB))
-    assert (made.legs, made.costs.two) == (2, True)
+    assert made.costs.slots == 2
     assert made.how.two_legs == "the script takes 12.0 GiB of memory, and 32.0 GiB is free"
     roomy = planned(subject(PARALLEL, rss=8 * GIB))
-    assert (roomy.how.two_legs, roomy.costs.two) == ("", False)
+    assert (roomy.how.two_legs, roomy.costs.slots) == ("", 3)
 
 
-def test_legs_on_a_gpu_warm_up_one_at_a_time(subject):
+def test_legs_on_a_gpu_take_no_more_memory_of_it_than_they_need(subject):
     one = subject(PARALLEL)
     on_gpu = replace(one, evidence=replace(one.evidence, device=GPU))
-    assert planned(on_gpu).costs.in_turn
     assert planned(on_gpu).how.growth
     user = replace(on_gpu.recording.run, env={"TF_FORCE_GPU_ALLOW_GROWTH": "false"})
     theirs = replace(on_gpu, recording=replace(on_gpu.recording, run=user))
@@ -335,20 +348,14 @@ def test_scripts_on_a_gpu_are_tried_in_usual_budgets(on_gpu, startup, seconds):
     assert (made.how.mode, len(made.chosen)) == ("side by side", 2)
 
 
-def test_a_script_that_traces_for_longer_than_the_budget_on_a_gpu_is_not_tried(on_gpu):
-    traced = StartUp(45.0, imports_s=4.0, setup_s=1.0, tracing_s=39.0, first_step_s=40.0)
-    made = planned(on_gpu(traced, 120.0))
-    assert (made.how.mode, made.chosen) == ("none", ())
-    assert planned(on_gpu(traced, made.how.budget_needed_s)).chosen
-
-
-def test_imports_are_no_part_of_what_legs_do_in_turn_on_a_gpu(on_gpu):
-    found = costs_of(on_gpu(StartUp(5.0, imports_s=4.0, setup_s=1.0), 180.0))
-    assert found.starting(3) == pytest.approx(4.0 + 3 * (1.0 + 2.0))
-    unknown = costs_of(on_gpu(StartUp(5.0), 180.0))
-    assert unknown.starting(3) == pytest.approx(3 * unknown.starting(1))
-    nested = costs_of(on_gpu(StartUp(5.0, imports_s=9.0), 180.0))  # one framework in another
-    assert nested.starting(3) == pytest.approx(5.0 + 3 * 2.0)
+@pytest.mark.parametrize(("cores", "at_once"), [(1, 2), (2, 2), (8, 4)])
+def test_as_many_legs_start_at_once_as_cores_let_run_and_one_that_imports(
+    subject, monkeypatch, cores, at_once
+):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr("trainperf.trial.planning._cores_of_a_leg", lambda *_: 2.5)
+    assert costs_of(subject(), 10).at_once == at_once
+    assert costs_of(subject(), 10, apart=True).at_once == max(1, int(cores / 2.5))
 
 
 def test_all_legs_share_what_they_compile_apart_from_the_users(subject):
@@ -375,10 +382,10 @@ def test_changes_of_the_experiment_are_tried_after_all_others_unless_they_are_al
 
 
 def test_what_a_leg_takes_is_estimated_from_the_observed_run(subject):
-    found = costs_of(subject(first=7.0))
+    found = costs_of(subject(first=7.0), 10)
     assert (found.step_s, found.epoch_s) == (0.1, pytest.approx(10.0))
     assert found.start_s == pytest.approx(7.0 + 2.0)
-    assert costs_of(subject(epoch_steps=None)).epoch_s is None
+    assert costs_of(subject(epoch_steps=None), 10).epoch_s is None
 
 
 def test_where_the_start_was_not_measured_nothing_is_tried_on_a_guess(subject):
@@ -420,7 +427,7 @@ def test_the_ranks_of_a_job_are_tried_together_side_by_side(subject):
 
 def test_a_leg_of_several_ranks_wants_as_many_cores(subject):
     many = {"events": job(*(place(n, 8) for n in range(8)))}
-    assert costs_of(subject(changes=many)).cores <= max(1.0, costs_of(subject()).cores / 8)
+    assert costs_of(subject(changes=many), 10).cores <= max(1.0, costs_of(subject(), 10).cores / 8)
 
 
 def test_ranks_that_meet_at_a_port_of_the_script_are_tried_one_after_another(subject):
@@ -429,7 +436,7 @@ def test_ranks_that_meet_at_a_port_of_the_script_are_tried_one_after_another(sub
     assert made.how.mode == "one after another"
     assert "meet at the same port" in made.how.mode_reason
     assert made.chosen
-    assert not made.costs.together
+    assert made.costs.slots == 1
 
 
 def test_ways_to_compile_find_nothing_of_each_others_code(subject, tmp_path):

@@ -84,8 +84,9 @@ def confirm(monkeypatch, tmp_path, kept):
     def confirmed(runs, tried=kept, before=BEFORE, findings=(), left=100.0):
         asked = []
 
-        def runner(run, versions, *_):
+        def runner(run, versions, folder, clock, say):
             asked.append(versions)
+            confirmed.left = clock.left
             return runs
 
         monkeypatch.setattr(confirming, "plain_runs", runner)
@@ -141,8 +142,22 @@ def test_a_patch_that_makes_the_whole_script_longer_is_not_kept(confirm):
     assert tried.trials[0].reason == (
         "the whole script took 13.0 s and 13.1 s with it, 12.0 s and 12.2 s without"
     )
-    tried, _ = confirm(PlainRuns(((12.0, 13.05), (13.0, 13.1))))
-    assert tried.trials[0].kept
+
+
+@pytest.mark.parametrize(("after", "stays"), [((11.9, 12.0), False), ((11.8, 11.8), True)])
+def test_a_patch_with_which_the_whole_script_takes_as_long_is_not_kept(confirm, after, stays):
+    tried, whole = confirm(PlainRuns(((12.0, 12.0), after)))
+    assert (tried.trials[0].kept, whole.basis == "whole runs") == (stays, stays)
+
+
+def test_longer_runs_than_are_asked_for_are_made_only_for_what_nothing_else_shows(
+    confirm, kept, predicts
+):
+    confirm(PlainRuns(reason="out of time"), kept, left=500.0)
+    assert confirm.left == pytest.approx(60.0)
+    both = replace(kept, trials=(KEPT, OPEN), patch=replace(kept.patch, findings=()))
+    confirm(PlainRuns(reason="out of time"), both, findings=[predicts], left=500.0)
+    assert confirm.left > 450.0
 
 
 def test_where_nothing_was_kept_and_nothing_is_open_nothing_is_run(confirm, kept):

@@ -242,7 +242,7 @@ class Queue:
             if contest.pairs and not contest.decided:
                 self._decide(contest, entered)  # the control may tell by now
         open_ = [contest for contest in entered if not contest.decided]
-        if not (open_ or waiting) and (self._control_tells or not any(map(_gains, entered))):
+        if not (open_ or waiting or self._lacks_control(entered)):
             return False
         first = next((contest for contest in entered if contest.candidate), None)
         waits = [contest for contest in open_ if self._waits(contest)]
@@ -273,6 +273,19 @@ class Queue:
     def _control_tells(self) -> bool:
         """Whether it is known which gain may be noise, as well as it will be told at least."""
         return self._control.decided or len(self._control.pairs) >= MIN_PAIRS
+
+    def _lacks_control(self, entered: Sequence[Contest]) -> bool:
+        """Whether the control is needed by what was seen: a gain, or one that fails.
+
+        The script itself may fail beside itself, and find no memory. Where nothing else was
+        measured it is what the script is measured with.
+        """
+        if self._control_tells:
+            return False
+        if not self._slices:
+            return True
+        failed = bool(self._alone) or any(contest.failure for contest in entered)
+        return (failed and self._control.leg.starting) or any(map(_gains, entered))
 
     def _waits(self, contest: Contest) -> bool:
         """Whether nothing but the control can decide a contest."""
@@ -384,11 +397,16 @@ class Queue:
             raise LegFailed(self._base.failure)
         control_ = self._control
         if control_.leg.failure and control_.leg in legs:
-            if self._can_be_alone(entered, clock):
+            beside = [contest for contest in entered if contest.leg.alive]
+            if control_.leg.short_of_memory and beside:
+                self._makes_room(beside[-1])
+                control_.goes_on_with(self._leg("control", self.bench.run))
+            elif self._can_be_alone(entered, clock):
                 # The same script as the one that stands: only beside itself does it fail,
                 # and so may each candidate, whatever its change is worth.
                 raise LegFailed(control_.leg.failure)
-            control_.failure, control_.decided = control_.leg.failure, True
+            else:
+                control_.failure, control_.decided = control_.leg.failure, True
         for contest in entered:
             if contest.leg.failure and not contest.failure and not contest.leg.ran_out:
                 self._failed(contest, contest.leg.failure)
@@ -512,6 +530,12 @@ class Queue:
         if contest is self._control and not contest.pairs and contest.leg.short_of_memory:
             raise LegFailed(reason)  # what else stands there finds no memory either
 
+    def _makes_room(self, contest: Contest) -> None:
+        """End a contest's leg, which is to start again: the control found no memory beside it."""
+        self._beside[contest.leg.name] = max(2, self._living)
+        contest.leg.end()
+        contest.leg.short_of_memory = True
+
     @property
     def _living(self) -> int:
         return sum(leg.alive for leg in self._made)
@@ -531,6 +555,8 @@ class Queue:
                 self._slots = min(self._slots, others)
                 self._notes[candidate.name] = FEWER
                 again.append(candidate)
+                if self._slots == 2 and self._control.decided:
+                    self._control.leg.end()
             else:
                 self._to_be_alone((candidate,))
         return again

@@ -266,3 +266,21 @@ def test_the_warm_up_of_a_script_that_traces_again_and_again_has_an_end(slices, 
         if plan.step_ended(0.2, usual=count % every > 0):
             return
     raise AssertionError("it has none")
+
+
+def test_what_passed_while_others_ran_is_no_part_of_a_warm_up_step(slices):
+    now = [100.0]
+    plan, words, _, _ = slices(now=now)
+    for paused in (0.0, 7.0, 0.0):
+        now[0] += 0.1 + paused
+        words[leg.PAUSED] += int(paused * leg.PER_S)
+        plan.step_ended(0.1 + paused)
+    assert plan._durations == pytest.approx([0.1] * 3)
+    assert now[0] - plan._began == pytest.approx(0.3), "nor of the longest warm-up"
+
+
+def test_a_pause_before_the_first_step_shortens_none(slices):
+    plan, words, _, _ = slices()
+    words[leg.PAUSED] += 3 * leg.PER_S
+    plan.step_ended(0.1)
+    assert plan._durations == [pytest.approx(0.1)]

@@ -145,7 +145,8 @@ class Slices:
         """Count a step; return whether it completed the warm-up or the slice."""
         block = self.block
         if block.phase == WARM_UP:
-            seconds -= self._stopped()
+            stopped = self._stopped()
+            seconds -= stopped if stopped < seconds else 0.0  # else it stood before the step
             block.steps += 1
             self._compiling += not usual
             if usual or self._compiling > MOST_COMPILING:

@@ -1,18 +1,17 @@
 import time
+from contextlib import nullcontext
 
 import pytest
 
-from legs import LOOP, PLAIN, base_run, bench, changed, clock, repeated, written
+from legs import LOOP, PLAIN, base_run, bench, changed, clock, queue, repeated, written
 from trainperf.model import Equivalence, Outcome
-from trainperf.trial import one_after_another, turns
+from trainperf.trial import contest, fresh
 from trainperf.trial.budget import LATE, Clock
+from trainperf.trial.fresh import FreshProcesses, Process
 from trainperf.trial.legs.leg import LegFailed
-from trainperf.trial.one_after_another import OneAfterAnother, Process
 from trainperf.trial.outcome import Start, trial
 from trainperf.trial.parity import Losses
 from trainperf.trial.slices import Slice
-
-pytestmark = pytest.mark.alone
 
 LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
 
@@ -22,26 +21,26 @@ def process(step_s=0.1, slices=8, failure="", first_step_s=5.0):
     return Process(made, LOSSES, Start(first_step_s), failure)
 
 
-class Written(OneAfterAnother):
+class Written(FreshProcesses):
     """An engine whose processes are written down beforehand; then the time is over."""
 
     def __init__(self, folder, *processes):
         script = written(folder, PLAIN.format(0.01))
         self.left = list(processes)
         self.time = Clock(1000.0, lambda: not self.left, lambda: 0.0)
-        self.run = base_run(script)
+        self._run_of = base_run(script)
         self.script = script
         self.started = []
-        super().__init__(bench(self.run, folder))
+        made = bench(self._run_of, folder)
+        super().__init__(self._run_of, folder, made.costs, nullcontext(), made.say)
 
     def _process(self, name, run, clock, work=1.0, slow=False):
         self.started.append(name)
         return self.left.pop(0) if self.left else Process((), None, None, LATE)
 
     def compare_all(self, *names):
-        fixes = [changed(self.run, self.script, "", name) for name in names]
-        with self:
-            return self.compare(fixes, self.time)
+        fixes = [changed(self._run_of, self.script, "", name) for name in names]
+        return self.compare(fixes, self.time, lambda measured: 0.0)
 
 
 def test_processes_follow_each_other_unchanged_changed_changed_unchanged(tmp_path):
@@ -147,10 +146,11 @@ def test_without_any_process_there_is_no_baseline(tmp_path):
 @pytest.fixture
 def short(monkeypatch, nothing_left):
     """Few and short slices: what is tested is that it works, not how well it measures."""
-    monkeypatch.setattr(turns, "SLICE_S", 0.1)
-    monkeypatch.setattr(one_after_another, "SLICES", 4)
+    monkeypatch.setattr(contest, "SLICE_S", 0.1)
+    monkeypatch.setattr(fresh, "SLICES", 4)
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("short")
 @repeated
 def test_a_step_of_half_the_length_reads_two_and_one_that_fails_is_named(tmp_path):
@@ -161,7 +161,7 @@ def test_a_step_of_half_the_length_reads_two_and_one_that_fails_is_named(tmp_pat
         changed(run, script, PLAIN.format(0.01), "half"),
         changed(run, script, crashing, "bad"),
     ]
-    with OneAfterAnother(bench(run, tmp_path)) as engine:
+    with queue(run, tmp_path, slots=1) as engine:
         half, bad = engine.compare(fixes, clock())
         baseline = engine.baseline()
     assert engine.legs == 5
@@ -172,20 +172,20 @@ def test_a_step_of_half_the_length_reads_two_and_one_that_fails_is_named(tmp_pat
     assert "fails: ZeroDivisionError" in bad.failure
     assert baseline.control is not None
     assert baseline.step_s > 0.018
-    assert list((tmp_path / "runs").iterdir()) == []
+    assert not list((tmp_path / "runs" / "alone").iterdir())
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("short")
 def test_an_interrupt_between_two_processes_leaves_nothing_running(tmp_path):
     script = written(tmp_path, PLAIN.format(0.02))
     run = base_run(script)
-    engine = OneAfterAnother(bench(run, tmp_path))
     over = clock(60.0, lambda: engine.legs >= 2)
     began = time.monotonic()
-    with engine:
+    with queue(run, tmp_path, slots=1) as engine:
         (found,) = engine.compare([changed(run, script, PLAIN.format(0.01))], over)
     assert found.ratio is None
     assert found.late
     assert engine.baseline().control is None
     assert time.monotonic() - began < 60  # the time that it was given
-    assert list((tmp_path / "runs").iterdir()) == []
+    assert not list((tmp_path / "runs" / "alone").iterdir())

@@ -1,22 +1,203 @@
-"""Legs on a card that does not hold them all, or that they have to share while they warm up."""
+"""The queue with real legs: slow starts, loops that end, a card that does not hold them all."""
 
 import time
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
 
+import psutil
 import pytest
 
-from legs import LOOP, base_run, bench, changed, clock, written
+from legs import (
+    LOOP,
+    PLAIN,
+    base_run,
+    bench,
+    changed,
+    clock,
+    queue,
+    repeated,
+    states,
+    warm_up,
+    written,
+)
 from observing import LONG_S
+from processes import soon
+from trainperf.model import Equivalence, Outcome
 from trainperf.run.stopping import Guard
-from trainperf.trial import turns, warming
-from trainperf.trial.crowd import ALONE, FEWER, RAN_OUT, Crowd
+from trainperf.trial import contest
+from trainperf.trial import queue as queue_module
+from trainperf.trial.legs import leg as leg_module
 from trainperf.trial.legs.leg import Leg, LegFailed
-from trainperf.trial.side_by_side import SideBySide
+from trainperf.trial.outcome import trial
+from trainperf.trial.queue import ALONE, CACHES, FEWER, RAN_OUT, Queue
 
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+
+ENDING = LOOP + "train(lambda number: time.sleep({}), steps={})"
+
+
+@pytest.fixture(autouse=True)
+def short_slices(monkeypatch):
+    monkeypatch.setattr(contest, "SLICE_S", 0.05)
+
+
+def after(pairs):
+    """A contest is over after so many pairs, whatever they show."""
+    return lambda one, _: len(one.pairs) >= pairs
+
+
+def test_what_legs_compiled_goes_where_trainperf_is_killed(tmp_path):
+    made = bench(base_run(tmp_path / "train.py"), tmp_path)
+    guard = made.guard()
+    (made.folder / CACHES / "inductor").mkdir(parents=True)
+    guard._process.stdin.close()  # as the kernel does when trainperf is gone
+    guard._process.wait(30)
+    assert made.folder.exists()
+    assert not (made.folder / CACHES).exists()
+
+
+@repeated
+@pytest.mark.parametrize("slots", [10, 3, 2, 1])
+def test_twice_as_fast_is_seen_to_be_so_whatever_room_there_is(tmp_path, slots):
+    script = written(tmp_path, PLAIN.format(0.02))
+    run = base_run(script)
+    half = changed(run, script, PLAIN.format(0.01), "half")
+    same = changed(run, script, PLAIN.format(0.02) + "#", "same")
+    with queue(run, tmp_path, slots=slots) as engine:
+        measured = engine.compare([half, same], clock())
+        base = engine.baseline()
+    outcomes = [trial(one, Equivalence.EXACT, None, base).outcome for one in measured]
+    assert outcomes == [Outcome.KEPT, Outcome.NO_EFFECT]
+    assert 1.5 < measured[0].ratio.speedup < 2.3
+    assert 0.8 < base.control.speedup < 1.25
+
+
+SLOW = (
+    LOOP
+    + """
+for _ in range(250):
+    work(0.01)
+train(lambda number: time.sleep(0.005))
+"""
+)
+
+
+SLOWLY = ("slow", True, True)
+
+
+@repeated
+def test_a_leg_that_starts_slowly_stands_still_while_others_have_slices(
+    tmp_path, mark, monkeypatch
+):
+    script = written(tmp_path, PLAIN.format(0.02))
+    run = base_run(script)
+    slow, half = changed(run, script, SLOW, "slow"), changed(run, script, PLAIN.format(0.01))
+    stood, run_slice = [], Leg.run_slice
+
+    def noted(leg, *given):
+        others = [leg for leg in engine._made if (leg.name, leg.starting, leg.alive) == SLOWLY]
+        for pid in [other._process.pid for other in others]:
+            stood.append(soon(lambda pid=pid: pid in dict(states(mark))))
+        return run_slice(leg, *given)
+
+    monkeypatch.setattr(Leg, "run_slice", noted)
+    with queue(run, tmp_path) as engine:
+        found, _ = engine.compare([slow, half], clock())
+        (leg,) = [one for one in engine._made if one.name == "slow"]
+    assert stood
+    assert all(stood)
+    assert found.ratio.speedup > 1.5
+    (ready,) = [event for event in leg.trained if event["e"] == "leg"]
+    paused = sum(end - since for since, end in leg._idle)
+    assert paused > 0.3
+    assert leg.ready_s == pytest.approx(ready["t"] - leg.started_s - paused, abs=0.3)
+    assert found.start.ready_s == pytest.approx(leg.ready_s, abs=0.3)
+
+
+@repeated
+def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_path, monkeypatch):
+    monkeypatch.setattr(leg_module, "MANY_TURNS", 1000)  # it is not worth another start
+    script = written(tmp_path, ENDING.format(0.02, 100))
+    run = base_run(script)
+    half = changed(run, script, ENDING.format(0.01, 5000), "half")
+    bad = changed(run, script, LOOP + "raise ValueError('no')", "bad")
+    with Queue(bench(run, tmp_path), after(1000)) as engine:
+        one, other = engine.compare([half, bad], clock())
+        baseline = engine.baseline()
+        assert "the script as it is ended before" in one.failure or one.failure == ""
+        assert one.ratio.speedup > 1.4
+        assert other.failure == "fails: ValueError: no"
+        with pytest.raises(LegFailed, match="ended before"):
+            engine.compare([half], clock())
+        assert engine.baseline().step_s == baseline.step_s
+
+
+@repeated
+def test_legs_whose_loops_end_by_themselves_are_followed_by_others(tmp_path):
+    script = written(tmp_path, ENDING.format(0.02, 80))
+    run = base_run(script)
+    half = changed(run, script, ENDING.format(0.01, 80), "half")
+    with Queue(bench(run, tmp_path), after(14)) as engine:
+        (one,) = engine.compare([half], clock())
+        assert one.failure == ""
+        assert len(one.pairs) >= 14
+        assert one.ratio.speedup > 1.4
+        assert engine.legs >= 5  # the script, its control, the change; two of them again
+        (again,) = engine.compare([changed(run, script, ENDING.format(0.005, 150))], clock())
+        assert again.ratio.speedup > 2
+
+
+def test_an_unchanged_script_that_never_made_a_slice_cannot_be_compared(tmp_path):
+    script = written(tmp_path, LOOP + "raise MemoryError('no room')")
+    run = base_run(script)
+    with queue(run, tmp_path) as engine:
+        with pytest.raises(LegFailed, match="fails: MemoryError: no room"):
+            engine.compare([changed(run, script, ENDING.format(0.01, 50))], clock())
+        with pytest.raises(LegFailed, match="fails: MemoryError: no room"):
+            engine.baseline()
+
+
+def test_candidates_that_came_too_late_were_not_tried_and_did_not_fail(tmp_path):
+    script = written(tmp_path, ENDING.format(0.02, 5000))
+    run = base_run(script)
+    with queue(run, tmp_path) as engine:
+        engine.compare([changed(run, script, ENDING.format(0.02, 5000) + "#", "same")], clock())
+        (one,) = engine.compare([changed(run, script, "", "late")], clock(0.0))
+        assert one.late
+        assert trial(one, Equivalence.EXACT, None, engine.baseline()).outcome is Outcome.NOT_TRIED
+
+
+LOCKED = (
+    LOOP
+    + """
+import fcntl
+lock = open("lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+train(lambda number: time.sleep(0.02))
+"""
+)
+
+
+def test_a_script_that_cannot_run_twice_at_a_time_is_not_compared_beside_itself(tmp_path):
+    script = written(tmp_path, LOCKED)
+    run = base_run(script)
+    with queue(run, tmp_path) as engine, pytest.raises(LegFailed, match="fails: BlockingIOError"):
+        engine.compare([changed(run, script, LOCKED + "#")], clock())
+
+
+def test_memory_that_runs_out_ends_the_leg_that_was_started_last(tmp_path, monkeypatch):
+    monkeypatch.setattr(Queue, "_at_once", 2)
+    short = iter([False] * 5 + [True])
+    monkeypatch.setattr(queue_module, "memory_is_short", lambda: next(short, False))
+    run = base_run(written(tmp_path, PLAIN.format(0.02)))
+    with queue(run, tmp_path) as engine:
+        last = Leg("last", run, tmp_path / "last")
+        engine._start([engine._base, last], clock(), [])
+        assert (engine._base.failure, last.short_of_memory) == ("", True)
+        assert last.failure == "ended: the machine's memory was running out"
+        assert not psutil.pid_exists(last._process.pid if last._process else -1)
+
 
 CARD = (
     LOOP
@@ -45,12 +226,7 @@ def trains(most, step):
     return f"{CARD}allocate({most})\ntrain(lambda number: time.sleep({step}))\n"
 
 
-@pytest.fixture(autouse=True)
-def short_slices(monkeypatch):
-    monkeypatch.setattr(turns, "SLICE_S", 0.05)
-
-
-def on_card(folder, most, legs=10, step=0.02):
+def on_card(folder, most, slots=10, step=0.02):
     """The engine of a script of which the card holds so many, and what makes candidates of it."""
     script = written(folder, trains(most, step))
     run = base_run(script)
@@ -58,7 +234,7 @@ def on_card(folder, most, legs=10, step=0.02):
     def candidate(name, most=most, step=0.005):
         return changed(run, script, trains(most, step), name)
 
-    return SideBySide(replace(bench(run, folder), legs=legs)), candidate
+    return Queue(bench(run, folder, slots=slots)), candidate
 
 
 def test_who_runs_out_of_memory_beside_many_is_measured_beside_fewer(tmp_path):
@@ -73,7 +249,7 @@ def test_who_runs_out_of_memory_beside_many_is_measured_beside_fewer(tmp_path):
 
 @pytest.mark.parametrize("told", [2, 10])
 def test_where_two_fit_the_control_comes_first_and_then_each_candidate(tmp_path, told):
-    engine, candidate = on_card(tmp_path, most=2, legs=told)
+    engine, candidate = on_card(tmp_path, most=2, slots=told)
     with engine:
         found = engine.compare([candidate(name) for name in "ab"], clock())
         control = engine.baseline().control
@@ -106,10 +282,9 @@ def test_who_needs_the_card_for_itself_is_tried_alone_before_it_is_called_failed
 
 def test_who_could_not_be_tried_alone_in_time_is_late_and_did_not_fail(tmp_path):
     engine, candidate = on_card(tmp_path, most=10)
-    crowd = engine._crowd
     with engine:
-        crowd.to_be_alone([candidate("a")])
-        (late,) = engine._alone(clock(0.0))
+        engine._to_be_alone([candidate("a")])
+        (late,) = engine._tried_alone(clock(0.0))
     assert (late.late, late.note) == (True, RAN_OUT)
 
 
@@ -124,7 +299,7 @@ def test_slices_in_which_memory_ran_short_count_for_nobody(tmp_path):
     few = every.replace("+= 1", "+= number < 14")
     short = changed(run, script, f"{count}{every}train(step)\n", "short")
     at_first = changed(run, script, f"{count}{few}train(step)\n", "at first")
-    with SideBySide(bench(run, tmp_path)) as engine:
+    with queue(run, tmp_path) as engine:
         one, other = engine.compare([short, at_first], clock())
     assert one.note == ALONE
     assert one.ratio.speedup > 1.5  # alone its memory is its own, and so is what it does with it
@@ -143,7 +318,7 @@ def test_a_script_that_runs_short_of_memory_beside_itself_is_not_compared_so(tmp
         + "train(step)\n",
     )
     run = base_run(script)
-    with SideBySide(bench(run, tmp_path)) as engine, pytest.raises(LegFailed, match="ran short"):
+    with queue(run, tmp_path) as engine, pytest.raises(LegFailed, match="ran short"):
         engine.compare(
             [changed(run, script, LOOP + "train(lambda number: time.sleep(0.02))")], clock()
         )
@@ -194,11 +369,11 @@ while that_wait() < 4:
 
 
 def test_one_leg_at_a_time_warms_up_on_its_device(tmp_path, monkeypatch):
-    monkeypatch.setattr(SideBySide, "_at_once", 4)
+    monkeypatch.setattr(Queue, "_at_once", 4)
     script = written(tmp_path, MEET)
     run = base_run(script)
     fast = MEET.replace("0.02", "0.005")
-    with given_devices() as given, SideBySide(bench(run, tmp_path)) as engine:
+    with given_devices() as given, queue(run, tmp_path) as engine:
         found = engine.compare([changed(run, script, fast, name) for name in "ab"], clock())
     assert all(one.ratio is not None for one in found)
     logs = {
@@ -206,17 +381,11 @@ def test_one_leg_at_a_time_warms_up_on_its_device(tmp_path, monkeypatch):
         for leg, pid in given.items()
     }
     assert len(logs) == 4
-    _, _, first_step, *_ = logs[next(iter(given))]
-    for leg, (wants, got, *steps) in logs.items():
-        # What it waits for the others is none of its start, and what comes before it is.
-        waits_from = leg.started_s + leg.before_device_s
-        assert wants < waits_from < first_step
-        assert steps[-1] < leg.started_s + leg.ready_s + leg.waited_s
-        assert waits_from + leg.waited_s < got
-    for (leg, steps), (later, (_, begins, *_)) in pairwise(logs.items()):
+    for (leg, (_, _, *steps)), (later, (wants, begins, *_)) in pairwise(logs.items()):
         assert steps[-1] < begins
-        given_s = later.started_s + later.before_device_s + later.waited_s
-        assert leg.started_s + leg.ready_s + leg.waited_s < given_s
+        # What it waits for the others is none of its start, and what comes before it is.
+        assert later.before_device_s == pytest.approx(wants - later.started_s, abs=0.2)
+        assert leg.ready_s < begins - leg.started_s
 
 
 @contextmanager
@@ -240,7 +409,7 @@ def test_a_device_that_is_used_only_after_the_warm_up_is_not_waited_for(tmp_path
     until = time.monotonic() + LONG_S
     with Guard() as guard:
         try:
-            warming.warm_up([leg], guard, 1, LONG_S, lambda: False)
+            warm_up([leg], guard)
             piece = leg.run_slice(60, 1, LONG_S, lambda: time.monotonic() > until)
         finally:
             leg.end()
@@ -256,14 +425,14 @@ SLEEPS = LOOP + "time.sleep(1.5)\ntrain(lambda number: time.sleep(0.005))\n"
 
 
 def test_what_compiles_or_is_known_to_do_so_is_limited_by_the_budget_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(warming, "MORE_S", 0.5)
-    monkeypatch.setattr(warming, "MORE_TIMES", 1.0)
+    monkeypatch.setattr(queue_module, "MORE_S", 0.5)
+    monkeypatch.setattr(queue_module, "MORE_TIMES", 1.0)
     script = written(tmp_path, LOOP + "train(lambda number: time.sleep(0.02))\n")
     run = base_run(script)
     compiles = changed(run, script, COMPILES, "compiles")
     hangs = changed(run, script, SLEEPS.replace("1.5", "8"), "hangs")
     slow = replace(changed(run, script, SLEEPS, "slow"), compiles=True)
-    with SideBySide(bench(run, tmp_path)) as engine:
+    with queue(run, tmp_path) as engine:
         found = engine.compare([compiles, hangs, slow], clock())
     assert [one.ratio is not None for one in found] == [True, False, True]
     assert "made too few steps to begin with" in found[1].failure
@@ -273,20 +442,6 @@ def test_a_slow_start_that_outlasts_the_budget_did_not_fail(tmp_path):
     script = written(tmp_path, LOOP + "train(lambda number: time.sleep(0.02))\n")
     run = base_run(script)
     slow = changed(run, script, SLEEPS.replace("1.5", "30"), "slow")
-    with SideBySide(bench(run, tmp_path)) as engine:
+    with queue(run, tmp_path) as engine:
         (one,) = engine.compare([replace(slow, compiles=True)], clock(8.0))
     assert one.late
-
-
-def test_room_shrinks_to_what_lived_and_never_below_two():
-    def contest(name):
-        leg = SimpleNamespace(name=name, short_of_memory=True)
-        return SimpleNamespace(leg=leg)
-
-    crowd = Crowd(10)
-    entered = [contest("a"), contest("b")]
-    candidates = {name: SimpleNamespace(name=name) for name in "ab"}
-    crowd.look(entered[:1], 4)
-    crowd.look(entered, 1)
-    assert crowd.taken_out(entered, candidates) == [candidates["a"]]
-    assert (crowd.legs, crowd.alone, entered) == (4, [candidates["b"]], [])

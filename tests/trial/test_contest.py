@@ -1,0 +1,208 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from simulated import Machine, SimulatedLeg, candidate
+from trainperf.model.run import Epoch
+from trainperf.trial.contest import (
+    MAX_PAIRS,
+    MIN_PAIRS,
+    MOST_PAIRS,
+    SLICE_S,
+    Contest,
+    beaten,
+    enough,
+    met_itself,
+    pairs_to_come,
+    settle_steps,
+    slice_steps,
+    take,
+)
+from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.ratio import Pair
+
+
+def never():
+    return False
+
+
+def taken(leg, step_s, count, epoch=None):
+    """So many slices of a leg, one after another."""
+    pieces = []
+    for _ in range(count):
+        piece, step_s = take(leg, step_s, 0.0, never, epoch)
+        pieces.append(piece)
+    return pieces
+
+
+def test_a_slice_lasts_about_as_long_whatever_a_step_takes():
+    for step_s in (0.001, 0.01, 0.05, 0.1):
+        assert SLICE_S <= slice_steps(step_s) * step_s <= SLICE_S + 0.1
+    assert slice_steps(0.4) == 2
+    assert slice_steps(0.5) == slice_steps(30.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("step_s", "steps"),
+    [
+        (0.001, [3, 12, 48, 192, 300]),  # much shorter than before: slices grow step by step
+        (2.0, [3, 1, 1, 1, 1]),  # longer: they shrink at once
+    ],
+)
+def test_slices_follow_the_length_of_a_step(step_s, steps):
+    leg = SimulatedLeg(Machine(), step_s=step_s)
+    taken(leg, 0.1, 5)
+    assert leg.asked_steps == steps
+
+
+def test_a_slice_may_take_much_longer_than_slices_took_before_it_counts_as_hanging():
+    leg = SimulatedLeg(Machine(), step_s=2.0)
+    taken(leg, 0.01, 3)
+    assert leg.limits == [10.0, 80.0, 80.0]
+
+
+def contest(*ratios, race=""):
+    raced = candidate(race, variant="a value") if race else None
+    leg = SimulatedLeg(Machine())
+    return Contest(leg, raced, [Pair(one * 10.0, 10.0, 10.0, 3) for one in ratios])
+
+
+def spread(middle, by, count):
+    """`count` ratios around `middle`, so far apart that no interval is narrow."""
+    return [middle * math.exp(by * (-1) ** number) for number in range(count)]
+
+
+@pytest.mark.parametrize(("speedup", "spread_of", "most"), [(1.0, 0.005, 4), (0.6, 0.02, 3)])
+def test_what_clearly_gives_nothing_is_over_after_a_few_pairs(speedup, spread_of, most):
+    assert enough(contest(*spread(speedup, spread_of, most)), 0.02)
+    assert not enough(contest(*spread(1.03, 0.005, most)), 0.02), "it may be worth an edit"
+
+
+def test_a_wide_gap_is_decided_by_three_pairs_and_a_small_one_by_more():
+    assert not enough(contest(2.0, 2.0), 0.02)
+    assert enough(contest(2.0, 2.02, 1.98), 0.02)
+    assert not enough(contest(*[1.2] * (MIN_PAIRS - 1)), 0.02)
+    assert enough(contest(*[1.2] * MIN_PAIRS), 0.02)
+
+
+def test_a_large_gain_may_be_known_less_exactly_than_a_small_one():
+    assert not enough(contest(*spread(1.3, 0.1, MIN_PAIRS)), 0.02)
+    assert enough(contest(*spread(4.0, 0.1, MIN_PAIRS)), 0.02)
+
+
+def test_a_gain_that_is_clear_but_not_narrow_goes_on():
+    found = contest(*spread(2.0, 0.12, MIN_PAIRS))
+    assert found.ratio.low > 1.1
+    assert not enough(found, 0.02)
+
+
+def test_what_lies_on_the_floor_goes_on_even_if_it_is_narrow():
+    narrow = contest(*spread(1.10, 0.005, MIN_PAIRS))
+    assert enough(narrow, 0.02)
+    assert not enough(narrow, 0.10)
+
+
+def test_nothing_takes_more_than_the_most_pairs():
+    assert not enough(contest(*spread(1.0, 0.3, MAX_PAIRS - 1)), 0.02)
+    assert not enough(contest(*spread(1.0, 0.3, MAX_PAIRS)), 0.02)
+    assert enough(contest(*spread(1.0, 0.3, MOST_PAIRS)), 0.02)
+    assert enough(contest(*spread(1.0, 0.03, MAX_PAIRS)), 0.02)
+
+
+def racing(*ratios, race="workers"):
+    return contest(*ratios, race=race)
+
+
+def test_a_value_that_lies_clearly_behind_another_is_beaten_at_once():
+    ahead, behind = racing(2.0, 2.02, 1.98), racing(1.5, 1.52, 1.48)
+    assert beaten(behind, [ahead, behind])
+    assert not beaten(ahead, [ahead, behind])
+
+
+def test_of_values_that_are_as_good_as_each_other_one_goes_on():
+    one = racing(*spread(2.0, 0.003, MIN_PAIRS))
+    other = racing(*spread(2.01, 0.003, MIN_PAIRS))
+    assert [beaten(each, [one, other]) for each in (one, other)] == [True, False]
+    few = [racing(*spread(2.0, 0.003, MIN_PAIRS - 1)) for _ in range(2)]
+    assert not beaten(few[0], few)
+
+
+def test_different_fixes_do_not_race_and_one_that_failed_beats_nobody():
+    ahead, behind = contest(2.0, 2.02, 1.98), contest(1.5, 1.52, 1.48)
+    assert not beaten(behind, [ahead, behind])
+    assert not beaten(racing(1.5, 1.52, 1.48), [racing(2.0, 2.02, 1.98, race="buffers")])
+    assert not beaten(racing(1.5, 1.52, 1.48), [replace(racing(2.0, 2.02, 1.98), failure="hangs")])
+    assert not beaten(racing(1.5), [racing(2.0, 2.02, 1.98)])
+
+
+def test_slow_steps_of_a_leg_that_need_not_settle_all_count():
+    leg = SimulatedLeg(Machine(), step_s=2.0)
+    leg.settles = False
+    taken(leg, 2.0, 1)
+    assert (leg.asked_steps, leg.settled) == ([1], [0])
+
+
+def test_who_lies_near_what_decides_takes_more_pairs_than_who_lies_far_from_it():
+    far, near = contest(*spread(2.0, 0.05, 6)), contest(*spread(1.035, 0.05, 6))
+    assert pairs_to_come(far, 0.02) == 1.0
+    assert 4 * pairs_to_come(far, 0.02) < pairs_to_come(near, 0.02) <= MOST_PAIRS
+    assert pairs_to_come(contest(2.0), 0.02) == MIN_PAIRS - 1
+
+
+def test_the_control_goes_on_until_the_noise_is_little_or_known_well():
+    quiet = contest(*spread(1.0, 0.005, MIN_PAIRS))
+    assert met_itself(quiet, 0.02)
+    assert not met_itself(contest(*spread(1.0, 0.005, MIN_PAIRS - 1)), 0.02)
+    assert not met_itself(quiet, 0.05)
+    assert met_itself(contest(*spread(1.0, 0.1, MAX_PAIRS)), 0.05)
+
+
+@pytest.mark.parametrize(("step_s", "steps"), [(2.0, 1), (0.1, 1), (0.02, 3), (0.001, 50)])
+def test_what_is_cold_after_a_pause_counts_for_nobody(step_s, steps):
+    assert settle_steps(step_s) == steps
+
+
+@pytest.mark.parametrize(("step_s", "steps"), [(2.0, 0), (0.3, 0), (0.2, 1), (0.02, 3)])
+def test_a_step_as_long_as_a_slice_counts_at_once_where_none_is_hidden_before_it(step_s, steps):
+    assert settle_steps(step_s, settles=False) == steps
+
+
+class Epochs(SimulatedLeg):
+    """A leg of which each slice opens its input so often, as `opened` says of steps and slice."""
+
+    def __init__(self, opened, **how):
+        super().__init__(Machine(), **how)
+        self.opened = opened
+
+    def run_slice(self, steps, *rest):
+        piece = super().run_slice(steps, *rest)
+        return piece and replace(piece, epochs=self.opened(steps, len(self.asked_steps)))
+
+
+def test_with_an_epoch_each_slice_holds_whole_ones_and_the_pause_is_added():
+    epoch = Epoch(steps=5, seconds=0.6, pause_s=0.1)
+    leg = Epochs(lambda steps, _: steps // 5, step_s=0.05)
+    pieces = taken(leg, 0.1, 3, epoch)
+    assert leg.asked_steps == [5, 5, 5]
+    assert [piece.seconds for piece in pieces] == pytest.approx([0.35] * 3)
+
+
+def test_a_slice_that_begins_where_an_epoch_does_is_taken_again_a_step_later():
+    leg = Epochs(lambda _, slices: 2 if slices == 1 else 1)
+    (piece,) = taken(leg, 0.1, 1, Epoch(steps=5, seconds=0.6))
+    assert (piece.epochs, leg.settled) == (1, [1, 2])
+
+
+def test_a_leg_with_several_steps_a_call_makes_whole_epochs_in_fewer_calls():
+    """Epochs of 36 steps in calls of 16: two whole ones and a third."""
+    leg = Epochs(lambda steps, _: steps // 3, step_s=0.2, work=16.0)
+    piece, step_s = take(leg, 0.2, 0.0, never, Epoch(steps=36, seconds=3.6))
+    assert leg.asked_steps == [3]
+    assert (piece.steps, piece.work, piece.epochs) == (3, 36.0, 1)
+    assert step_s == pytest.approx(0.2)
+
+
+def test_a_leg_whose_epochs_have_another_length_fails_with_that_reason():
+    with pytest.raises(LegFailed, match="do not all have 5 steps"):
+        taken(SimulatedLeg(Machine()), 0.1, 1, Epoch(steps=5, seconds=0.6))

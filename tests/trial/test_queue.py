@@ -1,0 +1,245 @@
+"""Who is next, on a clock that only legs move."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from simulated import Machine, candidate
+from trainperf.trial.contest import MIN_PAIRS, Contest
+from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.ratio import Pair
+
+QUICK = {"start_s": 0.1}
+
+
+def every(names="abc", **how):
+    """How legs of these names behave: alike, but for their noise."""
+    return {name: {"noise": 0.01, **how} for name in names}
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """Compare candidates on a machine; a name stands for a plain one."""
+
+    def compare(machine, candidates, seconds=600.0, **how):
+        known = [candidate(one) if isinstance(one, str) else one for one in candidates]
+        with machine.queue(monkeypatch, **how) as queue:
+            found = queue.compare(known, machine.clock(seconds))
+            compare.queue = queue
+        return {measured.name: measured for measured in found}
+
+    return compare
+
+
+def test_between_two_slices_of_the_script_stand_three_of_changes(compared):
+    machine = Machine(**every(step_s=0.081, **QUICK), control={"start_s": 30.0})
+    compared(machine, "abc", seconds=10.0)
+    ran = machine.ran[: machine.ran.index("control")] if "control" in machine.ran else machine.ran
+    groups = "".join(name[0] if name != "base" else "|" for name in ran).strip("|").split("|")
+    full = [group for group in groups if len(group) == 3]
+    assert len(full) >= 3
+    assert set(map(frozenset, full)) == {frozenset("abc")}
+    assert full[0] == full[1][::-1], "back and forth"
+
+
+@pytest.mark.parametrize("step_s", [0.6, 2.0])
+def test_long_slices_of_changes_stand_between_two_of_the_script_each(compared, step_s):
+    names = {**every(step_s=step_s), "base": {"step_s": step_s}, "control": {"step_s": step_s}}
+    machine = Machine(**names)
+    compared(machine, "abc", step_s=step_s)
+    between = [later for earlier, later in pairwise(machine.ran) if earlier != "base"]
+    assert between.count("base") >= 0.9 * len(between) > 0
+
+
+def test_a_pair_holds_the_rates_of_the_slice_and_of_its_two_neighbours(monkeypatch):
+    machine = Machine()
+    with machine.queue(monkeypatch) as queue:
+        first, second = (Contest(machine.leg(name, None, None)) for name in "ab")
+        second.leg.step_s = 0.05
+        run_slice, queue._base.step_s = first.leg.run_slice, 0.1
+
+        def slowing(*given):
+            queue._base.step_s = 0.2
+            return run_slice(*given)
+
+        first.leg.run_slice = slowing
+        assert queue._between([first, second], machine.clock())
+    assert machine.ran == ["base", "a", "b", "base"]
+    (one,), (other,) = first.pairs, second.pairs
+    assert (one.changed, one.before, one.after) == pytest.approx((10.0, 10.0, 5.0))
+    assert (other.changed, other.before, other.after) == pytest.approx((20.0, 10.0, 5.0))
+
+
+def test_what_is_clear_takes_three_or_four_pairs_and_the_verdict_waits_for_the_control(compared):
+    names = {
+        "a": {"step_s": 0.05, "noise": 0.01},
+        "b": {"step_s": 0.1, "noise": 0.005},
+        "c": {"step_s": 0.17, "noise": 0.01},
+    }
+    found = compared(Machine(**names, control={"start_s": 9.0}), "abc")
+    assert all(len(one.pairs) <= 4 for one in found.values())
+    assert [round(one.ratio.speedup, 1) for one in found.values()] == [2.0, 1.0, 0.6]
+    assert compared.queue.baseline().control.pairs >= MIN_PAIRS
+
+
+def test_where_all_fail_as_they_start_the_script_is_measured_nevertheless(compared):
+    found = compared(Machine(hangs={"start_s": 1e6}), ["hangs"])
+    assert "made too few steps to begin with" in found["hangs"].failure
+    assert compared.queue.baseline().step_s == pytest.approx(0.1)
+
+
+def test_where_nothing_was_gained_nobody_waits_for_the_control(compared):
+    machine = Machine(a={"step_s": 0.17, "noise": 0.01}, control={"start_s": 9.0})
+    compared(machine, "a")
+    assert "control" not in machine.ran
+
+
+def test_a_gain_that_may_be_noise_waits_for_the_control_and_takes_no_slices_meanwhile(compared):
+    """Eight of 1.2 each took 24 pairs, and the control none."""
+    machine = Machine(**every("abcdefgh", step_s=0.084))
+    found = compared(machine, [candidate(name, hope=3.0) for name in "abcdefgh"])
+    assert all(len(one.pairs) == MIN_PAIRS for one in found.values())
+    assert compared.queue.baseline().control.pairs >= MIN_PAIRS
+
+
+@pytest.mark.parametrize("slots", [10, 4, 3, 2])
+def test_the_verdict_is_the_same_whatever_room_there_is(compared, slots):
+    names = {**every("a", step_s=0.05), **every("b"), **every("c", step_s=0.2)}
+    found = compared(Machine(**names), "abc", slots=slots)
+    assert [round(one.ratio.speedup, 1) for one in found.values()] == [2.0, 1.0, 0.5]
+    assert not any(one.failure for one in found.values())
+    assert compared.queue.legs == 5
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_leg_that_starts_for_very_long_holds_up_nobody_and_is_late(compared, place):
+    names = {**every("bc", step_s=0.05), "slow": {"start_s": 1e6}}
+    candidates = ["b", "c"]
+    candidates.insert(place, candidate("slow", compiles=True))
+    machine = Machine(**names)
+    found = compared(machine, candidates, seconds=60.0)
+    assert found["slow"].late
+    assert found["b"].ratio.low > 1.5 < found["c"].ratio.low
+    (slow,) = [leg for leg in machine.legs if leg.name == "slow"]
+    assert slow.spent_s > 40.0, "it had all the time that the others left"
+    assert slow.spent_s < machine.now - 5.0, "and none of theirs"
+    alone = Machine(**every("bc", step_s=0.05))
+    compared(alone, "bc")
+    decided = compared(Machine(**names), candidates, seconds=alone.now + 10.0)
+    assert [one.late for one in decided.values()].count(True) == 1
+
+
+def test_one_that_hangs_as_it_starts_is_given_up_and_others_did_not_wait(compared):
+    machine = Machine(**every("bc", step_s=0.05), hangs={"start_s": 1e6})
+    found = compared(machine, ["hangs", "b", "c"])
+    assert "made too few steps to begin with" in found["hangs"].failure
+    assert found["b"].ratio.low > 1.5 < found["c"].ratio.low
+
+
+def test_a_leg_that_warms_up_on_its_device_is_not_paused(compared):
+    tunes = {"start_s": 8.0, "warms_up_on_device": True, "step_s": 0.05}
+    machine = Machine(**every("b"), tunes=tunes)
+    found = compared(machine, ["b", "tunes"])
+    (leg,) = [leg for leg in machine.legs if leg.name == "tunes"]
+    assert leg.pauses == 0
+    assert found["tunes"].ratio.low > 1.5
+    usual = Machine(**every("b"), slow={"start_s": 8.0, "step_s": 0.05})
+    compared(usual, ["b", "slow"])
+    assert [leg.pauses > 0 for leg in usual.legs if leg.name == "slow"] == [True]
+
+
+def test_the_first_of_the_report_starts_first_unless_it_takes_much_longer_than_others(compared):
+    def started(**first):
+        machine = Machine(**{**every("abc"), "a": first})
+        little = candidate("a", hope=1.05, compiles=True)
+        compared(machine, [little, candidate("b", hope=3.0), "c"], seconds=40.0, at_once=1)
+        return [name for name in machine.arrived_in_order if name in list("abc")]
+
+    assert started(start_s=1.5)[0] == "a"
+    assert started(start_s=20.0)[0] == "b"
+
+
+def test_the_rate_of_a_contest_is_what_it_may_save_in_each_second_that_it_still_takes(monkeypatch):
+    machine = Machine()
+    with machine.queue(monkeypatch) as queue:
+        queue._base.ready_s = 2.0
+
+        def rate(pairs=(), ready_s=1.0, first=False, spent_s=0.0, **fields):
+            leg = machine.leg("a", None, None)
+            leg.ready_s, leg.started_s, leg.spent_s = ready_s, 1.0, spent_s
+            given = [Pair(one * 10.0, 10.0, 10.0, 3) for one in pairs]
+            return queue._rate(Contest(leg, candidate("a", **fields), given), first)
+
+        assert rate(hope=2.0) > rate(hope=1.5) > rate(hope=1.1)
+        assert rate(hope=2.0) > rate(hope=2.0, share=0.3)
+        assert rate(hope=2.0) > rate(hope=2.0, apart=True) > 0
+        assert rate([1.4] * 5, hope=1.1) > rate([1.1] * 5, hope=1.4), "what was seen counts"
+        assert rate(ready_s=None, spent_s=1.5) > rate(ready_s=None)  # nearly there
+        assert rate(ready_s=None) > rate(ready_s=None, spent_s=30.0)  # nobody knows how long
+        assert rate(ready_s=None, first=True, hope=1.05) > rate(ready_s=None, hope=9.0)
+        overdue = rate(ready_s=None, first=True, hope=1.05, spent_s=30.0)
+        assert overdue < rate(ready_s=None, hope=9.0)
+
+
+def test_a_leg_that_fails_is_ended_and_the_others_go_on(compared):
+    machine = Machine(**every("ac", step_s=0.083), bad={"fails_at": 2, "step_s": 0.083})
+    found = compared(machine, ["a", "bad", "c"])
+    assert found["bad"].failure == "bad breaks"
+    assert len(found["bad"].pairs) <= 1
+    assert all(leg.ended for leg in machine.legs if leg.name == "bad")
+    assert [len(found[name].pairs) >= MIN_PAIRS for name in "ac"] == [True, True]
+
+
+def test_the_slice_after_one_that_failed_has_a_fresh_neighbour(monkeypatch):
+    machine = Machine(bad={"fails_at": 1})
+    with machine.queue(monkeypatch) as queue:
+        bad, good = (Contest(machine.leg(name, None, None)) for name in ("bad", "good"))
+        for group in ([bad], [good], [good]):
+            queue._between(group, machine.clock())
+    assert machine.ran == ["base", "bad", "base", "good", "base", "good", "base"]
+
+
+def test_when_the_unchanged_script_cannot_go_on_what_was_measured_stands(compared):
+    machine = Machine(base={"fails_at": 9}, **every("a", step_s=0.085), **every("b", step_s=0.085))
+    found = compared(machine, "ab")
+    assert all(one.ratio or "as it is base breaks" in one.failure for one in found.values())
+    assert any(len(one.pairs) >= 3 for one in found.values())
+    with pytest.raises(LegFailed, match="base breaks"):
+        compared(Machine(base={"fails_at": 1}), "ab")
+
+
+@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0, 5.0, 8.0, 12.0])
+def test_when_the_time_is_over_all_ends_at_once_and_nobody_failed(compared, seconds):
+    machine = Machine(**every(step_s=0.083), base={"start_s": 2.5})
+    try:
+        found = compared(machine, "abc", seconds=seconds)
+    except LegFailed:
+        assert machine.ran == [], "the script itself did not start in time"
+    else:
+        assert all(one.late or one.ratio for one in found.values())
+    assert machine.now <= seconds + 0.5
+    assert all(leg.ended or not leg.started_s for leg in machine.legs)
+
+
+def test_of_several_ways_to_make_a_change_those_behind_end_early(compared):
+    machine = Machine(**{f"fix ({n})": {"step_s": 0.05 / n, "noise": 0.03} for n in (1, 2)})
+    ways = [replace(candidate("fix"), variant=str(n)) for n in (1, 2)]
+    behind, ahead = compared(machine, ways).values()
+    assert behind.ratio.high < ahead.ratio.low
+    assert len(behind.pairs) <= len(ahead.pairs)
+
+
+def test_a_leg_whose_loop_takes_several_steps_a_turn_makes_fewer_turns(compared):
+    many = {"step_s": 0.1, "work": 10.0}
+    machine = Machine(base={"step_s": 0.01}, control={"step_s": 0.01}, many=many)
+    found = compared(machine, ["many"], step_s=0.01)
+    assert {steps for leg in machine.legs if leg.name == "many" for steps in leg.asked_steps} == {3}
+    assert found["many"].ratio.speedup == pytest.approx(1.0)
+
+
+def test_a_script_whose_own_loop_takes_several_steps_a_turn_is_measured_by_its_steps(compared):
+    many = {"step_s": 0.1, "work": 10.0}
+    machine = Machine(base=many, control=many, same=many)
+    compared(machine, ["same"], step_s=0.01)
+    assert {steps for leg in machine.legs for steps in leg.asked_steps} == {3}

@@ -14,7 +14,6 @@ from typing import Any
 
 import psutil
 from _runs import machine
-from trainperf.trial.side_by_side import Bench
 
 from trainperf.model import Equivalence, Leg, Run
 from trainperf.trial.budget import Clock, Costs

@@ -87,10 +87,14 @@ class Bench:
         return stack(winners, BASELINE, self.join, self.compare, self.clock)
 
 
+def reasons(found):
+    return {name: drop.reason for name, drop in found.dropped.items()}
+
+
 def test_nothing_kept_makes_no_stack():
     bench = Bench({})
     found = bench.stack()
-    assert (found.fixes, found.ratio, found.reasons, bench.asked) == ((), None, {}, [])
+    assert (found.fixes, found.ratio, reasons(found), bench.asked) == ((), None, {}, [])
 
 
 def test_one_winner_is_its_own_stack_and_is_not_measured_again():
@@ -104,7 +108,7 @@ def test_winners_are_put_together_the_best_first_and_measured_together():
     found = bench.stack()
     assert found.fixes == ("large", "middle", "small")
     assert found.ratio.speedup == pytest.approx(3.6)
-    assert found.reasons == {}
+    assert reasons(found) == {}
     assert bench.asked == [["large+middle", "large+middle+small"]]
 
 
@@ -113,14 +117,14 @@ def test_the_last_one_that_adds_nothing_is_dropped_with_its_figures():
     found = bench.stack()
     assert found.fixes == ("a",)
     assert found.ratio.speedup == 2.0
-    assert found.reasons["b"].startswith("on top of a it gives 1.00× (")
+    assert reasons(found)["b"].startswith("on top of a it gives 1.00× (")
     assert len(bench.asked) == 1
 
 
 def test_what_gives_less_than_the_floor_on_top_is_dropped():
     found = Bench({"a": 2.0, "b": 1.015}).stack()
     assert found.fixes == ("a",)
-    assert "on top of a it gives" in found.reasons["b"]
+    assert "on top of a it gives" in reasons(found)["b"]
 
 
 def test_without_the_one_dropped_from_the_middle_the_others_are_measured_again():
@@ -128,17 +132,17 @@ def test_without_the_one_dropped_from_the_middle_the_others_are_measured_again()
     found = bench.stack()
     assert found.fixes == ("a", "c")
     assert found.ratio.speedup == pytest.approx(2.6)
-    assert list(found.reasons) == ["b"]
+    assert list(reasons(found)) == ["b"]
     assert bench.asked == [["a+b", "a+b+c"], ["a+c"]]
 
 
 def test_without_time_to_measure_again_the_largest_measured_stack_stays():
     bench = Bench({"a": 2.0, "b": 1.5, "c": 1.3, "d": 1.2}, [("a", "b"), ("a", "d")], room=3)
     found = bench.stack()
-    assert bench.asked[-1] == ["a+c"]
+    assert bench.asked[-1] == ["a+c", "a+c+d"]
     assert found.fixes == ("a", "b", "c")
     assert found.ratio.speedup == pytest.approx(2.6)
-    assert list(found.reasons) == ["d"]
+    assert list(reasons(found)) == ["d"]
 
 
 @pytest.mark.parametrize("how", ["losses", "fails: ValueError: no"])
@@ -165,7 +169,7 @@ def test_a_fix_that_breaks_the_stack_does_not_cost_those_after_it(how, reason):
     found = bench.stack()
     assert found.fixes == ("a", "c", "d")
     assert found.ratio.speedup == pytest.approx(2.0 * 1.3 * 1.2)
-    assert found.reasons == {"b": reason}
+    assert reasons(found) == {"b": reason}
     assert bench.asked == [["a+b", "a+b+c", "a+b+c+d"], ["a+c", "a+c+d"]]
 
 
@@ -176,8 +180,8 @@ def test_several_that_break_the_stack_are_left_out_one_by_one():
     )
     found = bench.stack()
     assert found.fixes == ("a", "c", "e")
-    assert list(found.reasons) == ["b", "d"]
-    assert "together with a, c: losses part" in found.reasons["d"]
+    assert list(reasons(found)) == ["b", "d"]
+    assert "together with a, c: losses part" in reasons(found)["d"]
 
 
 def test_the_last_one_breaking_the_stack_costs_no_further_measurement():
@@ -195,8 +199,8 @@ def test_one_breaks_and_one_adds_nothing():
     found = bench.stack()
     assert found.fixes == ("a", "d")
     assert found.ratio.speedup == pytest.approx(2.6)
-    assert sorted(found.reasons) == ["b", "c"]
-    assert bench.asked == [["a+b", "a+b+c", "a+b+c+d"], ["a+b+d"], ["a+d"]]
+    assert sorted(reasons(found)) == ["b", "c"]
+    assert bench.asked == [["a+b", "a+b+c", "a+b+c+d"], ["a+c", "a+c+d"], ["a+d"]]
 
 
 def test_without_time_after_a_break_the_others_are_named_as_not_measured():
@@ -204,7 +208,7 @@ def test_without_time_after_a_break_the_others_are_named_as_not_measured():
     found = bench.stack()
     assert found.fixes == ("a",)
     assert found.ratio.speedup == 2.0
-    assert found.reasons["c"] == "not measured on top of a: out of budget"
+    assert reasons(found)["c"] == "not measured on top of a: out of budget"
 
 
 def test_what_could_not_be_measured_any_more_is_cut_off_and_named():
@@ -212,7 +216,7 @@ def test_what_could_not_be_measured_any_more_is_cut_off_and_named():
     found = bench.stack()
     assert found.fixes == ("a", "b", "c")
     assert found.ratio.speedup == pytest.approx(3.9)
-    assert found.reasons == {"d": "not measured on top of a, b, c: out of budget"}
+    assert reasons(found) == {"d": "not measured on top of a, b, c: out of budget"}
 
 
 def test_after_an_interrupt_nothing_more_is_started():
@@ -220,7 +224,7 @@ def test_after_an_interrupt_nothing_more_is_started():
     bench.interrupted = True
     found = bench.stack()
     assert (found.fixes, bench.asked) == (("a",), [])
-    assert found.reasons == {"b": "not measured on top of a: interrupted"}
+    assert reasons(found) == {"b": "not measured on top of a: interrupted"}
 
 
 def test_when_the_unchanged_script_has_ended_what_was_measured_stays():
@@ -232,7 +236,7 @@ def test_when_the_unchanged_script_has_ended_what_was_measured_stays():
     winners = [measured("a", 2.0), measured("b", 1.5)]
     found = stack(winners, BASELINE, bench.join, compare, bench.clock)
     assert (found.fixes, found.ratio.speedup) == (("a",), 2.0)
-    assert found.reasons == {
+    assert reasons(found) == {
         "b": "not measured on top of a: the script as it is was killed by SIGKILL"
     }
 
@@ -241,7 +245,7 @@ def test_two_that_edit_the_same_place_do_not_go_together_and_the_third_still_doe
     bench = Bench({"a": 2.0, "b": 1.5, "c": 1.3}, clash=("a", "b"))
     found = bench.stack()
     assert found.fixes == ("a", "c")
-    assert found.reasons == {"b": "does not go together with a: both edit the same call"}
+    assert reasons(found) == {"b": "does not go together with a: both edit the same call"}
     assert bench.asked == [["a+c"]]
 
 
@@ -255,7 +259,7 @@ def test_stacks_of_fresh_processes_which_have_no_pairs_are_compared_by_their_int
     bench = Bench({"a": 2.0, "b": 1.5, "c": 1.01}, with_pairs=False)
     found = bench.stack()
     assert found.fixes == ("a", "b")
-    assert list(found.reasons) == ["c"]
+    assert list(reasons(found)) == ["c"]
 
 
 def test_pairs_of_the_same_rounds_cancel_what_both_stacks_have_in_common():
@@ -302,4 +306,4 @@ def test_a_partner_that_adds_nothing_is_left_out():
     winners = [measured("autocast", 2.0)]
     found = stack(winners, BASELINE, bench.join, bench.compare, bench.clock, None, ["layout"])
     assert found.fixes == ("autocast",)
-    assert "on top of autocast it gives 0.80×" in found.reasons["layout"]
+    assert "on top of autocast it gives 0.80×" in reasons(found)["layout"]

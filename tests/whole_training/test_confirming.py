@@ -84,7 +84,7 @@ def confirm(monkeypatch, tmp_path, kept):
     def confirmed(runs, tried=kept, before=BEFORE, findings=(), left=100.0):
         asked = []
 
-        def runner(run, versions, folder, clock, say):
+        def runner(run, versions, folder, clock, say, once=False):
             asked.append(versions)
             confirmed.left = clock.left
             return runs

@@ -56,8 +56,8 @@ def stack(
     known: what a fix costs once counts.
     The stacks of the best two, three, … are alive together, so that each is compared with the
     one before it. A fix that breaks its stack (it fails, or trains differently), or adds nothing
-    to it, is left out, and the stacks of those after it are measured again without it. What there
-    is no time for is left out.
+    to it, is left out, and the stacks of those after it are measured again without it. Where that
+    cannot be done, or breaks, what adds nothing stays in. What there is no time for is left out.
     """
     order = sorted(winners, key=lambda one: (whole_s(one, baseline, steps), -_speedup(one)))
     if not order:
@@ -66,6 +66,7 @@ def stack(
     top = order[0]
     rest = [*(one.name for one in order[1:]), *partners]
     dropped: dict[str, Dropped] = {}
+    with_idle = fixes, top
     while rest:
         stacks = _stacks(fixes, rest, join, dropped)
         found, unmeasured = _measured(stacks, compare, clock)
@@ -81,9 +82,28 @@ def stack(
             if drop is not None:
                 dropped[name] = drop
                 rest = [later.fixes[-1] for later in stacks[at + 1 :]]
+                if drop.outcome is Outcome.REDUNDANT:
+                    with_idle = _largest(stacks[at:], found, baseline)
                 break
             fixes, top = candidate.fixes, measured
+    if _speedup(with_idle[1]) > (1 + floor(baseline.control)) * _speedup(top):
+        fixes, top = with_idle
+    dropped = {name: drop for name, drop in dropped.items() if name not in fixes}
     return Stacked(fixes, top.ratio, dropped, top.start)
+
+
+def _largest(
+    stacks: Sequence[Candidate], found: Mapping[str, Measured], baseline: Baseline
+) -> tuple[tuple[str, ...], Measured]:
+    """The largest of some stacks, the first of which adds nothing, that pays and is sound."""
+    fixes, top = stacks[0].fixes, found[stacks[0].name]
+    for candidate in stacks[1:]:
+        measured = found.get(candidate.name)
+        if measured is None or measured.late or _breaks(measured, candidate, baseline):
+            break
+        if _idle(measured, top, fixes, baseline) is None:
+            fixes, top = candidate.fixes, measured
+    return fixes, top
 
 
 def _stacks(

@@ -210,8 +210,17 @@ def test_an_addition_that_fails_leaves_what_the_trials_kept(confirm, predicts, k
     assert (tried.patch, whole.seconds_after) == (both.patch, 7.1)
 
 
+def test_one_run_of_each_tells_what_two_have_no_time_for(confirm, predicts):
+    runs = PlainRuns(((12.0, 12.0), (6.0, 6.0)), once=True)
+    tried, whole = confirm(runs, NOTHING, findings=[predicts], left=30.0)
+    assert (tried.trials[0].kept, tried.trials[0].pairs) == (True, 1)
+    assert whole.runs == (12.0, 6.0)
+    near = PlainRuns(((12.0, 12.0), (9.5, 9.5)), once=True)  # two processes may lie so far apart
+    assert not confirm(near, NOTHING, findings=[predicts], left=30.0)[0].trials[0].kept
+
+
 def test_an_addition_without_time_says_what_it_would_take(confirm, predicts):
-    tried, whole = confirm(None, NOTHING, findings=[predicts], left=20.0)
+    tried, whole = confirm(None, NOTHING, findings=[predicts], left=15.0)
     assert confirm.asked == []
     assert "whole runs would take 37 s" in tried.trials[0].reason
     assert whole == BEFORE
@@ -236,7 +245,8 @@ def test_what_cannot_show_or_be_made_is_not_run(confirm, predicts, change):
     ("left", "kept_back"),
     [
         (120.0, 2 * 1.15 * (12.0 + 4.0)),
-        (60.0, 0.0),  # more than half of it
+        (60.0, 1.15 * (12.0 + 4.0)),  # two runs of each take more than half of it
+        (30.0, 0.0),  # so does one of each
     ],
 )
 def test_time_is_kept_back_for_what_lies_outside_the_steps(predicts, tmp_path, left, kept_back):

@@ -40,7 +40,8 @@ class Candidate:
     others if `in_steps`. One that `starts_slowly` starts alone, and one that `compiles` has as long
     to start as the budget lets it. One that stands `apart` changes
     the experiment: it is tried after all others, and goes into no patch. Its step does `work`
-    times what the unchanged script's does.
+    times what the unchanged script's does. With a `difference`, as a share, it is tried until it is
+    known to be faster or slower by that, or neither.
     """
 
     fixes: tuple[str, ...]
@@ -56,6 +57,7 @@ class Candidate:
     compiles: bool = False
     apart: bool = False
     work: float = 1.0
+    difference: float | None = None
 
     @property
     def name(self) -> str:

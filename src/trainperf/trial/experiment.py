@@ -210,7 +210,8 @@ def _partners(sorted_out: SortedOut) -> list[str]:
     kept = {one.name for one in sorted_out.winners}
     nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
     tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
-    return [name for name in tried if kept.intersection(by_id()[name].pays_with)]
+    fixes = by_id()
+    return [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
 
 
 def _for_the_stack(engine: Engine, planned: Plan) -> Callable[[Sequence[Measured]], float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,19 @@ from pathlib import Path
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
-from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
+from trainperf.model import (
+    Ending,
+    Evidence,
+    Finding,
+    Leg,
+    Machine,
+    Measure,
+    Patch,
+    Recording,
+    Run,
+    Trials,
+)
+from trainperf.patch.patch import Written
 from trainperf.run.caches import private
 from trainperf.run.spawn import GPU_MEMORY
 from trainperf.trial.bench import CACHES
@@ -21,6 +34,7 @@ from trainperf.trial.candidates import (
     Write,
     WriteFor,
     candidates,
+    loosest,
     together,
     writer,
 )
@@ -58,7 +72,8 @@ class Subject:
 
     `root` is the folder the patch is relative to, `folder` the trials' own; `began` and
     `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
-    were busy when the trials began and nothing of ours ran.
+    were busy when the trials began and nothing of ours ran. Where there are `changes`, these are
+    tried and no finding is: each is the observed run with one change, by its name.
     """
 
     recording: Recording
@@ -72,6 +87,7 @@ class Subject:
     sequential: bool = False
     allow_semantic: bool = False
     neighbours_cores: float | None = None
+    changes: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,60 @@ class Edits:
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate with the edits of all `ids`, or why there is none."""
         return together(self.run, ids, self.findings, by_id(), self.write)
+
+
+@dataclass(frozen=True)
+class GivenChanges(Edits):
+    """Changes that were given as runs: they are laid over the leg, and over each other."""
+
+    changes: tuple[Candidate, ...] = ()
+
+    @property
+    def write(self) -> Write:
+        """Writes no patch: whoever gave the changes has them."""
+        return lambda ids: Written(Patch("", tuple(ids)), {})
+
+    def join(self, ids: Sequence[str]) -> Candidate | str:
+        """The candidate of these changes, or at what they meet."""
+        chosen = [change for change in self.changes if change.name in ids]
+        run = self.run
+        for change in chosen:
+            laid = laid_over(run, change.run, self.run)
+            if isinstance(laid, str):
+                return laid
+            run = laid
+        return replace(
+            chosen[0],
+            fixes=tuple(ids),
+            run=run,
+            equivalence=loosest(change.equivalence for change in chosen),
+            work=math.prod(change.work for change in chosen),
+        )
+
+
+def laid_over(run: Run, changed: Run, plain: Run) -> Run | str:
+    """`run` with all that `changed` has other than `plain`, or at what the two meet."""
+    for path in changed.sources.keys() | changed.files.keys():
+        if path in run.sources or path in run.files:
+            return f"they change the same file: {os.path.basename(path)}"
+    env = {name: text for name, text in changed.env.items() if plain.env.get(name) != text}
+    for name, text in env.items():
+        if run.env.get(name, text) not in (text, plain.env.get(name)):
+            return f"they set the same variable: {name}"
+    command, words = list(run.command), len(plain.command)
+    for place, (before, now) in enumerate(zip(plain.command, changed.command, strict=False)):
+        if before == now:
+            continue
+        if command[place] not in (before, now):
+            return f"they change the same word of the command: {before}"
+        command[place] = now
+    return replace(
+        run,
+        command=(*command, *changed.command[words:]),
+        env={**run.env, **env},
+        sources={**run.sources, **changed.sources},
+        files={**run.files, **changed.files},
+    )
 
 
 @dataclass(frozen=True)
@@ -137,7 +207,13 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     )
     semantic = subject.allow_semantic
     edits = Edits(run, subject.findings, writer(subject.root, by_id()))
-    chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
+    if subject.changes:
+        given_changes = GivenChanges(run, (), edits.write_for, subject.changes)
+        joined = [given_changes.join((change.name,)) for change in subject.changes]
+        edits, skipped = given_changes, list[Skipped]()
+        chosen = [candidate for candidate in joined if isinstance(candidate, Candidate)]
+    else:
+        chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
     chosen = with_own_caches(chosen, given, subject.folder / CACHES)
     space = room(subject.recording, subject.machine, subject.evidence.device)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))

@@ -138,7 +138,8 @@ class SideBySide:
     def _contest(self, candidate: Candidate) -> Contest:
         one = candidate
         race = "+".join(one.fixes) if one.variant else ""
-        return Contest(self._leg(one.name, one.run, one.work, one.compiles), race=race)
+        leg = self._leg(one.name, one.run, one.work, one.compiles)
+        return Contest(leg, race=race, difference=one.difference)
 
     def _compare_with_itself(self, clock: Clock, others: int) -> None:
         """Let the control meet the unchanged script, and make room for `others` after it."""

@@ -65,6 +65,7 @@ class Contest:
 
     `race` names what it runs against others for: several values of one fix. Where the loop of
     its `leg` ended by itself another goes on, and `first` is the one whose training is told of.
+    `difference` is that of its candidate.
     """
 
     leg: Leg
@@ -72,6 +73,7 @@ class Contest:
     failure: str = ""
     decided: bool = False
     race: str = ""
+    difference: float | None = None
     first: Leg = field(init=False)
 
     def __post_init__(self) -> None:
@@ -235,6 +237,8 @@ def enough(contest: Contest, floor: float) -> bool:
     found = contest.ratio
     if found is None:
         return False
+    if contest.difference is not None:
+        return is_told(found, contest.difference, floor)
     if found.high < 1 + SMALLEST_GAIN - (0.0 if count >= MIN_PAIRS else FAR):
         return True  # no gain worth an edit, whatever comes
     width = (found.high - found.low) / found.speedup
@@ -246,6 +250,21 @@ def enough(contest: Contest, floor: float) -> bool:
         return False
     known = not found.low <= 1 + floor <= found.high or found.high < 1 + HARDLY
     return (known and width <= WIDE) or count >= MOST_PAIRS
+
+
+def is_told(found: Ratio, difference: float, floor: float) -> bool:
+    """Whether it is known if a change is faster or slower by a `difference`, or by less than that.
+
+    What is faster or slower is to have a figure as well: its interval is to be narrow.
+    """
+    if found.pairs < MIN_PAIRS:
+        return False
+    if 1 / (1 + difference) < found.low and found.high < 1 + difference:
+        return True
+    least = 1 + max(difference, floor) + (CLEAR if found.pairs < MAX_PAIRS else 0.0)
+    width = (found.high - found.low) / found.speedup
+    narrow = min(NARROW_ENOUGH, NARROW * math.sqrt(max(1.0, found.speedup)))
+    return (found.low > least or found.high < 1 / least) and width <= narrow
 
 
 def had_its_pairs(contest: Contest, _floor: float) -> bool:

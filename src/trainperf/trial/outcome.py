@@ -166,6 +166,7 @@ def trial(
         pairs=found.pairs,
         steps=found.steps,
         parity=parity.text,
+        same=parity.ok,
         kept=outcome is Outcome.KEPT,
         bound=bound,
         one_off_s=one_off,

@@ -136,7 +136,7 @@ def cost(diagnosis: Diagnosis, page: Page) -> None:
 def last_line(diagnosis: Diagnosis, page: Page) -> None:
     """Print what the reader gets by making the changes, or that there is nothing to make."""
     text, style = answer(diagnosis)
-    if text:
+    if text and not diagnosis.proofs:
         page.gap()
         page.prose(say(text, style))
 

@@ -1,0 +1,103 @@
+"""Changes that were to be proved: the answers, and what stands behind each."""
+
+from __future__ import annotations
+
+import shlex
+
+from trainperf.model import Diagnosis, Finding, Proof, Trial, by_fix
+from trainperf.model import words as units
+from trainperf.report.document import STRONG, Page, say
+from trainperf.report.plain import one_line
+from trainperf.report.sections.training import change as whole_training
+from trainperf.report.sections.trials import against_itself, once
+
+LABEL = 15
+"""Columns of the labels."""
+
+PROOF = "Once it is changed, `{}` proves it."
+
+
+def proofs(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what each change does, beside the script as it is."""
+    trials = by_fix(diagnosis.trials)
+    several = len(diagnosis.proofs) > 1
+    for proof in diagnosis.proofs:
+        page.gap()
+        if several:
+            page.prose(say(f"{proof.name}: ", STRONG) + say(proof.text))
+        trial = trials.get(proof.name)
+        for label, text in facts(proof, trial, diagnosis):
+            page.fact(label, text, LABEL)
+    told = [] if not diagnosis.proofs else common(diagnosis)
+    if several and told:
+        page.gap()
+    for label, text in told:
+        page.fact(label, text, LABEL)
+
+
+def facts(proof: Proof, trial: Trial | None, diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """What is known of a change, under labels."""
+    found = []
+    if proof.speedup is not None:
+        found.append(("Speed", _speed(proof, trial, diagnosis)))
+    if trial is not None and trial.parity:
+        found.append(("Same training", _same(proof, trial)))
+    memory = [
+        f"{where} {units.size(before)} → {units.size(after)}"
+        for where, before, after in (
+            ("host", proof.memory_before, proof.memory_after),
+            ("GPU", proof.device_memory_before, proof.device_memory_after),
+        )
+        if before is not None and after is not None
+    ]
+    if memory:
+        found.append(("Memory", ", ".join(memory)))
+    if trial is not None and proof.speedup is not None:
+        found.append(("Start-up", once(trial) or "no longer than without it"))
+    return found
+
+
+def _speed(proof: Proof, trial: Trial | None, diagnosis: Diagnosis) -> str:
+    assert proof.speedup is not None
+    text = units.measured(proof.speedup, proof.low, proof.high, " as fast")
+    before, after = proof.samples_before, proof.samples_after
+    step_s = diagnosis.step_s
+    if step_s is not None and before and after:
+        rates = units.number(before / step_s), before / step_s * proof.speedup
+        text += f", {rates[0]} → {units.rate(rates[1], 'samples')}"
+        if before != after:
+            text += f" in steps of {after:g} samples, not {before:g}"
+    elif step_s is not None:
+        text += f", a step {units.seconds(step_s)} → {units.seconds(step_s / proof.speedup)}"
+    if trial is not None and trial.pairs:
+        text += f"; {units.count(trial.pairs, 'pair')}"
+    return text
+
+
+def _same(proof: Proof, trial: Trial) -> str:
+    known = {True: "yes: ", False: "no: ", None: "not known: "}
+    return f"{known[proof.same_training]}{trial.parity}"
+
+
+def common(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """What is the same for all changes: the control, and the whole training."""
+    control = diagnosis.control
+    found = [] if control is None else [("Control", against_itself(control).partition(": ")[2])]
+    whole = diagnosis.training
+    if whole is None:
+        return found
+    text = whole_training(diagnosis)
+    if not text and whole.seconds_now is not None:
+        text = f"about {units.clock(whole.seconds_now)} as it is"
+        text += f"; with the change not known: {whole.reason}" if whole.reason else ""
+    return [*found, ("Whole training", text or f"not known: {whole.reason}")]
+
+
+def to_prove(finding: Finding, diagnosis: Diagnosis) -> str:
+    """How the repair of a finding is proved once somebody has made it; "" where trainperf does."""
+    if finding.rewritable or not finding.where:
+        return ""
+    words = diagnosis.command
+    python = bool(words) and words[0].rpartition("/")[2].startswith("python")
+    command = one_line(shlex.join(words[1:] if python and words[1:2] != ("-m",) else words))
+    return PROOF.format(f"trainperf try --diff change.diff -- {command}")

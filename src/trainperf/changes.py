@@ -299,14 +299,15 @@ class Repository:
         Files that git does not know stay as they are.
         """
         commit = self.commit(rev)
+        if unmerged := os.fsdecode(_git(self.top, "ls-files", "--unmerged", "-z")):
+            name = unmerged.partition("\0")[0].partition("\t")[2]
+            raise TrainperfError(f"{name} is not merged yet", "end the merge first")
         told = os.fsdecode(_git(self.top, "diff", "--raw", "-z", "--no-renames", "--no-ext-diff",
                                 "--ignore-submodules=dirty", commit))  # fmt: skip
         fields = told.split("\0")[:-1]
         found: dict[str, bytes | None] = {}
         for entry, name in zip(fields[::2], fields[1::2], strict=True):
             before, now, _, _, status = entry.lstrip(":").split()
-            if status == "U":
-                raise TrainperfError(f"{name} is not merged yet", "end the merge first")
             if SUBMODULE in (before, now) or LINK in (before, now):
                 kind = "submodule" if SUBMODULE in (before, now) else "symbolic link"
                 raise TrainperfError(

@@ -200,7 +200,7 @@ def _against(
     from trainperf.commands import _check_telling as telling
     from trainperf.commands import outputs, session
     from trainperf.commands.exit_status import exit_status
-    from trainperf.trying import compare_with
+    from trainperf.proof import compare_with
 
     def pipeline(
         request: Request, on_event: Callable[[Event], None]

@@ -69,7 +69,7 @@ def target(
             "which script?",
             hint=f"trainperf {called} train.py, or: trainperf {called.split()[0]} --help",
         )
-    if command[0] == "--" and _is_script(command[1:2], cwd):
+    if command[0] == "--" and _is_script(command[1:2]):
         command = command[1:]
     if command[0] == "--":
         if len(command) == 1:
@@ -83,12 +83,9 @@ def target(
     return Target((sys.executable, *command), command[0], cwd, command[0])
 
 
-def _is_script(words: tuple[str, ...], cwd: Path) -> bool:
+def _is_script(words: tuple[str, ...]) -> bool:
     """Whether what stands behind `--` is no command of the shell's but a script of Python's."""
-    return any(
-        word.endswith((".py", ".ipynb")) and (cwd / word).is_file() and not shutil.which(word)
-        for word in words
-    )
+    return any(word.endswith((".py", ".ipynb")) and not shutil.which(word) for word in words)
 
 
 def running_target(pid: int) -> Target:

@@ -113,7 +113,7 @@ def try_(
     """
     from functools import partial
 
-    from trainperf import trying
+    from trainperf import proof
     from trainperf.commands import run_folders, session
     from trainperf.commands.exit_status import exit_status
 
@@ -141,11 +141,11 @@ def try_(
         raise unsaved
     run_folders.write_outputs(diagnosis, settings)
     status = exit_status(diagnosis, settings)
-    sys.exit(status or (trying.exit_status(diagnosis.proofs) if diagnosis.proofs else 2))
+    sys.exit(status or (proof.exit_status(diagnosis.proofs) if diagnosis.proofs else 2))
 
 
 def _proved(request: Any, on_event: Any, changes: Sequence[Change], at_least: float) -> Any:
-    from trainperf.trying import try_changes
+    from trainperf.proof import try_changes
 
     return try_changes(request, changes, at_least, on_event)
 

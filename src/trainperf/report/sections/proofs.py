@@ -28,7 +28,8 @@ def proofs(diagnosis: Diagnosis, page: Page) -> None:
         trial = trials.get(proof.name)
         for label, text in facts(proof, trial, diagnosis):
             page.fact(label, text, LABEL)
-    told = [] if not diagnosis.proofs else common(diagnosis)
+    measured = any(proof.speedup is not None for proof in diagnosis.proofs)
+    told = common(diagnosis) if measured else []
     if several and told:
         page.gap()
     for label, text in told:

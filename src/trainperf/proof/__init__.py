@@ -1,6 +1,6 @@
 """Anybody's change proved by experiment: the script as it is, itself as control, and the change."""
 
-from trainperf.trying.answers import exit_status
-from trainperf.trying.experiment import compare_with, try_changes
+from trainperf.proof.answers import exit_status
+from trainperf.proof.experiment import compare_with, try_changes
 
 __all__ = ["compare_with", "exit_status", "try_changes"]

@@ -33,6 +33,14 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.patch.patch import write_edits
+from trainperf.proof.answers import (
+    DIFFERENCE,
+    checked,
+    judged,
+    turned,
+    turned_trial,
+    verdict_of,
+)
 from trainperf.report.assemble import cost_after
 from trainperf.report.assemble.diagnosis import assemble, without_loop
 from trainperf.rewrite.configuration import is_configuration
@@ -43,14 +51,6 @@ from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Subject, Tried, try_fixes
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.faults import why
-from trainperf.trying.answers import (
-    DIFFERENCE,
-    checked,
-    judged,
-    turned,
-    turned_trial,
-    verdict_of,
-)
 from trainperf.whole_training import ledger, with_changes
 from trainperf.whole_training.ledger import started_in
 
@@ -270,7 +270,9 @@ def _look(
     names += f" and {len(unread) - 3} more" if len(unread) > 3 else ""
     one = replace(one, run=replace(one.run, sources=read_))
     if one.run == plain:
-        return replace(one, reason=f"it never reaches the training, which does not run {names}")
+        return replace(
+            one, reason=f"the change never reaches the training, which does not run {names}"
+        )
     if unread:
         one = replace(one, notes=(*one.notes, f"not run while steps were compared: {names}"))
     try:

@@ -64,7 +64,9 @@ def test_what_trains_something_else_is_not_proven():
     assert proof.text == (
         "Faster, but it trains something else: losses part at update 3; 1.45× (1.40 to 1.50)."
     )
-    batch = judged(other, QUIET, other_steps="a step holds 64 samples, not 32")
+    same = trial(1.4, 1.5, Outcome.CHANGES)
+    batch = judged(same, QUIET, other_steps="a step holds 64 samples, not 32")
+    assert (batch.proven, batch.same_training) == (False, False)
     assert "trains something else: a step holds 64 samples, not 32;" in batch.text
 
 

@@ -88,8 +88,8 @@ def check_whole_job(command: Sequence[str], called: str) -> None:
 
     if ranks.find(os.environ) is not None:
         raise TrainperfError(
-            f"{called} is not made rank by rank",
-            hint=f"let it start the launcher: trainperf {called} … -- torchrun …",
+            f"a {called} is not made rank by rank",
+            hint=f"let it start the launcher: trainperf {called} --… -- torchrun …",
         )
     ranks.check_alone(command, os.environ)
 

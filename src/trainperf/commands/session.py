@@ -144,11 +144,11 @@ def run(
     console: Console,
     named: str = "",
     first: bool = True,
-    pipeline: Pipeline = run_diagnosis,
+    pipeline: Pipeline | None = None,
 ) -> tuple[Diagnosis, Path, TrainperfError | None]:
     """Diagnose `target` with progress on `console`; save and return the diagnosis.
 
-    `pipeline` is what else is to be made of the request.
+    `pipeline` is what else is to be made of the request, where it is no diagnosis.
 
     Where it could not be saved the error is returned as well, not raised: what was
     measured is to be shown first. `named` is what its progress calls it, where not by its
@@ -171,7 +171,7 @@ def run(
         progress.phase(f"{named}: starting")
         show = _Shown(progress, named)
         try:
-            diagnosis, recording = pipeline(request, show)
+            diagnosis, recording = (pipeline or run_diagnosis)(request, show)
         except TrainperfError:
             with suppress(OSError):
                 folder.rmdir()  # where nothing was run

@@ -230,5 +230,4 @@ class Diagnosis:
     over_time: OverTime | None = None  # None: no run was long enough
     running: RunningJob | None = None  # None: what was diagnosed was started for it alone
     proofs: tuple[Proof, ...] = ()  # of the changes that were to be proved; the combined one last
-    step_s: float | None = None  # of the script as it is, in the trials of changes to be proved
     ended_by: str = ""  # the signal that killed the script, and what that usually means

@@ -116,10 +116,10 @@ class Proof:
     """The answer to a change that somebody wanted proved.
 
     `text` says it in a sentence. `proven` is whether the script is surely faster with it by what
-    was asked for, and trains the same: `same_training` by its losses, None where they could not be
-    compared. `speedup` with `low` and `high` is in samples per second. A step holds
-    `samples_before` and `samples_after`; `memory_…` is what the processes held at most,
-    `device_memory_…` what was taken on the GPU, bytes. None: not known.
+    was asked for, and trains the same: `same_training` by its losses and its samples, None where
+    these could not be compared. `speedup` with `low` and `high` is in samples per second; a step of
+    the script as it is takes `step_s` seconds and holds `samples_before`. `memory_…` is what the
+    processes held at most, `device_memory_…` what was taken on the GPU, bytes. None: not known.
     """
 
     name: str
@@ -130,6 +130,7 @@ class Proof:
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
+    step_s: float | None = None
     samples_before: float | None = None
     samples_after: float | None = None
     memory_before: int | None = None

@@ -49,8 +49,9 @@ def judged(
         return replace(proof, text=f"Cannot tell: {trial.reason}.")
     figure = units.measured(trial.speedup, trial.low, trial.high)
     answer = _answer(trial.low, trial.high, least)
-    why = other_steps or trial.parity
-    other = f"it trains something else: {why}" if trial.same is False else ""
+    differs = trial.same is False or bool(other_steps)
+    proof = replace(proof, same_training=False if differs else trial.same)
+    other = f"it trains something else: {other_steps or trial.parity}" if differs else ""
     text = {
         "slower": f"Slower: {figure}",
         "no difference": f"No difference above {units.share(DIFFERENCE)}: {figure}",
@@ -118,6 +119,7 @@ def turned(proof: Proof, text: str) -> Proof:
         speedup=_inverse(proof.speedup),
         low=_inverse(proof.high),
         high=_inverse(proof.low),
+        step_s=proof.step_s / proof.speedup if proof.step_s and proof.speedup else None,
         samples_before=proof.samples_after,
         samples_after=proof.samples_before,
         memory_before=proof.memory_after,

@@ -88,6 +88,7 @@ class Experiment:
     looked: tuple[Looked, ...]
     tried: Tried
     began: float
+    allow_semantic: bool
 
 
 def try_changes(
@@ -181,7 +182,7 @@ def experiment(
         tried = _tried(
             candidates, looked, request, recording, evidence, began, interrupted, on_event
         )
-    return Experiment(recording, evidence, tuple(looked), tried, began)
+    return Experiment(recording, evidence, tuple(looked), tried, began, request.allow_semantic)
 
 
 def _tried(
@@ -301,21 +302,23 @@ def _candidates(
     looked: Sequence[Looked], evidence: Evidence, semantic: bool, difference: float
 ) -> list[Candidate]:
     """Those that can be tried. An unknown change is judged by its losses, if at all."""
-    kind = Equivalence.SEMANTICS if semantic else Equivalence.NUMERICS
-    return [
-        Candidate(
+    found = []
+    for one in looked:
+        work = work_of(one, evidence)
+        other = semantic or work != 1
+        candidate = Candidate(
             fixes=(one.title,),
             run=one.run,
-            equivalence=kind,
+            equivalence=Equivalence.SEMANTICS if other else Equivalence.NUMERICS,
             bound=None,
             warm_up_epochs=0,
             compiles=True,
-            work=work_of(one, evidence),
+            apart=other and not semantic,
+            work=work,
             difference=difference,
         )
-        for one in looked
-        if not one.reason
-    ]
+        found += [] if one.reason else [candidate]
+    return found
 
 
 def work_of(one: Looked, before: Evidence) -> float:
@@ -343,11 +346,17 @@ def proofs_of(made: Experiment, at_least: float) -> tuple[Proof, ...]:
         trial = trials.get(one.title) or Trial(one.title, Outcome.NOT_TRIED, "it was not tried")
         before, after = samples_of(one, made.evidence)
         other = ""
-        if before and after and before != after:
+        if before and after and before != after and not made.allow_semantic:
             other = f"a step holds {after:g} samples, not {before:g}"
         proof = judged(trial, control, at_least, other)
         found.append(
-            _with_memory(replace(proof, samples_before=before, samples_after=after), one, made)
+            _with_memory(
+                replace(
+                    proof, step_s=made.tried.step_s, samples_before=before, samples_after=after
+                ),
+                one,
+                made,
+            )
         )
     stack = made.tried.stack
     if stack is not None and len(stack.fixes) > 1:
@@ -398,7 +407,6 @@ def _assembled(made: Experiment, text: str, proofs: tuple[Proof, ...]) -> Diagno
         overhead=Overhead(tried.own_s, share, seconds - tried.trying.seconds, tried.trying.seconds),
         training=ledger(evidence),
         proofs=proofs,
-        step_s=tried.step_s,
         output_tail=tails[0] if tails and len(proofs) == 1 else first.output_tail,
         notes=(*first.notes, *notes),
         seconds=seconds,

@@ -26,7 +26,7 @@ def proofs(diagnosis: Diagnosis, page: Page) -> None:
         if several:
             page.prose(say(f"{proof.name}: ", STRONG) + say(proof.text))
         trial = trials.get(proof.name)
-        for label, text in facts(proof, trial, diagnosis):
+        for label, text in facts(proof, trial):
             page.fact(label, text, LABEL)
     measured = any(proof.speedup is not None for proof in diagnosis.proofs)
     told = common(diagnosis) if measured else []
@@ -36,11 +36,11 @@ def proofs(diagnosis: Diagnosis, page: Page) -> None:
         page.fact(label, text, LABEL)
 
 
-def facts(proof: Proof, trial: Trial | None, diagnosis: Diagnosis) -> list[tuple[str, str]]:
+def facts(proof: Proof, trial: Trial | None) -> list[tuple[str, str]]:
     """What is known of a change, under labels."""
     found = []
     if proof.speedup is not None:
-        found.append(("Speed", _speed(proof, trial, diagnosis)))
+        found.append(("Speed", _speed(proof, trial)))
     if trial is not None and trial.parity:
         found.append(("Same training", _same(proof, trial)))
     memory = [
@@ -58,11 +58,11 @@ def facts(proof: Proof, trial: Trial | None, diagnosis: Diagnosis) -> list[tuple
     return found
 
 
-def _speed(proof: Proof, trial: Trial | None, diagnosis: Diagnosis) -> str:
+def _speed(proof: Proof, trial: Trial | None) -> str:
     assert proof.speedup is not None
     text = units.measured(proof.speedup, proof.low, proof.high, " as fast")
     before, after = proof.samples_before, proof.samples_after
-    step_s = diagnosis.step_s
+    step_s = proof.step_s
     if step_s is not None and before and after:
         rates = units.number(before / step_s), before / step_s * proof.speedup
         text += f", {rates[0]} → {units.rate(rates[1], 'samples')}"

@@ -8,6 +8,7 @@ from trainperf.report.document import GOOD, QUIET, STRONG, WARN, Apart, Code, Pa
 from trainperf.report.level import rejected
 from trainperf.report.places import places
 from trainperf.report.sections.experiment import apart
+from trainperf.report.sections.proofs import to_prove
 from trainperf.report.sections.remains import open_question
 from trainperf.report.worth import of_what, predicted
 
@@ -154,3 +155,6 @@ def _body(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
         page.gap()
         shell = finding.equivalence is Equivalence.ENVIRONMENT
         page.add(Code(finding.snippet, "bash" if shell else "python", 8))
+    if proof := to_prove(finding, diagnosis):
+        page.gap()
+        page.prose(proof, indent=4)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from trainperf.model import Diagnosis, Finding, Proof, Trial, by_fix
+from trainperf.model import Diagnosis, Finding, Outcome, Proof, Trial, by_fix
 from trainperf.model import words as units
-from trainperf.report.document import STRONG, Page, say
+from trainperf.report.document import STRONG, Page, exactly, say
 from trainperf.report.plain import one_line
 from trainperf.report.sections.training import change as whole_training
 from trainperf.report.sections.trials import against_itself, once
@@ -14,17 +14,17 @@ from trainperf.report.sections.trials import against_itself, once
 LABEL = 15
 """Columns of the labels."""
 
-PROOF = "Once it is changed, `{}` proves it."
-
 
 def proofs(diagnosis: Diagnosis, page: Page) -> None:
     """Print what each change does, beside the script as it is."""
     trials = by_fix(diagnosis.trials)
     several = len(diagnosis.proofs) > 1
+    if any(proof.speedup is not None for proof in diagnosis.proofs):
+        page.heading("With each change" if several else "With the change")
     for proof in diagnosis.proofs:
-        page.gap()
         if several:
-            page.prose(say(f"{proof.name}: ", STRONG) + say(proof.text))
+            page.gap()
+            page.prose(exactly(f"{proof.name}: ", STRONG) + say(proof.text), indent=2)
         trial = trials.get(proof.name)
         for label, text in facts(proof, trial):
             page.fact(label, text, LABEL)
@@ -96,9 +96,12 @@ def common(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 def to_prove(finding: Finding, diagnosis: Diagnosis) -> str:
     """How the repair of a finding is proved once somebody has made it; "" where trainperf does."""
-    if finding.rewritable or not finding.where:
+    if finding.rewritable or not finding.where or finding in diagnosis.practices:
+        return ""
+    trial = by_fix(diagnosis.trials).get(finding.id)
+    if trial is not None and trial.outcome is not Outcome.NOT_TRIED:
         return ""
     words = diagnosis.command
     python = bool(words) and words[0].rpartition("/")[2].startswith("python")
     command = one_line(shlex.join(words[1:] if python and words[1:2] != ("-m",) else words))
-    return PROOF.format(f"trainperf try --diff change.diff -- {command}")
+    return f"Once it is changed, `trainperf try --diff change.diff -- {command}` proves it."

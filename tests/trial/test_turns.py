@@ -18,6 +18,7 @@ from trainperf.trial.turns import (
     beaten,
     can_wait,
     enough,
+    is_told,
     settle_steps,
     slice_steps,
     take,
@@ -381,3 +382,20 @@ def test_a_leg_whose_epochs_have_another_length_fails_with_that_reason():
     )  # fmt: skip
     with pytest.raises(LegFailed, match="do not all have 5 steps"):
         run(made)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "pairs", "told"),
+    [
+        (0.99, 1.01, MIN_PAIRS, True),  # neither
+        (0.99, 1.01, MIN_PAIRS - 1, False),
+        (0.97, 1.01, MAX_PAIRS, False),  # it may be slower: that is looked at as well
+        (1.03, 1.06, MIN_PAIRS, False),  # clear of the difference, not by much
+        (1.03, 1.06, MAX_PAIRS, True),
+        (1.10, 1.40, MAX_PAIRS, False),  # faster, by what?
+        (0.90, 0.93, MIN_PAIRS, True),
+    ],
+)
+def test_a_difference_is_told_either_way_or_told_to_be_none(low, high, pairs, told):
+    found = Ratio(math.sqrt(low * high), low, high, pairs, 100)
+    assert is_told(found, 0.02, 0.01) is told

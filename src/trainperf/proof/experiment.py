@@ -153,6 +153,9 @@ def experiment(
             changed_run(change, run, request.folder / f"change-{number}")
             for number, change in enumerate(changes)
         ]
+        for name in (name for change in changes for name in change.fixes):
+            if name not in by_id():
+                raise TrainperfError(f"--fix {name}: there is none", "trainperf explain lists them")
         for change, (changed, _) in zip(changes, made, strict=True):
             if changed == run and not change.fixes:
                 raise TrainperfError(f"{change.title or 'the change'} changes nothing", NO_CHANGE)
@@ -230,8 +233,8 @@ def _with_fixes(change: Change, run: Run, evidence: Evidence) -> Run:
     }
     for name in change.fixes:
         if name not in found:
-            known = "nothing of the kind shows in this run" if name in by_id() else "there is none"
-            raise TrainperfError(f"--fix {name}: {known}", "trainperf diagnose says what does")
+            reason = "nothing of the kind shows in this run"
+            raise TrainperfError(f"--fix {name}: {reason}", "trainperf diagnose says what does")
     findings = [found[name] for name in change.fixes]
 
     def text_of(path: str) -> bytes:

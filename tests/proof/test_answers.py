@@ -50,6 +50,11 @@ def test_an_interval_gives_one_of_four_answers(low, high, control, answer, text)
     assert (proof.low, proof.high) == (low, high)
 
 
+def test_what_cannot_be_told_says_whether_time_or_a_quiet_machine_is_wanting():
+    assert judged(trial(0.9, 1.2), QUIET).text.endswith("; a longer --budget may tell.")
+    assert judged(trial(1.03, 1.05), NOISY).text.endswith("; less than 6.0 % may be noise.")
+
+
 def test_what_is_asked_for_has_to_be_sure():
     proof = judged(trial(1.04, 1.08), QUIET, at_least=1.05)
     assert (proof.answer, proof.proven) == ("faster", False)

@@ -56,7 +56,11 @@ def judged(
         "slower": f"Slower: {figure}",
         "no difference": f"No difference above {units.share(DIFFERENCE)}: {figure}",
         "cannot tell": f"Cannot tell: {figure} after {units.count(trial.pairs, 'pair')} of slices; "
-        + (trial.reason or UNTOLD),
+        + (
+            UNTOLD
+            if least <= 1 + DIFFERENCE
+            else f"less than {units.share(least - 1)} may be noise"
+        ),
     }.get(answer, "")
     if answer != "faster":
         return replace(proof, answer=answer, text=f"{text}{'; ' if other else ''}{other}.")

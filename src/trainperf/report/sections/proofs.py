@@ -87,7 +87,9 @@ def common(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     whole = diagnosis.training
     if whole is None:
         return found
-    text = whole_training(diagnosis)
+    text, stack = whole_training(diagnosis), diagnosis.stack
+    if text and stack is not None and len(diagnosis.proofs) > 1:
+        text += f" with {' + '.join(stack.fixes)}"
     if not text and whole.seconds_now is not None:
         text = f"about {units.clock(whole.seconds_now)} as it is"
         text += f"; with the change not known: {whole.reason}" if whole.reason else ""

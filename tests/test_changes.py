@@ -157,6 +157,12 @@ def test_without_a_view_a_new_module_is_put_on_the_path_of_imports(project, run)
     assert not (project / "new.py").exists()
 
 
+def test_without_a_view_a_new_module_of_a_module_lies_beside_the_folder_it_runs_in(project, run):
+    module = replace(run, command=(sys.executable, "-m", "package"))
+    found = made(Change(diffs=(written(project, NEW),)), module)
+    assert Path(found.env["PYTHONPATH"].split(":")[0], "new.py").exists()
+
+
 def test_without_a_view_a_new_module_in_a_folder_that_stands_is_refused(project, run):
     diff = NEW.replace("new.py", "package/new.py")
     with pytest.raises(TrainperfError, match=r"package/new\.py is new"):

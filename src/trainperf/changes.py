@@ -128,7 +128,9 @@ def laid(run: Run, contents: Contents, folder: Path) -> tuple[Run, tuple[str, ..
 
 def _module(path: str, run: Run) -> str:
     """A new module's place on the path of imports. Raises `TrainperfError` where it has none."""
-    root = os.path.dirname(script_of(run))
+    module = program(run.command)
+    in_cwd = module is not None and module.kind == "module"
+    root = os.path.realpath(run.cwd) if in_cwd else os.path.dirname(script_of(run))
     name = os.path.relpath(path, root)
     first = os.path.join(root, name.partition(os.sep)[0])
     if name.startswith(os.pardir) or os.path.isdir(first):

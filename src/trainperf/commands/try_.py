@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,10 @@ from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
     from trainperf.changes import Change
+    from trainperf.diagnose import Request
+    from trainperf.model import Diagnosis, Event, Recording
+
+    OnEvent = Callable[[Event], None]
 
 CHANGE = (
     click.option(
@@ -111,13 +116,12 @@ def try_(
     Exit status: 0 faster and the same training, 1 not faster, 2 wrong usage or it cannot be told,
     3 the script failed, as it is or with the change.
     """
-    from functools import partial
-
     from trainperf import proof
+    from trainperf.changes import Change
     from trainperf.commands import run_folders, session
     from trainperf.commands.exit_status import exit_status
 
-    parts = {name: flags.pop(name) for name in CHANGE_KEYS}
+    parts = {field.name: flags.pop(field.name) for field in fields(Change) if field.name in flags}
     changes = [_change(parts), *map(_named, named)]
     changes = [change for change in changes if change.title]
     if not changes:
@@ -131,7 +135,10 @@ def try_(
     check_outputs(settings, inputs=inputs)
     target = session.target(module, command, Path.cwd(), "try --diff FILE")
     check_whole_job(target.command, "try")
-    pipeline = partial(_proved, changes=changes, at_least=at_least)
+
+    def pipeline(request: Request, on_event: OnEvent) -> tuple[Diagnosis, Recording]:
+        return proof.try_changes(request, changes, at_least, on_event)
+
     diagnosis, folder, unsaved = session.run(
         target, settings, console(stderr=True), pipeline=pipeline
     )
@@ -142,16 +149,6 @@ def try_(
     run_folders.write_outputs(diagnosis, settings)
     status = exit_status(diagnosis, settings)
     sys.exit(status or (proof.exit_status(diagnosis.proofs) if diagnosis.proofs else 2))
-
-
-def _proved(request: Any, on_event: Any, changes: Sequence[Change], at_least: float) -> Any:
-    from trainperf.proof import try_changes
-
-    return try_changes(request, changes, at_least, on_event)
-
-
-CHANGE_KEYS = (*("diffs", "file", "rev", "arguments", "environment", "python", "fixes", "samples"),)
-"""The names of the values of `CHANGE`."""
 
 
 def _named(text: str) -> Change:

@@ -127,5 +127,5 @@ def test_a_slower_tree_is_found_by_the_file_that_makes_it_slower(project: Path) 
         if status == 1:
             break
     assert status == 1, output
-    assert "check failed: a step takes +" in output
+    assert "check failed: slower: " in output
     assert (project / "seconds.txt").read_text() == "0.03\n"

@@ -170,13 +170,15 @@ def checked(before: Proof, tried: Tried, most: float, strict: bool, name: str) -
     text = f"check cannot tell: {name}: {before.text}"
     change = 0.0 if middle is None else middle - 1
     if low is not None and high is not None:
-        span = f"{_signed(change)} ({_signed(low - 1)} to {_signed(high - 1)})"
+        steps = f"{units.seconds(step_s)} a step against {units.seconds(step_s / (middle or 1))}"
+        span = f"{_percent(change)}, {_percent(low - 1)} to {_percent(high - 1)}"
+        text = f"{steps} at {name} ({span}, limit {units.share(most)})"
         if low > 1 + max(most, noise):
-            outcome, text = "failed", f"check failed: a step takes {span} longer than at {name}"
+            outcome, text = "failed", f"check failed: slower: {text}"
         elif high < 1 + max(most, noise) and noise <= max(most, DIFFERENCE):
-            outcome, text = "passed", f"check passed: a step takes {span} longer than at {name}"
+            outcome, text = "passed", f"check passed: {text}"
         else:
-            text = f"check cannot tell: a step takes {span} longer than at {name}; {UNTOLD}"
+            text = f"check cannot tell: {text}; {UNTOLD}"
     if before.same_training is False:
         text += "; the two train something else"
     status = int(outcome == "failed" or (strict and outcome == "undecided"))
@@ -205,5 +207,5 @@ def checked(before: Proof, tried: Tried, most: float, strict: bool, name: str) -
     return Check(outcome, status, text, (reason,), times, 1, limits, against)
 
 
-def _signed(share: float) -> str:
+def _percent(share: float) -> str:
     return f"{share * 100:+.1f} %"

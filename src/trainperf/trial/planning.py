@@ -205,15 +205,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         ),
         env={**env, **ours, **subject.recording.run.env, **compiled},
     )
-    semantic = subject.allow_semantic
-    edits = Edits(run, subject.findings, writer(subject.root, by_id()))
-    if subject.changes:
-        given_changes = GivenChanges(run, (), edits.write_for, subject.changes)
-        joined = [given_changes.join((change.name,)) for change in subject.changes]
-        edits, skipped = given_changes, list[Skipped]()
-        chosen = [candidate for candidate in joined if isinstance(candidate, Candidate)]
-    else:
-        chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
+    edits, chosen, skipped = _to_try(subject, run)
     chosen = with_own_caches(chosen, given, subject.folder / CACHES)
     space = room(subject.recording, subject.machine, subject.evidence.device)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
@@ -249,6 +241,17 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
     made = _of_slicing(kind, replace(edits, run=run), how, space.legs, clock.left)
     return replace(made, skipped=tuple(skipped))
+
+
+def _to_try(subject: Subject, run: Run) -> tuple[Edits, list[Candidate], list[Skipped]]:
+    """What can be tried on the leg `run`, how its edits are written, and what cannot be tried."""
+    edits = Edits(run, subject.findings, writer(subject.root, by_id()))
+    if subject.changes:
+        given = GivenChanges(run, (), edits.write_for, subject.changes)
+        joined = [given.join((change.name,)) for change in subject.changes]
+        return given, [one for one in joined if isinstance(one, Candidate)], []
+    semantic = subject.allow_semantic
+    return edits, *candidates(run, subject.findings, by_id(), edits.write_for, semantic)
 
 
 def with_own_caches(

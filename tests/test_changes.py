@@ -150,6 +150,12 @@ def test_in_a_view_any_file_is_laid_in(project, run):
     }
 
 
+def test_a_diff_of_new_files_alone_may_have_no_prefixes(project, run):
+    diff = NEW.replace("a/", "").replace("b/", "")
+    found = made(Change(diffs=(written(project, diff),)), replace(run, guarded=(str(project),)))
+    assert found.files == {str(project / "new.py"): b"x = 1\n"}
+
+
 def test_without_a_view_a_new_module_is_put_on_the_path_of_imports(project, run):
     found = made(Change(diffs=(written(project, NEW),)), run)
     place = Path(found.env["PYTHONPATH"].split(":")[0])
@@ -202,6 +208,7 @@ def test_another_file_that_cannot_be_run_is_refused(project, run, text):
 def test_a_revision_is_what_differs_from_the_tree_as_it_stands(project):
     (project / "helper.py").write_text("x = 5\n")  # in no commit
     (project / "unknown.py").write_text("x = 6\n")  # git does not know it
+    (project / "train.py").chmod(0o755)  # which changes nothing
     found = Repository.around(str(project / "package")).contents("HEAD")
     assert found == {str(project / "helper.py"): b"x = 0\n"}
 

@@ -204,9 +204,7 @@ def patched(
         top = _git(cwd, "rev-parse", "--show-toplevel", fails=True).decode().strip()
         bases = [os.path.realpath(base) for base in (cwd, top) if base]
         ways = [(base, strip, _touched(diff, strip, folder)) for base in bases for strip in (1, 0)]
-        base, strip, names = max(
-            ways, key=lambda way: sum(read(os.path.join(way[0], one)) is not None for one in way[2])
-        )
+        base, strip, names = max(ways, key=lambda way: (_known(way[0], way[2], read), bool(way[2])))
         if not names:
             raise TrainperfError(
                 f"there is no diff in {called}", "git diff > change.diff makes one"
@@ -227,6 +225,11 @@ def patched(
             one: place.read_bytes() if place.is_file() else None for one, place in after.items()
         }
     return {os.path.join(base, one): data for one, data in found.items() if data != before[one]}
+
+
+def _known(base: str, names: Sequence[str], read: Callable[[str], bytes | None]) -> int:
+    """How many of the files that a diff names are there."""
+    return sum(read(os.path.join(base, name)) is not None for name in names)
 
 
 def _touched(diff: bytes, strip: int, folder: str) -> list[str]:
@@ -318,7 +321,9 @@ class Repository:
                 )
             gone = status == "A"
             data = None if gone else _git(self.top, "cat-file", "--filters", f"{commit}:{name}")
-            found[os.path.join(self.top, name)] = data
+            path = Path(self.top, name)
+            if data is None or not path.is_file() or path.read_bytes() != data:
+                found[str(path)] = data
         return found
 
 

@@ -54,6 +54,9 @@ def test_another_batch_is_told_in_samples() -> None:
     larger = replace(PROOF, samples_after=64)
     report = text(replace(PROVED, proofs=(larger,)), 120, full=False)
     assert "320 → 480 samples/s in steps of 64 samples, not 32" in report
+    other = replace(larger, same_training=False)
+    report = text(replace(PROVED, proofs=(other,)), 120, full=False)
+    assert "Same training  no: a step holds 64 samples, not 32" in report
 
 
 def test_a_finding_that_somebody_has_to_repair_says_how_that_is_proved() -> None:

@@ -76,6 +76,9 @@ def _speed(proof: Proof, trial: Trial | None) -> str:
 
 
 def _same(proof: Proof, trial: Trial) -> str:
+    before, after = proof.samples_before, proof.samples_after
+    if proof.same_training is False and before and after and before != after:
+        return f"no: a step holds {after:g} samples, not {before:g}"
     known = {True: "yes: ", False: "no: ", None: "not known: "}
     return f"{known[proof.same_training]}{trial.parity}"
 

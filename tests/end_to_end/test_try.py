@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import script
+from observing import drop_inductor_cache, script
 from run.test_view import needs_view
 from trying import tries
 
@@ -65,6 +65,7 @@ def trainperf(project: Path, *words: str) -> tuple[int, str]:
         text=True,
         timeout=240,
     )
+    drop_inductor_cache()
     return done.returncode, done.stdout + done.stderr
 
 

@@ -60,7 +60,7 @@ def trainperf(project: Path, *words: str) -> tuple[int, str]:
     done = subprocess.run(
         (sys.executable, "-m", "trainperf", *words, "--", "train.py"),
         cwd=project,
-        env={**os.environ, "TRAINPERF_OUTPUT_DIR": str(project.parent / "runs")},
+        env={**os.environ, "TRAINPERF_OUTPUT_DIR": str(project.parent / "runs"), "COLUMNS": "100"},
         capture_output=True,
         text=True,
         timeout=240,

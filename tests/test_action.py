@@ -154,6 +154,23 @@ def test_with_a_baseline_it_is_checked(runner: Runner) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("against", "words"),
+    [("origin/main", ["--against", "origin/main"]), ("merge-base", ["--against="])],
+)
+def test_it_can_be_checked_against_a_revision(
+    runner: Runner, against: str, words: list[str]
+) -> None:
+    runner.run(RUN, {"script": "a.py", "against": against, "max-regression": "10%"})
+    assert plain(runner.calls[0]) == ["check", *words, "--max-regression", "10%", "a.py"]
+
+
+def test_a_revision_and_a_baseline_exclude_each_other(runner: Runner) -> None:
+    runner.run(RUN, {"script": "a.py", "against": "main", "baseline": "base.json"})
+    assert (runner.status, runner.calls) == (2, [])
+    assert "::error title=trainperf::against and baseline exclude each other" in runner.told
+
+
 def test_a_regression_without_a_baseline_is_an_error_and_not_ignored(runner: Runner) -> None:
     runner.run(RUN, {"script": "a.py", "max-regression": "10%"})
     assert runner.status == 2

@@ -23,6 +23,12 @@ class ScriptFailed(TrainperfError):  # noqa: N818 - names an outcome, not a clas
     exit_code = 3
 
 
+class NothingToCompare(TrainperfError):  # noqa: N818 - names an outcome
+    """Two states of the user's files that are one."""
+
+    exit_code = 0
+
+
 class NotMeasured(Exception):  # noqa: N818 - names an absence, not an error
     """A number that was not taken, with the reason. It is never 0."""
 

@@ -323,7 +323,7 @@ def test_a_check_is_not_one_of_several_ranks(
     monkeypatch.setenv("MASTER_ADDR", "localhost")
     monkeypatch.setenv("MASTER_PORT", "29500")
     assert based.check("--baseline", "base.json", "train.py") == 2
-    assert "trainperf check --baseline FILE -- torchrun" in based.output
+    assert "trainperf check --… -- torchrun" in based.output
 
 
 # ------------------------------------------------------------------ what is not compared
@@ -385,7 +385,7 @@ def test_a_run_that_ended_early_is_not_compared_though_some_steps_were_timed(
         (("--save-baseline", "b", "--update", "train.py"), "--update of what?"),
         (("--baseline", "none.json", "train.py"), "trainperf check --save-baseline none.json"),
         (("--baseline", "base.json", "nope.py"), "no such file"),
-        (("--baseline", "base.json"), "trainperf check --baseline FILE train.py"),
+        (("--baseline", "base.json"), "trainperf check --against REV train.py"),
         (("train.py", "--baseline", "base.json"), "--baseline stands behind the script"),
         (("train.py", "--save-baseline=b"), "trainperf check --save-baseline FILE train.py"),
         (("--save-baseline", "nowhere/b.json", "train.py"), "there is no folder nowhere"),

@@ -18,8 +18,8 @@ from trainperf.report.whole import document
 
 GOLDEN = Path(__file__).parent / "golden/short"
 TIMED = [name for name in SAMPLES if SAMPLES[name].times.real_s is not None]
-MOST = 49
-"""Lines of a report with two findings, at 100 columns: about 45."""
+MOST = 53
+"""Lines of a report with two findings, at 100 columns: about 45, with how to prove them 49."""
 
 
 @pytest.mark.parametrize("name", TIMED)

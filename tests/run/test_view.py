@@ -507,3 +507,35 @@ def test_root_without_the_right_to_mount_is_told_so(user, tmp_path):
     result = run((setpriv, *without, *python(source)), user)
     assert "folders=()" in result.stdout, result.stderr
     assert "no copy-on-write view is permitted here (unshare" in result.stdout
+
+
+@needs_view
+def test_files_are_laid_into_the_view_and_nowhere_else(tmp_path: Path) -> None:
+    user = project(tmp_path / "project")
+    before = snapshot(user)
+    (tmp_path / "kept").write_text("other\n")
+    files = {
+        str(user / "history.csv"): str(tmp_path / "kept"),
+        str(user / "new/module.py"): str(tmp_path / "kept"),
+        str(user / "train.py"): None,
+    }
+    looks = (
+        "import os; "
+        "print(open('history.csv').read(), os.listdir('new'), os.path.exists('train.py'))"
+    )
+    words = (sys.executable, "-c", looks)
+    command = view.enclosed(words, [str(user)], tmp_path / "scratch", [], files)
+    assert run(command, user).stdout == "other\n ['module.py'] False\n"
+    assert snapshot(user) == before
+
+
+@needs_view
+def test_a_file_outside_the_view_is_not_written(tmp_path: Path) -> None:
+    user, outside = project(tmp_path / "project"), tmp_path / "outside.py"
+    (tmp_path / "kept").write_text("other\n")
+    files = {str(outside): str(tmp_path / "kept")}
+    words = (sys.executable, "-c", "print('ran')")
+    done = run(view.enclosed(words, [str(user)], tmp_path / "scratch", [], files), user)
+    assert (done.returncode, done.stdout) == (view.NO_VIEW, "")
+    assert "is not in the view" in done.stderr
+    assert not outside.exists()

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from simulated import Machine, SimulatedLeg, candidate
+from trainperf.model import Ratio
 from trainperf.model.run import Epoch
 from trainperf.trial.contest import (
     MAX_PAIRS,
@@ -13,6 +14,7 @@ from trainperf.trial.contest import (
     Contest,
     beaten,
     enough,
+    is_told,
     met_itself,
     pairs_to_come,
     settle_steps,
@@ -206,3 +208,20 @@ def test_a_leg_with_several_steps_a_call_makes_whole_epochs_in_fewer_calls():
 def test_a_leg_whose_epochs_have_another_length_fails_with_that_reason():
     with pytest.raises(LegFailed, match="do not all have 5 steps"):
         taken(SimulatedLeg(Machine()), 0.1, 1, Epoch(steps=5, seconds=0.6))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "pairs", "told"),
+    [
+        (0.99, 1.01, MIN_PAIRS, True),  # neither
+        (0.99, 1.01, MIN_PAIRS - 1, False),
+        (0.97, 1.01, MAX_PAIRS, False),  # it may be slower: that is looked at as well
+        (1.03, 1.06, MIN_PAIRS, False),  # clear of the difference, not by much
+        (1.03, 1.06, MAX_PAIRS, True),
+        (1.10, 1.40, MAX_PAIRS, False),  # faster, by what?
+        (0.90, 0.93, MIN_PAIRS, True),
+    ],
+)
+def test_a_difference_is_told_either_way_or_told_to_be_none(low, high, pairs, told):
+    found = Ratio(math.sqrt(low * high), low, high, pairs, 100)
+    assert is_told(found, 0.02, 0.01) is told

@@ -25,6 +25,7 @@ from trainperf.model import (
     Training,
 )
 from trainperf.trial.budget import Clock
+from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.pages import HUGE_PAGES
 from trainperf.trial.planning import (
     DECIDED,
@@ -449,3 +450,40 @@ def test_ways_to_compile_find_nothing_of_each_others_code(subject, tmp_path):
     whole, parts = (one.run.env["TORCHINDUCTOR_CACHE_DIR"] for one in chosen)
     assert {Path(whole).parent.name, Path(parts).parent.parent.name} == {CACHES}
     assert [one.variant for one in chosen] == ["compiled=the model", "compiled=each block"]
+
+
+def change(subject, name, **fields):
+    run = replace(subject.recording.run, **fields)
+    return Candidate((name,), run, Equivalence.NUMERICS, None, 0, difference=0.02)
+
+
+def test_given_changes_are_tried_and_no_finding_is(subject):
+    plain = subject(PARALLEL)
+    faster = change(plain, "fast", sources={"/a.py": b"x"}, env={"X": "1"})
+    made = planned(replace(plain, changes=(faster,)))
+    assert (names(made), made.skipped) == (["fast"], ())
+    (one,) = made.chosen
+    assert (one.run.sources, one.run.env["X"], one.run.seed) == ({"/a.py": b"x"}, "1", SEED)
+    assert one.run.leg is not None
+    assert one.difference == 0.02
+    assert made.edits.write(("fast",)).contents == {}
+
+
+def test_changes_go_together_where_they_do_not_meet(subject):
+    plain = subject()
+    command = plain.recording.run.command
+    changes = (
+        change(plain, "a", sources={"/a.py": b"x"}, command=(*command, "--lr=1")),
+        change(plain, "b", sources={"/b.py": b"y"}, env={"X": "1"}, command=("py", *command[1:])),
+        change(plain, "c", files={"/a.py": None}),
+        change(plain, "d", env={"X": "2"}),
+        change(plain, "e", command=("other", *command[1:])),
+    )
+    edits = planned(replace(plain, changes=changes)).edits
+    both = edits.join(("a", "b"))
+    assert both.name == "a+b"
+    assert both.run.command == ("py", *command[1:], "--lr=1")
+    assert both.run.sources == {"/a.py": b"x", "/b.py": b"y"}
+    assert edits.join(("a", "c")) == "they change the same file: a.py"
+    assert edits.join(("b", "d")) == "they set the same variable: X"
+    assert edits.join(("b", "e")) == f"they change the same word of the command: {command[0]}"

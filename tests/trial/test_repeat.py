@@ -8,7 +8,8 @@ import pytest
 from legs import PLAIN, base_run, bench, changed, clock, repeated, written
 from simulated import Machine, candidate
 from trainperf.model import Length, Ratio, Training
-from trainperf.trial.repeat import PAIRS, left_to_whole_runs, repeat, together
+from trainperf.trial.ratio import of_two
+from trainperf.trial.repeat import PAIRS, Repeated, left_to_whole_runs, repeat
 
 
 def ratio(speedup, noise=0.01):
@@ -26,7 +27,7 @@ def ratio(speedup, noise=0.01):
     ],
 )
 def test_a_gain_stands_where_each_pair_of_processes_shows_it(first, second, twin, stands):
-    found = together(ratio(first), ratio(second), twin)
+    found = Repeated(*of_two(ratio(first), ratio(second), twin))
     assert found.stands is stands
     assert found.pairs == pytest.approx((first, second / twin))
     assert found.ratio.speedup == pytest.approx(math.sqrt(first * second / twin))
@@ -35,7 +36,7 @@ def test_a_gain_stands_where_each_pair_of_processes_shows_it(first, second, twin
 
 
 def test_the_interval_holds_the_noise_of_the_slices_where_the_pairs_agree():
-    narrow, wide = (together(ratio(1.5, by), ratio(1.5, by), 1.0).ratio for by in (0.01, 0.1))
+    narrow, wide = (of_two(ratio(1.5, by), ratio(1.5, by), 1.0)[0] for by in (0.01, 0.1))
     assert narrow.low < 1.5 < narrow.high < wide.high
     assert wide.high / 1.5 == pytest.approx(1.1 ** (1 / math.sqrt(2)))
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+MAY_HAVE_VALUE = ("--against",)
+"""Options that stand before `--` without their value as well."""
+
 
 class ScriptCommand(click.Command):
     """A command whose arguments end where the user's command begins, as in `python`."""
@@ -33,7 +36,8 @@ def _marked(args: list[str], valued: set[str]) -> list[str]:
             return [*args[: index + 2], "--", *args[index + 2 :]]
         if not word.startswith("-") or word == "-":
             return args
-        index += 2 if word in valued else 1
+        alone = word in MAY_HAVE_VALUE and args[index + 1 : index + 2] == ["--"]
+        index += 2 if word in valued and not alone else 1
     return args
 
 

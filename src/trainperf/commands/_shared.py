@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainperf.commands.streams import tell
+from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,6 +80,18 @@ def check_outputs(settings: Settings, traces: bool = False, inputs: Sequence[str
         check_trace(settings.trace, wanted)
         named.append(("--trace", settings.trace))
     spare(named, inputs)
+
+
+def check_whole_job(command: Sequence[str], called: str) -> None:
+    """Refuse to be one of several ranks: the command starts the whole job."""
+    from trainperf import ranks
+
+    if ranks.find(os.environ) is not None:
+        raise TrainperfError(
+            f"a {called} is not made rank by rank",
+            hint=f"let it start the launcher: trainperf {called} --… -- torchrun …",
+        )
+    ranks.check_alone(command, os.environ)
 
 
 def print_report(

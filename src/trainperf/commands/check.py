@@ -1,29 +1,39 @@
-"""`trainperf check SCRIPT --baseline FILE`."""
+"""`trainperf check --against REV -- SCRIPT`, and `trainperf check --baseline FILE SCRIPT`."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from trainperf.commands._arguments import ScriptCommand, Share
-from trainperf.commands._shared import console, given, print_report, read_settings
+from trainperf.commands._shared import (
+    check_outputs,
+    check_whole_job,
+    console,
+    given,
+    print_report,
+    read_settings,
+)
+from trainperf.commands.streams import tell
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
     from trainperf.check import Baseline, Runs
     from trainperf.commands.outputs import Output
     from trainperf.commands.session import Target
-    from trainperf.model import Diagnosis, Machine
+    from trainperf.diagnose import Request
+    from trainperf.model import Diagnosis, Event, Machine, Recording
     from trainperf.settings import Settings
 
 NOT_TIMED = 2
+SKIP, STOP = 125, 128
+"""What `git bisect run` takes for "cannot be told", and for "end this"."""
 RUN_MEASURE_S = 6.0
 RUN_EXTRA_S = 4.5
 """Several runs share the budget of a check, and are compared with each other: none of them
@@ -34,8 +44,10 @@ takes longer because its own times vary."""
     cls=ScriptCommand,
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS]",
-    short_help="Say whether a script trains as fast as its saved baseline.",
+    short_help="Say whether a script trains as fast as a revision, or a saved baseline.",
 )
+@click.option("--against", metavar="REV", flag_value="", is_flag=False, help="Check the working "
+              "tree against a git revision [default: where the branch began].")  # fmt: skip
 @click.option("--baseline", metavar="FILE", help="Check against this baseline, or any saved "
               "report.")  # fmt: skip
 @click.option(
@@ -69,6 +81,7 @@ takes longer because its own times vary."""
 def check(
     command: tuple[str, ...],
     module: str | None,
+    against: str | None,
     baseline: str | None,
     save_baseline: str | None,
     update: bool,
@@ -77,15 +90,17 @@ def check(
     strict: bool,
     **flags: Any,
 ) -> None:
-    """Say whether a script trains as fast as its saved baseline; for CI.
+    """Say whether a script trains as fast as it did; for CI.
 
     \b
+    trainperf check --against origin/main -- train.py --epochs 3
+    git bisect run trainperf check --against v1.0 -- train.py
     trainperf check --save-baseline baseline.json train.py --epochs 3
     trainperf check --baseline baseline.json train.py --epochs 3
 
-    Options of trainperf stand before the script. It runs once, without trials; where it
-    seems slower, up to five times: what fails the check was there in every run. No fix is
-    tried, no file changed.
+    Against a revision, the script runs as it is and as it was there, in turns. Against a baseline
+    it runs once; where it seems slower, up to five times: what fails the check was there in every
+    run. No fix is tried, no file changed. Options of trainperf stand before the script.
 
     Exit status: 0 passed, or it cannot tell and no `--strict`; 1 failed; 2 wrong usage, no
     baseline that can be read, a machine that cannot be compared, or no step timed; 3 the
@@ -96,10 +111,19 @@ def check(
     from trainperf.commands import outputs, session
 
     settings = replace(read_settings(given(flags)), trials=False)
-    _one_of(baseline, save_baseline, update, command)
-    target = session.target(module, command, Path.cwd(), "check --baseline FILE")
-    _alone(target)
     asked = outputs.parse(settings.output_format)
+    if against is not None and (baseline or save_baseline or update or least or flags["fail_on"]):
+        raise TrainperfError(
+            "--against goes by the time of a step alone, and needs no baseline",
+            hint="trainperf check --against REV --max-regression 5% -- train.py",
+        )
+    if against is None:
+        _one_of(baseline, save_baseline, update, command)
+    target = session.target(module, command, Path.cwd(), "check --against REV")
+    check_whole_job(target.command, "check")
+    if against is not None:
+        check_outputs(settings)
+        _against(target, settings, against, most, strict, asked)
     path = Path(save_baseline or baseline or "")
     _check_files(asked, path, settings.json, bool(save_baseline) or update)
     wanted = checking.Criteria(most, least, settings.fail_on)
@@ -159,22 +183,51 @@ def _one_of(
         raise TrainperfError(
             "which baseline?" if baseline is None else "one of --baseline and --save-baseline",
             hint="trainperf check --baseline FILE train.py checks against one, "
-            "trainperf check --save-baseline FILE train.py makes one",
+            "trainperf check --save-baseline FILE train.py makes one; --against REV needs none",
         )
     if update and baseline is None:
         raise TrainperfError("--update of what?", hint="name the file with --baseline FILE")
 
 
-def _alone(target: Target) -> None:
-    """Refuse to be one of several ranks: a check starts the whole job."""
-    from trainperf import ranks
+def _against(
+    target: Target, settings: Settings, rev: str, most: float, strict: bool, asked: Sequence[Output]
+) -> NoReturn:
+    """Check the working tree against a revision, both in one job, and exit.
 
-    if ranks.find(os.environ) is not None:
-        raise TrainperfError(
-            "a check is not made rank by rank",
-            hint="let it start the launcher: trainperf check --baseline FILE -- torchrun …",
+    In `git bisect run` what cannot be told is skipped, and an error of ours ends it.
+    """
+    from trainperf.changes import Repository
+    from trainperf.commands import _check_telling as telling
+    from trainperf.commands import outputs, session
+    from trainperf.commands.exit_status import exit_status
+    from trainperf.proof import compare_with
+
+    def pipeline(
+        request: Request, on_event: Callable[[Event], None]
+    ) -> tuple[Diagnosis, Recording]:
+        return compare_with(request, rev, most, strict, on_event)
+
+    repository = Repository.around(str(target.cwd))
+    skip, stop = (SKIP, STOP) if repository.bisecting() else (None, None)
+    try:
+        diagnosis, _, unsaved = session.run(
+            target, settings, console(stderr=True), pipeline=pipeline
         )
-    ranks.check_alone(target.command, os.environ)
+    except TrainperfError as error:
+        if stop is not None and error.exit_code:
+            error.exit_code = stop
+        raise
+    err = outputs.takes_stdout(asked)
+    check = diagnosis.check
+    if check is None:
+        telling.write(diagnosis, None, settings, asked)
+        click.echo(f"nothing was checked: {_ended(diagnosis)}", err=err)
+        sys.exit(skip or exit_status(diagnosis, replace(settings, fail_on="none")) or NOT_TIMED)
+    telling.write(diagnosis, check, settings, asked)
+    tell(check.text, err=err)
+    if unsaved is not None:
+        raise unsaved
+    sys.exit(skip if skip and check.outcome == "undecided" else check.exit_status)
 
 
 def _runs(

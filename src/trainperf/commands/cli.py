@@ -19,6 +19,7 @@ from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
 from trainperf.commands.streams import close_stdout, hint, silence, tell
+from trainperf.commands.try_ import try_
 from trainperf.errors import TrainperfError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -253,7 +254,7 @@ def doctor(self_test: bool, framework: str | None, json: Path | None, quiet: boo
     doctor.examine(console())
 
 
-for _command in (check, compare, lint, sagemaker):
+for _command in (check, compare, lint, sagemaker, try_):
     cli.add_command(_command)
 
 

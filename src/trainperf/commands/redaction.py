@@ -45,11 +45,19 @@ SHORTEST = 8
 
 
 def of_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis without secrets in its command and in what the script printed last."""
+    """The diagnosis without secrets in its command and in what the script printed last.
+
+    Nor in the names of changes, which may be variables with their values.
+    """
+    stack, proofs = diagnosis.stack, diagnosis.proofs
     return replace(
         diagnosis,
         command=words(diagnosis.command),
         output_tail=text(diagnosis.output_tail),
+        trials=tuple(replace(one, fix=text(one.fix)) for one in diagnosis.trials),
+        stack=stack and replace(stack, fixes=tuple(map(text, stack.fixes))),
+        proofs=tuple(replace(one, name=text(one.name), text=text(one.text)) for one in proofs),
+        verdict=replace(diagnosis.verdict, text=text(diagnosis.verdict.text)),
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -18,7 +19,7 @@ from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
 from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
-from trainperf.model import Diagnosis, Event, Run
+from trainperf.model import Diagnosis, Event, Recording, Run
 from trainperf.model.cells import is_notebook
 from trainperf.ranks import records
 from trainperf.run import guarding, running
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trainperf.settings import Settings
+
+Pipeline = Callable[[Request, Callable[[Event], None]], tuple[Diagnosis, Recording]]
+"""What is made of a request; `diagnose` is one."""
 
 USUAL_S = 15.0
 """Seconds for timing a loop, its stages and its probes on a quiet machine."""
@@ -65,6 +69,8 @@ def target(
             "which script?",
             hint=f"trainperf {called} train.py, or: trainperf {called.split()[0]} --help",
         )
+    if command[0] == "--" and _is_script(command[1:2]):
+        command = command[1:]
     if command[0] == "--":
         if len(command) == 1:
             raise TrainperfError("no command after `--`", hint=f"trainperf {called} -- torchrun …")
@@ -75,6 +81,11 @@ def target(
         own = (sys.executable, path.name, *command[1:])
         return Target(own, command[0], path.parent, path.name, notebooks.notes(path))
     return Target((sys.executable, *command), command[0], cwd, command[0])
+
+
+def _is_script(words: tuple[str, ...]) -> bool:
+    """Whether what stands behind `--` is no command of the shell's but a script of Python's."""
+    return any(word.endswith((".py", ".ipynb")) and not shutil.which(word) for word in words)
 
 
 def running_target(pid: int) -> Target:
@@ -133,8 +144,11 @@ def run(
     console: Console,
     named: str = "",
     first: bool = True,
+    pipeline: Pipeline | None = None,
 ) -> tuple[Diagnosis, Path, TrainperfError | None]:
     """Diagnose `target` with progress on `console`; save and return the diagnosis.
+
+    `pipeline` is what else is to be made of the request, where it is no diagnosis.
 
     Where it could not be saved the error is returned as well, not raised: what was
     measured is to be shown first. `named` is what its progress calls it, where not by its
@@ -156,7 +170,12 @@ def run(
             progress.note(sentence)
         progress.phase(f"{named}: starting")
         show = _Shown(progress, named)
-        diagnosis, recording = run_diagnosis(request, show)
+        try:
+            diagnosis, recording = (pipeline or run_diagnosis)(request, show)
+        except TrainperfError:
+            with suppress(OSError):
+                folder.rmdir()  # where nothing was run
+            raise
         if beside is not None:
             diagnosis = replace(diagnosis, running=beside.seen())
         if settings.trace is not None:

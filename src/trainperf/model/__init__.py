@@ -80,7 +80,16 @@ from trainperf.model.torch.step import (
 from trainperf.model.trace import TraceFile
 from trainperf.model.trainer import Trainer
 from trainperf.model.training import Item, Length, Training
-from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials, by_fix
+from trainperf.model.trials import (
+    Control,
+    Outcome,
+    Proof,
+    Ratio,
+    Stack,
+    Trial,
+    Trials,
+    by_fix,
+)
 
 __all__ = [
     "FORMAT_VERSION",
@@ -163,6 +172,7 @@ __all__ = [
     "PipelineStep",
     "Price",
     "Probe",
+    "Proof",
     "Rank",
     "Ratio",
     "Reads",

@@ -25,7 +25,7 @@ from trainperf.model.timing import BetweenEpochs, StartUp
 from trainperf.model.torch.step import LogCall, Part, SyncPoint
 from trainperf.model.trace import TraceFile
 from trainperf.model.training import Training
-from trainperf.model.trials import Control, Stack, Trial, Trials
+from trainperf.model.trials import Control, Proof, Stack, Trial, Trials
 
 FORMAT_VERSION = 1
 
@@ -229,4 +229,5 @@ class Diagnosis:
     experiment_changes: tuple[ExperimentChange, ...] = ()  # faster, but another training
     over_time: OverTime | None = None  # None: no run was long enough
     running: RunningJob | None = None  # None: what was diagnosed was started for it alone
+    proofs: tuple[Proof, ...] = ()  # of the changes that were to be proved; the combined one last
     ended_by: str = ""  # the signal that killed the script, and what that usually means

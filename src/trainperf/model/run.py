@@ -61,7 +61,8 @@ class Run:
     progress before it is given up.
 
     `sources` are file contents to run in place of those at their (absolute) paths;
-    the folders in `guarded` are seen copy-on-write. `seed` seeds Python and the
+    the folders in `guarded` are seen copy-on-write, and hold `files` in them in place of their own,
+    None for one that is not there. `seed` seeds Python and the
     frameworks before the script can. A run with `leg` is one leg of a trial: it warms
     up, stops, and goes on slice by slice. `board` is a folder by which the ranks of a job
     agree on their phases where each has a trainperf of its own; None: all are in this run.
@@ -84,6 +85,7 @@ class Run:
     trials: bool = False
     sources: dict[str, bytes] = field(default_factory=dict)
     guarded: tuple[str, ...] = ()
+    files: dict[str, bytes | None] = field(default_factory=dict)
     seed: int | None = None
     leg: Leg | None = None
     board: str | None = None

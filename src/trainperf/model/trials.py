@@ -52,9 +52,10 @@ class Trial:
     """A fix tried on the real script, or why it was not.
 
     `speedup` with `low` and `high` is of the fix alone, as in `Ratio`; `bound` is what
-    was predicted. `parity` says in words how its losses compare. `one_off_s` is what
-    the fix costs once (compiling, filling a cache) and `break_even_steps` how many
-    steps earn that back; None where nothing was to be earned back. `variant` says which
+    was predicted. `parity` says in words how its losses compare, `same` whether they are those of
+    the unchanged script, None where that was not told. `one_off_s` is what the fix costs once
+    (compiling, filling a cache) and `break_even_steps` how many steps earn that back; None where
+    nothing was to be earned back. `variant` says which
     of several ways to make the fix this was ("workers=4"). `note` says how it was measured
     where that was another way than that of the others. `basis` says of what the speed-up is: of
     steps, in pairs of slices; of the whole script, in pairs of plain runs; of a turn of what the
@@ -72,6 +73,7 @@ class Trial:
     pairs: int = 0
     steps: int = 0
     parity: str = ""
+    same: bool | None = None
     kept: bool = False
     bound: float | None = None
     one_off_s: float | None = None
@@ -105,6 +107,38 @@ def by_fix(trials: Iterable[Trial]) -> dict[str, Trial]:
     """The trial of each fix; of several variants the kept one, else the fastest."""
     order = sorted(trials, key=lambda one: (one.kept, one.speedup or 0.0))
     return {one.fix: one for one in order}
+
+
+Proven = Literal["faster", "slower", "no difference", "cannot tell", "failed"]
+"""The answers to a change that was to be proved."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The answer to a change that somebody wanted proved.
+
+    `text` says it in a sentence. `proven` is whether the script is surely faster with it by what
+    was asked for, and trains the same: `same_training` by its losses and its samples, None where
+    these could not be compared. `speedup` with `low` and `high` is in samples per second; a step of
+    the script as it is takes `step_s` seconds and holds `samples_before`. `memory_…` is what the
+    processes held at most, `device_memory_…` what was taken on the GPU, bytes. None: not known.
+    """
+
+    name: str
+    answer: Proven
+    text: str
+    proven: bool = False
+    same_training: bool | None = None
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    step_s: float | None = None
+    samples_before: float | None = None
+    samples_after: float | None = None
+    memory_before: int | None = None
+    memory_after: int | None = None
+    device_memory_before: int | None = None
+    device_memory_after: int | None = None
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from trainperf.report.sections import (
     over_time,
     parallel,
     parts,
+    proofs,
     remains,
     running,
     stack,
@@ -47,6 +48,7 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
         section("absent", diagnosis, parallel.absent),
         section("verdict", diagnosis, step.verdict),
         section("output", diagnosis, step.last_output),
+        section("proofs", diagnosis, proofs.proofs),
         section("outside", diagnosis, outside.outside, side=LEFT),
         section("step", diagnosis, step.step, side=LEFT),
         section("ranks", diagnosis, parallel.ranks, side=LEFT),
@@ -99,6 +101,8 @@ def short(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Doc
     next_steps = partial(closing.short_steps, saved=saved, patch_file=patch_file)
     around = turn is not None and turn.share >= AROUND
     late = diagnosis.parallel is not None and bool(diagnosis.parallel.stragglers)
+    if diagnosis.proofs:
+        return _answers(diagnosis, next_steps)
     wanted: tuple[tuple[str, Writer, bool], ...] = (
         ("partial", step.partial, True),
         ("absent", parallel.absent, True),
@@ -126,6 +130,20 @@ def short(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Doc
     )
     found = [section(name, diagnosis, write) for name, write, bears in wanted if bears]
     return Document(tuple(one for one in found if one.blocks))
+
+
+def _answers(diagnosis: Diagnosis, next_steps: Writer) -> Document:
+    """The report on changes that were to be proved: the answer, and what stands behind it."""
+    written = (
+        section("partial", diagnosis, step.partial),
+        section("verdict", diagnosis, step.verdict),
+        section("output", diagnosis, step.last_output),
+        section("proofs", diagnosis, proofs.proofs),
+        section("stack", diagnosis, stack.stack),
+        section("notes", diagnosis, closing.notes),
+        section("next", diagnosis, next_steps),
+    )
+    return Document(tuple(part for part in written if part.blocks))
 
 
 def section(name: str, diagnosis: Diagnosis, write: Writer, *, side: str = "") -> Section:

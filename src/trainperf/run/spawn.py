@@ -87,6 +87,9 @@ def prepare(run: Run, folder: Path) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         for path, kept in overlay.items():
             Path(kept).write_bytes(as_run(path, contents[path]))
+        for path, laid in _laid(run, folder).items():
+            if laid is not None:
+                Path(laid).write_bytes(run.files[path] or b"")
         # Whole, or not at all: another trainperf may look just now whose run this is.
         store.write_whole(file, json.dumps(settings).encode())
         (folder / OUTPUT).touch()
@@ -136,7 +139,7 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
 
     try:
         return subprocess.Popen(
-            view.enclosed(_given(run, own), run.guarded, own / VIEW, [own]),
+            view.enclosed(_given(run, own), run.guarded, own / VIEW, [own], _laid(run, own)),
             cwd=run.cwd,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -167,6 +170,14 @@ def _kept(paths: Iterable[str], folder: Path) -> dict[str, str]:
     return {
         path: str(folder / f"source-{n}{Path(path).suffix if is_configuration(path) else ''}")
         for n, path in enumerate(paths)
+    }
+
+
+def _laid(run: Run, folder: Path) -> dict[str, str | None]:
+    """Where what is laid into the view is kept, by the paths of the user's; None: to be gone."""
+    return {
+        path: None if data is None else str(folder / f"file-{n}")
+        for n, (path, data) in enumerate(run.files.items())
     }
 
 

@@ -16,7 +16,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,12 +31,17 @@ _SET_DEATH, _GET_DEATH = 1, 2
 
 
 def enclosed(
-    command: Sequence[str], folders: Sequence[str], scratch: Path, keep: Sequence[Path]
+    command: Sequence[str],
+    folders: Sequence[str],
+    scratch: Path,
+    keep: Sequence[Path],
+    files: Mapping[str, str | None] | None = None,
 ) -> tuple[str, ...]:
     """Return the command that runs `command` with a copy-on-write view of `folders`.
 
     `scratch` is a fresh folder of this run alone: what is written goes there. What is
-    written below the folders in `keep` is written for real. Ask `guarding.probe` first
+    written below the folders in `keep` is written for real. In the view the `files` hold what
+    those that they name hold, and one that names None is not there. Ask `guarding.probe` first
     which folders can be covered: where one of `folders` cannot, the command does not
     start, and what stands for it exits with `NO_VIEW` and a line on stderr.
     """
@@ -46,6 +51,7 @@ def enclosed(
         "folders": list(folders),
         "scratch": os.path.abspath(scratch),
         "keep": [os.path.realpath(path) for path in keep],
+        "files": dict(files or {}),
     }
     return (sys.executable, "-I", "-S", os.path.abspath(__file__), json.dumps(spec), *command)
 
@@ -152,6 +158,26 @@ def cover(folders: Sequence[str], scratch: str, keep: Sequence[str]) -> None:
     for path, fd in held:
         libc.mount(f"/proc/self/fd/{fd}", path, "", _BIND | _REC)
     os.chdir(cwd)  # the one we stood in lies below the view
+
+
+def lay(files: Mapping[str, str | None], folders: Sequence[str]) -> None:
+    """Write `files` into the view of `folders` that this process stands in.
+
+    Raises `OSError`, so where a file would be written for real: the view lets some folders through.
+    """
+    for path, kept in files.items():
+        place = os.path.dirname(path)
+        while not os.path.isdir(place):
+            place = os.path.dirname(place)
+        covers = [one for one in folders if f"{place}/".startswith(f"{one}/")]
+        if not covers or os.stat(place).st_dev != os.stat(covers[0]).st_dev:
+            raise OSError(1, "it is not in the view", path)
+        if os.path.lexists(path):
+            os.unlink(path)
+        if kept is not None:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(kept, "rb") as source, open(path, "xb") as laid:
+                laid.write(source.read())
 
 
 def _unshare(libc: _Libc) -> None:
@@ -262,6 +288,7 @@ def _main(text: str, *command: str) -> NoReturn:
     spec = json.loads(text)
     try:
         cover(spec["folders"], spec["scratch"], spec["keep"])
+        lay(spec["files"], spec["folders"])
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         print(f"trainperf: no copy-on-write view: {what}", file=sys.stderr)

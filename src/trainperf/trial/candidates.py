@@ -43,7 +43,8 @@ class Candidate:
     to start as the budget lets it. One that stands `apart` changes
     the experiment: it is tried after all others, and goes into no patch. Its step does `work`
     times what the unchanged script's does. `hope` is the speed-up that it may give, `share` the
-    part of the whole training that this shortens.
+    part of the whole training that this shortens. With a `difference`, as a share, it is tried in
+    two processes until it is known to be faster or slower by that, or neither.
     """
 
     fixes: tuple[str, ...]
@@ -60,6 +61,7 @@ class Candidate:
     work: float = 1.0
     hope: float = 1.25
     share: float = 1.0
+    difference: float | None = None
 
     @property
     def name(self) -> str:

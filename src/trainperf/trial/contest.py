@@ -29,6 +29,8 @@ FAR = 0.25
 """A gain beyond this, with its whole interval, may be decided by fewer pairs."""
 MAX_PAIRS = 24
 """So many pairs the control has at most, and a change whose interval tells what it gives."""
+MOST_TO_JUDGE = 150
+"""So many pairs a change has that somebody wants judged, if nothing else is to be said of it."""
 MOST_PAIRS = 48
 """So many pairs where fewer leave open whether there is a gain."""
 WORTH = 0.05
@@ -62,7 +64,9 @@ class Contest:
     """One changed leg against the unchanged script: its pairs, and whether it is `decided`.
 
     It is of a `candidate`; None: the control. Where the loop of its `leg` ended by itself another
-    goes on, and `first` is the one whose training is told of.
+    goes on, and `first` is the one whose training is told of. A change that somebody wants judged
+    runs in two processes: `twin` is the other one, and the one that is there `again` tells no more
+    than that.
     """
 
     leg: Leg
@@ -70,6 +74,8 @@ class Contest:
     pairs: list[Pair] = field(default_factory=list)
     failure: str = ""
     decided: bool = False
+    twin: Contest | None = None
+    again: bool = False
     first: Leg = field(init=False)
     _known: tuple[int, Ratio | None] = (0, None)
 
@@ -168,6 +174,20 @@ def enough(contest: Contest, floor: float) -> bool:
     if narrow and found.low > 1 + floor + (FAR if few else 0.0):
         return True
     return count >= (MAX_PAIRS if narrow else MOST_PAIRS)
+
+
+def is_told(found: Ratio, difference: float, floor: float) -> bool:
+    """Whether it is known if a change is faster or slower by a `difference`, or by less than that.
+
+    What is faster or slower is to have a figure as well: its interval is to be narrow.
+    """
+    if found.pairs < MIN_PAIRS:
+        return False
+    if 1 / (1 + difference) < found.low and found.high < 1 + difference:
+        return True
+    least = 1 + max(difference, floor) + (HASTE if found.pairs < MAX_PAIRS else 0.0)
+    narrow = found.high - found.low <= WIDE * math.sqrt(max(1.0, found.speedup)) * found.speedup
+    return narrow and (found.low > least or found.high < 1 / least)
 
 
 def pairs_to_come(contest: Contest, floor: float) -> float:

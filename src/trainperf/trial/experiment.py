@@ -179,7 +179,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
             found[name], outcome=Outcome.KEPT, reason="", note=WITH_OTHERS, kept=True
         )
     baseline, once = engine.baseline(), _once(stacked, engine.baseline(), engine.beside)
-    if stacked.fixes and engine.beside:
+    if stacked.fixes and engine.beside and not subject.changes:
         stacked, found = _repeated(engine, planned, edits, subject, clock, stacked, found)
     written = edits.write(stacked.fixes)
     kept = [one for one in edits.findings if one.id in stacked.fixes]
@@ -267,7 +267,8 @@ def _partners(sorted_out: SortedOut) -> list[str]:
     kept = {one.name for one in sorted_out.winners}
     nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
     tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
-    return [name for name in tried if kept.intersection(by_id()[name].pays_with)]
+    fixes = by_id()
+    return [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
 
 
 def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]], float]:

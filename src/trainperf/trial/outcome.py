@@ -181,6 +181,7 @@ def trial(
         pairs=found.pairs,
         steps=found.steps,
         parity=parity.text,
+        same=parity.ok,
         kept=outcome is Outcome.KEPT,
         bound=bound,
         one_off_s=one_off,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,14 @@ from trainperf.model import (
     Leg,
     Machine,
     Measure,
+    Patch,
     Recording,
     Run,
     Training,
     Trial,
     Trials,
 )
+from trainperf.patch.patch import Written
 from trainperf.run.caches import private
 from trainperf.run.spawn import GPU_MEMORY
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
@@ -33,6 +36,7 @@ from trainperf.trial.candidates import (
     WriteFor,
     candidates,
     decided_in_the_loop,
+    loosest,
     together,
     writer,
 )
@@ -75,7 +79,8 @@ class Subject:
     `root` is the folder the patch is relative to, `folder` the trials' own; `began` and
     `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
     were busy when the trials began and nothing of ours ran. `training` is the whole of it by its
-    ledger, None if it has none.
+    ledger, None if it has none. Where there are `changes`, these are tried and no finding is: each
+    is the observed run with one change, by its name.
     """
 
     recording: Recording
@@ -90,6 +95,7 @@ class Subject:
     allow_semantic: bool = False
     neighbours_cores: float | None = None
     training: Training | None = None
+    changes: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,60 @@ class Edits:
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate with the edits of all `ids`, or why there is none."""
         return together(self.run, ids, self.findings, by_id(), self.write)
+
+
+@dataclass(frozen=True)
+class GivenChanges(Edits):
+    """Changes that were given as runs: they are laid over the leg, and over each other."""
+
+    changes: tuple[Candidate, ...] = ()
+
+    @property
+    def write(self) -> Write:
+        """Writes no patch: whoever gave the changes has them."""
+        return lambda ids: Written(Patch("", tuple(ids)), {})
+
+    def join(self, ids: Sequence[str]) -> Candidate | str:
+        """The candidate of these changes, or at what they meet."""
+        chosen = [change for change in self.changes if change.name in ids]
+        run = self.run
+        for change in chosen:
+            laid = laid_over(run, change.run, self.run)
+            if isinstance(laid, str):
+                return laid
+            run = laid
+        return replace(
+            chosen[0],
+            fixes=tuple(ids),
+            run=run,
+            equivalence=loosest(change.equivalence for change in chosen),
+            work=math.prod(change.work for change in chosen),
+        )
+
+
+def laid_over(run: Run, changed: Run, plain: Run) -> Run | str:
+    """`run` with all that `changed` has other than `plain`, or at what the two meet."""
+    for path in changed.sources.keys() | changed.files.keys():
+        if path in run.sources or path in run.files:
+            return f"they change the same file: {os.path.basename(path)}"
+    env = {name: text for name, text in changed.env.items() if plain.env.get(name) != text}
+    for name, text in env.items():
+        if run.env.get(name, text) not in (text, plain.env.get(name)):
+            return f"they set the same variable: {name}"
+    command, words = list(run.command), len(plain.command)
+    for place, (before, now) in enumerate(zip(plain.command, changed.command, strict=False)):
+        if before == now:
+            continue
+        if command[place] not in (before, now):
+            return f"they change the same word of the command: {before}"
+        command[place] = now
+    return replace(
+        run,
+        command=(*command, *changed.command[words:]),
+        env={**run.env, **env},
+        sources={**run.sources, **changed.sources},
+        files={**run.files, **changed.files},
+    )
 
 
 @dataclass(frozen=True)
@@ -155,11 +215,8 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         ),
         env={**env, **ours, **subject.recording.run.env, **compiled},
     )
-    semantic = subject.allow_semantic
-    edits = Edits(run, subject.findings, writer(subject.root, by_id()))
-    chosen, untried = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
-    chosen, decided = decided_in_the_loop(chosen, subject.findings, subject.evidence)
-    skipped: list[Skipped | Trial] = [*untried, *decided]
+    edits, chosen, skipped = _to_try(subject, run)
+    decided = any(isinstance(one, Trial) for one in skipped)
     chosen = with_own_caches(chosen, given, subject.folder / CACHES)
     space = room(subject.recording, subject.machine, subject.evidence.device)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
@@ -196,6 +253,19 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
     made = _of_slicing(kind, replace(edits, run=run), how, subject.training)
     return replace(made, skipped=(*skipped, *made.skipped), ours=frozenset(ours))
+
+
+def _to_try(subject: Subject, run: Run) -> tuple[Edits, list[Candidate], list[Skipped | Trial]]:
+    """What can be tried on the leg `run`, how its edits are written, and what is not tried."""
+    edits = Edits(run, subject.findings, writer(subject.root, by_id()))
+    if subject.changes:
+        given = GivenChanges(run, (), edits.write_for, subject.changes)
+        joined = [given.join((change.name,)) for change in subject.changes]
+        return given, [one for one in joined if isinstance(one, Candidate)], []
+    semantic = subject.allow_semantic
+    chosen, untried = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
+    chosen, decided = decided_in_the_loop(chosen, subject.findings, subject.evidence)
+    return edits, chosen, [*untried, *decided]
 
 
 def with_own_caches(
@@ -257,6 +327,9 @@ def in_order(
         share = held / training.seconds_now
     chosen, skipped = list[Candidate](), list[Skipped]()
     for candidate in kind.chosen:
+        if candidate.difference is not None:  # somebody wants it judged
+            chosen.append(replace(candidate, share=share))
+            continue
         fix = by_id().get(candidate.fixes[0])
         usual = fix.usual if fix is not None else 1.0
         bound = candidate.bound

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from trainperf.model import Run
+from trainperf.model import Ratio, Run
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs
@@ -22,11 +22,13 @@ from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import (
     FAR,
     MIN_PAIRS,
+    MOST_TO_JUDGE,
     SHORT,
     SHORT_TRIES,
     Contest,
     beaten,
     enough,
+    is_told,
     met_itself,
     pairs_to_come,
     take,
@@ -36,7 +38,7 @@ from trainperf.trial.legs.leg import Leg, LegFailed, end_all, give_device, look_
 from trainperf.trial.legs.room import memory_is_short
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, floor, start_of
 from trainperf.trial.parity import control, read_losses
-from trainperf.trial.ratio import Pair
+from trainperf.trial.ratio import Pair, of_two
 from trainperf.trial.slices import Slice
 
 CACHES = f"{LEG}caches"
@@ -188,7 +190,7 @@ class Queue:
                 contest.failure = failure
         finally:
             end_all([contest.leg for contest in entered])
-        found = [self._measured(contest) for contest in entered]
+        found = [self._measured(contest) for contest in entered if not contest.again]
         found += self._tried_alone(clock.keeping(keep(found)))
         found += [self._missed(candidate, failure) for candidate in waiting]
         by_name = {measured.name: measured for measured in found}
@@ -225,9 +227,11 @@ class Queue:
             needed = self._start_s(candidate) + self.bench.costs.comparing(1, 3)
             if self._base.ready_s is not None and needed > clock.left:
                 return
-            work, slow = candidate.work, candidate.compiles
-            leg = self._leg(candidate.name, candidate.run, work, slow)
-            entered.append(Contest(leg, waiting.pop(0)))
+            contest = Contest(self._leg_of(candidate), waiting.pop(0))
+            entered.append(contest)
+            if candidate.difference is not None and self._slots > 3:
+                contest.twin = Contest(self._leg_of(candidate), candidate, twin=contest, again=True)
+                entered.append(contest.twin)
 
     def _advance(
         self, entered: Sequence[Contest], waiting: Sequence[Candidate], clock: Clock
@@ -289,7 +293,20 @@ class Queue:
 
     def _waits(self, contest: Contest) -> bool:
         """Whether nothing but the control can decide a contest."""
+        if contest.candidate is not None and contest.candidate.difference is not None:
+            return False
         return not self._control_tells and self._over(contest, SMALLEST_GAIN)
+
+    def _both(self, contest: Contest) -> Ratio | None:
+        """The speed-up of a change until now, in all processes that run it."""
+        twin, own = self._control.ratio, contest.ratio
+        if contest.twin is None or own is None:
+            return own
+        other = contest.twin.ratio
+        if other is None or twin is None:
+            return None
+        pair = (other, own) if contest.again else (own, other)
+        return of_two(*pair, twin.speedup)[0]
 
     def _rate(self, contest: Contest, first: bool, waits: Sequence[Contest] = ()) -> float:
         """What a contest may save of the whole training, for each second that it still takes.
@@ -464,20 +481,29 @@ class Queue:
         """Decide a contest if more pairs would change nothing, and end its leg."""
         least = self._least()
         if contest is self._control:
-            contest.decided = contest.decided or self._met_itself(least)
+            judged = any(other.twin and not other.decided for other in entered)
+            contest.decided = contest.decided or (not judged and self._met_itself(least))
             if contest.decided and self._slots == 2:
                 contest.leg.end()
             return
-        over = len(contest.pairs) >= self._at_least and self._over(contest, least)
+        candidate = contest.candidate
+        assert candidate is not None
+        if candidate.difference is None:
+            over = len(contest.pairs) >= self._at_least and self._over(contest, least)
+        else:
+            found = self._both(contest)
+            over = found is not None and is_told(found, candidate.difference, least)
+            over = over or len(contest.pairs) >= MOST_TO_JUDGE
         if contest.leg.ran_out and not over:
-            candidate = contest.candidate
-            assert candidate is not None
-            again = self._leg(candidate.name, candidate.run, candidate.work, candidate.compiles)
-            contest.goes_on_with(again)
+            contest.goes_on_with(self._leg_of(candidate))
             return
         contest.decided = bool(contest.failure) or over or beaten(contest, entered)
         if contest.decided:
             contest.leg.end()
+            if contest.twin is not None and not contest.twin.decided:
+                contest.twin.failure = contest.twin.failure or contest.failure
+                contest.twin.decided = True
+                contest.twin.leg.end()
 
     def _met_itself(self, least: float) -> bool:
         rule: Rule = met_itself if self._over is enough else self._over
@@ -602,7 +628,7 @@ class Queue:
     def _measured(self, contest: Contest) -> Measured:
         return Measured(
             name=contest.leg.name,
-            ratio=contest.ratio,
+            ratio=self._both(contest),
             losses=read_losses(contest.first.trained),
             failure=contest.failure,
             start=start_of(contest.first),
@@ -619,6 +645,9 @@ class Queue:
         text = f"taking turns: {decided} of {total} decided"
         text += f", {starting} starting" if starting else ""
         return self.bench.say(text, decided / total)
+
+    def _leg_of(self, candidate: Candidate) -> Leg:
+        return self._leg(candidate.name, candidate.run, candidate.work, candidate.compiles)
 
     def _leg(self, name: str, run: Run, work: float = 1.0, slow: bool = False) -> Leg:
         leg = Leg(name, run, self.bench.folder / f"{LEG}{len(self._made) + 1}", work, slow)

@@ -70,6 +70,27 @@ def ratio(pairs: Sequence[Pair]) -> Ratio:
     )
 
 
+def of_two(first: Ratio, second: Ratio, twin: float) -> tuple[Ratio, tuple[float, float]]:
+    """The speed-up that two pairs of processes show, and that of each.
+
+    Of both changed processes the speed-up over the first unchanged one was measured; that of the
+    other unchanged one over it is `twin`, and `second` is set against that. The interval is as
+    wide as the two lie apart, at least, with the noise of their slices.
+    """
+    logs = [math.log(first.speedup), math.log(second.speedup / twin)]
+    noise = max(math.log(found.high / found.low) / 2 for found in (first, second))
+    middle, apart = sum(logs) / 2, abs(logs[0] - logs[1]) / 2
+    half = math.hypot(apart, noise / math.sqrt(2))
+    both = Ratio(
+        math.exp(middle),
+        math.exp(middle - half),
+        math.exp(middle + half),
+        first.pairs + second.pairs,
+        first.steps + second.steps,
+    )
+    return both, (math.exp(logs[0]), math.exp(logs[1]))
+
+
 def trimmed_mean(values: Sequence[float]) -> float:
     """The mean of `values` without the `TRIM` share at either end."""
     ordered = sorted(values)

@@ -7,7 +7,6 @@ pair of processes does not repeat is none of the change.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from trainperf.model import Ratio, Training
@@ -16,6 +15,7 @@ from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import Contest
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.queue import Bench, Queue
+from trainperf.trial.ratio import of_two
 
 FOR_LIFE = 1.35
 """Two processes of one script differ by no more than this: a gain beyond is one of the change."""
@@ -86,25 +86,4 @@ def repeat(bench: Bench, candidate: Candidate, clock: Clock) -> Repeated:
     if first.ratio is None or second.ratio is None:
         return Repeated(None, reason=clock.reason)
     twin = control.speedup if control is not None and bench.costs.slots > 1 else 1.0
-    return together(first.ratio, second.ratio, twin)
-
-
-def together(first: Ratio, second: Ratio, twin: float) -> Repeated:
-    """Put two pairs of processes together: `second` by the unchanged process that is `twin`.
-
-    Of both the speed-up over the first unchanged process was measured; that of the other one over
-    it is `twin`. The interval holds what each pair shows, and the noise of their slices.
-    """
-    logs = [math.log(first.speedup), math.log(second.speedup / twin)]
-    noise = max(math.log(found.high / found.low) / 2 for found in (first, second))
-    middle, apart = sum(logs) / 2, abs(logs[0] - logs[1]) / 2
-    half = math.hypot(apart, noise / math.sqrt(2))
-    steps = first.steps + second.steps
-    ratio = Ratio(
-        math.exp(middle),
-        math.exp(middle - half),
-        math.exp(middle + half),
-        first.pairs + second.pairs,
-        steps,
-    )
-    return Repeated(ratio, tuple(math.exp(log) for log in logs))
+    return Repeated(*of_two(first.ratio, second.ratio, twin))

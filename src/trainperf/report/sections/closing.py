@@ -226,7 +226,12 @@ def _longer(diagnosis: Diagnosis) -> str:
 
 
 def answer(diagnosis: Diagnosis) -> tuple[str, str]:
-    """The last line of the report and its style; empty where nothing can be said."""
+    """The last line of the report and its style; empty where nothing can be said.
+
+    Of changes that were to be proved the first line says it.
+    """
+    if diagnosis.proofs:
+        return "", ""
     stack, kept = diagnosis.stack, [trial for trial in diagnosis.trials if trial.kept]
     if stack is not None and stack.fixes:
         return _apply(max(len(kept), len(stack.fixes))) + _gain(diagnosis, stack), GOOD

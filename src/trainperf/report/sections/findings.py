@@ -8,6 +8,7 @@ from trainperf.report.document import GOOD, QUIET, STRONG, WARN, Apart, Code, Pa
 from trainperf.report.level import rejected
 from trainperf.report.places import places
 from trainperf.report.sections.experiment import apart
+from trainperf.report.sections.proofs import to_prove
 from trainperf.report.sections.remains import open_question
 from trainperf.report.worth import of_what, predicted
 
@@ -57,6 +58,8 @@ def of_this_experiment(diagnosis: Diagnosis) -> list[Pair]:
 def _advice(diagnosis: Diagnosis, page: Page, in_full: int) -> None:
     """Write what to change, the first `in_full` with why and how."""
     if not diagnosis.findings:
+        if diagnosis.proofs:
+            return  # nothing was looked for
         if open_question(diagnosis) and (known := _none(diagnosis.verdict)):
             page.gap()
             page.prose(known)
@@ -152,3 +155,6 @@ def _body(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
         page.gap()
         shell = finding.equivalence is Equivalence.ENVIRONMENT
         page.add(Code(finding.snippet, "bash" if shell else "python", 8))
+    if proof := to_prove(finding, diagnosis):
+        page.gap()
+        page.prose(proof, indent=4)

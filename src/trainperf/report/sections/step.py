@@ -78,7 +78,8 @@ def verdict(diagnosis: Diagnosis, page: Page) -> None:
 
 def last_output(diagnosis: Diagnosis, page: Page) -> None:
     """Print the last lines of the script's output, where it ended badly."""
-    if diagnosis.ending in WITH_OUTPUT and diagnosis.output_tail.strip():
+    failed = any(proof.answer == "failed" for proof in diagnosis.proofs)
+    if (failed or diagnosis.ending in WITH_OUTPUT) and diagnosis.output_tail.strip():
         rank, told = of_a_rank(diagnosis)
         whose = "the script" if rank is None else f"rank {rank}"
         page.heading(f"Last output of {whose}")

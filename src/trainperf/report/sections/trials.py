@@ -69,7 +69,7 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(_sentence(trying.reason or "interrupted"), indent=2)
     if diagnosis.control is not None or any(map(_by_slices, found)):
         control = diagnosis.control
-        page.prose(NO_CONTROL if control is None else _against_itself(control), indent=2)
+        page.prose(NO_CONTROL if control is None else against_itself(control), indent=2)
     if busy := beside_trials(diagnosis):
         page.prose(busy, indent=2)
     if kept := tuple(_row(one, diagnosis) for one in found if one.kept):
@@ -207,7 +207,8 @@ def _late(trying: Trials) -> bool:
     return trying.mode == "one after another" and bool(trying.mode_reason)
 
 
-def _against_itself(control: Control) -> str:
+def against_itself(control: Control) -> str:
+    """Say how the script meets itself, and so what could be noise."""
     figure = units.measured(control.speedup, control.low, control.high)
     return (
         f"Control (the script against itself): {figure}, so gains below "
@@ -216,7 +217,7 @@ def _against_itself(control: Control) -> str:
 
 
 def _control(control: Control) -> str:
-    text = _against_itself(control)
+    text = against_itself(control)
     if control.reproducible is None:
         return f"{text} No losses were seen, so they could not be compared."
     if control.reproducible:

@@ -12,7 +12,7 @@ from trainperf.report import level
 from trainperf.report.document import Page
 from trainperf.report.places import places
 from trainperf.report.plain import one_line, plain
-from trainperf.report.sections import experiment, findings, trials
+from trainperf.report.sections import experiment, findings, proofs, trials
 from trainperf.reporters.html.code import coloured
 from trainperf.reporters.html.drawing import Interval, Scale, Tick, interval, scale
 from trainperf.reporters.html.markup import clipped, paragraphs, prose, styled
@@ -197,7 +197,7 @@ def _described(finding: Finding, diagnosis: Diagnosis) -> Card:
         where=_where(finding, diagnosis),
         equivalence=findings.EQUIVALENCE[finding.equivalence],
         text=paragraphs(finding.text),
-        advice=paragraphs(finding.advice),
+        advice=paragraphs(f"{finding.advice}\n\n{proofs.to_prove(finding, diagnosis)}"),
         snippet=_snippet(finding),
     )
 

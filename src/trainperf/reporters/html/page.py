@@ -64,7 +64,7 @@ PLACED = {
     *("ranks", "exchange", "scaling", "operators", "devices", "storage", "objects", "limits"),
     *("stages", "between", "callbacks", "functions", "findings", "remains", "trials", "stack"),
     *("training", "experiment", "practices", "not_measured", "notes", "ignored"),
-    *("logs", "next", "money", "spent"),
+    *("logs", "next", "money", "spent", "proofs"),
 }
 """The sections of a report that the page has a place for, or draws in its own way."""
 
@@ -111,7 +111,7 @@ def _context(diagnosis: Diagnosis, whole: Document, saved: str) -> dict[str, Any
         "verdict": prose(diagnosis.verdict.text),
         "state": _state(diagnosis),
         "partial": view(whole, "partial", "absent"),
-        "answer": _answer(whole),
+        "answer": view(whole, "proofs") or _answer(whole),
         "output": view(whole, "output"),
         "tiles": _tiles(diagnosis),
         "bar": step.bar(diagnosis),

@@ -18,13 +18,13 @@ from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.places import places
-from trainperf.report.sections import experiment, told
+from trainperf.report.sections import experiment, proofs, told
 from trainperf.report.sections import outside as _outside
 from trainperf.report.sections.closing import edits_in
 from trainperf.report.sections.findings import EQUIVALENCE, Pair, of_this_experiment
 from trainperf.report.sections.money import costs
 from trainperf.report.sections.step import rates
-from trainperf.report.whole import document
+from trainperf.report.whole import document, section
 from trainperf.report.worth import of_what
 from trainperf.reporters.markdown.blocks import written
 from trainperf.reporters.markdown.marked import (
@@ -85,6 +85,8 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     if judgement.problems:
         yield "**Why the check fails**"
         yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
+    if diagnosis.proofs:
+        yield written([section("proofs", diagnosis, proofs.proofs)])
     yield _times(diagnosis)
     yield from _turn(diagnosis, root)
     if diagnosis.cost is not None:
@@ -252,6 +254,7 @@ def _detail(finding: Finding, diagnosis: Diagnosis, root: str) -> Iterator[str]:
     if finding.snippet.strip():
         shell = finding.equivalence is Equivalence.ENVIRONMENT
         yield fenced(told.snippet(finding.snippet), "bash" if shell else "python")
+    yield inline(proofs.to_prove(finding, diagnosis))
     where = places(finding.where, root)
     words = EQUIVALENCE[finding.equivalence]
     yield f"{code(where)} · {words}" if where else words

@@ -1,0 +1,187 @@
+"""`trainperf try CHANGE… -- SCRIPT`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trainperf.commands._arguments import ScriptCommand, output_format
+from trainperf.commands._shared import (
+    check_outputs,
+    check_whole_job,
+    console,
+    given,
+    print_report,
+    read_settings,
+)
+from trainperf.errors import TrainperfError
+
+if TYPE_CHECKING:
+    from trainperf.changes import Change
+    from trainperf.diagnose import Request
+    from trainperf.model import Diagnosis, Event, Recording
+
+    OnEvent = Callable[[Event], None]
+
+CHANGE = (
+    click.option(
+        "--diff",
+        "diffs",
+        multiple=True,
+        metavar="FILE",
+        help="A diff of files, as git makes it; `-` reads it.",
+    ),
+    click.option("--file", metavar="OTHER.py", help="Another file in the place of the script."),
+    click.option("--rev", metavar="REV", help="The files as they are in a git revision."),
+    click.option(
+        "--set", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of the script."
+    ),
+    click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable."),
+    click.option("--python", metavar="INTERPRETER", help="Another Python to run the script."),
+    click.option("--fix", "fixes", multiple=True, metavar="ID", help="A fix of trainperf's."),
+    click.option(
+        "--samples-per-step",
+        "samples",
+        metavar="[BEFORE:]AFTER",
+        help="What a step holds, where the batch changes and cannot be seen.",
+    ),
+)
+"""The options that make a change; those given together are one."""
+
+
+def change_options(command: Any) -> Any:
+    """Give a command the options that make a change."""
+    for option in reversed(CHANGE):
+        command = option(command)
+    return command
+
+
+@click.command(
+    name="try",
+    cls=ScriptCommand,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[CHANGE…] [OPTIONS]",
+    short_help="Prove a change of yours on the script: faster, slower, or neither.",
+)
+@change_options
+@click.option("--change", "named", multiple=True, metavar="NAME='CHANGE…'", help="A change with a "
+              "name, to be tried beside others: fast='--diff a.diff --env X=1'.")  # fmt: skip
+@click.option("--at-least", type=click.FloatRange(min=1.0), default=1.0, metavar="RATIO",
+              help="Ask for so much, such as 1.05.")  # fmt: skip
+@click.option("--allow-semantic", is_flag=True, default=None, help="A change that trains "
+              "something else may be proved as well.")  # fmt: skip
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("--budget", metavar="TIME", help="What all of it may take: 90s, 3min [default: "
+              "3min].")  # fmt: skip
+@click.option("--sequential", is_flag=True, default=None, help="Try in fresh processes, one after "
+              "another, not side by side.")  # fmt: skip
+@click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of progress for "
+              "so long [default: 5min].")  # fmt: skip
+@click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars an hour.")
+@click.option("--json", "json", metavar="FILE", help="Write the whole report as JSON.")
+@output_format
+@click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
+              "~/.cache/trainperf/runs].")  # fmt: skip
+@click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
+@click.option("--keep-secrets", is_flag=True, default=None, help="Keep what looks like a secret in "
+              "the command and in what the script printed, where they are quoted.")  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- SCRIPT [ARGS]…")
+def try_(
+    command: tuple[str, ...],
+    module: str | None,
+    named: tuple[str, ...],
+    at_least: float,
+    **flags: Any,
+) -> None:
+    """Prove a change of yours by experiment.
+
+    \b
+    trainperf try --diff change.diff -- train.py --epochs 3
+    trainperf try --set num_workers=4 --env OMP_NUM_THREADS=1 -- train.py
+    trainperf try --rev HEAD~3 -- train.py
+    trainperf try --change a='--diff a.diff' --change b='--diff b.diff' -- train.py
+
+    The script as it is, itself as control, and the change run in turns, from the same seed, and
+    their losses are compared. Options given together are one change. Nothing of yours is
+    written, and no work tree is made.
+
+    Exit status: 0 faster and the same training, 1 not faster, 2 wrong usage or it cannot be told,
+    3 the script failed, as it is or with the change.
+    """
+    from trainperf import proof
+    from trainperf.changes import Change
+    from trainperf.commands import run_folders, session
+    from trainperf.commands.exit_status import exit_status
+
+    parts = {field.name: flags.pop(field.name) for field in fields(Change) if field.name in flags}
+    changes = [_change(parts), *map(_named, named)]
+    changes = [change for change in changes if change.title]
+    if not changes:
+        raise TrainperfError(
+            "which change?", hint="trainperf try --diff change.diff -- train.py, or: --help"
+        )
+    if len({change.title for change in changes}) < len(changes):
+        raise TrainperfError("two changes have one name", "name each: --change NAME='…'")
+    settings = read_settings(given(flags))
+    inputs = [*command, *(path for one in changes for path in (*one.diffs, one.file or ""))]
+    check_outputs(settings, inputs=inputs)
+    target = session.target(module, command, Path.cwd(), "try --diff FILE")
+    check_whole_job(target.command, "try")
+
+    def pipeline(request: Request, on_event: OnEvent) -> tuple[Diagnosis, Recording]:
+        return proof.try_changes(request, changes, at_least, on_event)
+
+    diagnosis, folder, unsaved = session.run(
+        target, settings, console(stderr=True), pipeline=pipeline
+    )
+    saved = "" if unsaved else run_folders.saved_name(folder)
+    print_report(diagnosis, settings, saved=saved)
+    if unsaved is not None:
+        raise unsaved
+    run_folders.write_outputs(diagnosis, settings)
+    status = exit_status(diagnosis, settings)
+    sys.exit(status or (proof.exit_status(diagnosis.proofs) if diagnosis.proofs else 2))
+
+
+def _named(text: str) -> Change:
+    """The change of `NAME='OPTIONS'`."""
+    name, equals, options = text.partition("=")
+    if not (equals and re.fullmatch(r"[\w.-]+", name)):
+        raise TrainperfError(
+            f"--change {text}: a name is missing", "write --change NAME='--diff a.diff'"
+        )
+    parser = change_options(click.Command("change", callback=lambda **parts: parts))
+    try:
+        words = shlex.split(options)
+        parts = parser.main(words, prog_name=f"--change {name}", standalone_mode=False)
+    except ValueError as error:
+        raise TrainperfError(f"--change {text}: {error}", "quote it as in a shell") from error
+    return _change(parts, name)
+
+
+def _change(parts: Mapping[str, Any], name: str = "") -> Change:
+    from trainperf.changes import Change
+
+    samples = None
+    if parts["samples"]:
+        before, _, after = parts["samples"].rpartition(":")
+        try:
+            samples = float(before) if before else None, float(after)
+        except ValueError:
+            raise TrainperfError(
+                f"--samples-per-step {parts['samples']} is no number", "write 64, or 32:64"
+            ) from None
+    fixes = tuple(one.replace("-", "_") for one in parts["fixes"])
+    made = {**parts, "samples": samples, "fixes": fixes, "name": name}
+    change = Change(**made)
+    if name and change == Change(name=name):
+        raise TrainperfError(f"--change {name} has no change in it", "write --diff FILE, say")
+    return change

@@ -1,0 +1,211 @@
+"""The answer to a change, from what its trial measured. Pure."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import trainperf
+from trainperf.model import (
+    Check,
+    CheckedTimes,
+    Compared,
+    Control,
+    Limits,
+    Outcome,
+    Proof,
+    Reason,
+    Trial,
+)
+from trainperf.model import words as units
+from trainperf.model.trials import Proven
+from trainperf.trial import Tried
+from trainperf.trial.outcome import floor
+
+DIFFERENCE = 0.02
+"""A smaller difference is none, as a share."""
+TREE = "the working tree"
+UNTOLD = "a longer --budget may tell"
+
+
+def judged(
+    trial: Trial, control: Control | None, at_least: float = 1.0, other_steps: str = ""
+) -> Proof:
+    """The answer to a change that was tried.
+
+    It is proven where it is surely faster, `at_least` so many times, and its losses are not others.
+    `other_steps` says how its steps are others, where they are.
+    """
+    least = 1 + max(DIFFERENCE, floor(control))
+    proof = Proof(
+        trial.fix, "cannot tell", "", False, trial.same, trial.speedup, trial.low, trial.high
+    )
+    if trial.outcome is Outcome.FAILED:
+        return replace(proof, answer="failed", text=f"With the change the script {trial.reason}.")
+    if trial.speedup is None or trial.low is None or trial.high is None:
+        return replace(proof, text=f"Cannot tell: {trial.reason}.")
+    figure = units.measured(trial.speedup, trial.low, trial.high)
+    answer = _answer(trial.low, trial.high, least)
+    differs = trial.same is False or bool(other_steps)
+    proof = replace(proof, same_training=False if differs else trial.same)
+    other = f"it trains something else: {other_steps or trial.parity}" if differs else ""
+    text = {
+        "slower": f"Slower: {figure}",
+        "no difference": f"No difference above {units.share(DIFFERENCE)}: {figure}",
+        "cannot tell": f"Cannot tell: {figure} after {units.count(trial.pairs, 'pair')} of slices; "
+        + (
+            UNTOLD
+            if least <= 1 + DIFFERENCE
+            else f"less than {units.share(least - 1)} may be noise"
+        ),
+    }.get(answer, "")
+    if answer != "faster":
+        return replace(proof, answer=answer, text=f"{text}{'; ' if other else ''}{other}.")
+    if other:
+        text = f"Faster, but {other}; {figure}"
+    elif trial.outcome is Outcome.LOSES:
+        text = f"Its steps are faster, {figure}, but not the training: {trial.reason}"
+    elif trial.low <= at_least:
+        text = f"Faster, but not surely by {at_least:g}×: {figure}"
+    else:
+        same = " and trains the same" if trial.same else ""
+        return replace(proof, answer=answer, text=f"Faster{same}: {figure}.", proven=True)
+    return replace(proof, answer=answer, text=f"{text}.")
+
+
+def _answer(low: float, high: float, least: float) -> Proven:
+    """What an interval says where `least` times as fast is faster."""
+    if low > least:
+        return "faster"
+    if high < 1 / least:
+        return "slower"
+    within = low > 1 / (1 + DIFFERENCE) and high < 1 + DIFFERENCE
+    return "no difference" if within else "cannot tell"
+
+
+def verdict_of(proofs: Sequence[Proof]) -> str:
+    """The first line of the report: the one answer, or how those of several come out."""
+    if len(proofs) == 1:
+        return proofs[0].text
+    proven = [proof for proof in proofs if proof.proven]
+    if not proven:
+        told = (f"{proof.name}: {proof.answer}" for proof in proofs)
+        return f"None of the changes is proved to be faster ({'; '.join(told)})."
+    best = max(proven, key=lambda proof: proof.speedup or 0.0)
+    return f"{best.name}: {best.text[0].lower()}{best.text[1:]}"
+
+
+def exit_status(proofs: Sequence[Proof]) -> int:
+    """0 where a change is proven, 1 where none is, 2 where that cannot be told, 3 if all failed."""
+    if any(proof.proven for proof in proofs):
+        return 0
+    answers = {proof.answer for proof in proofs}
+    if answers == {"failed"}:
+        return 3
+    return 2 if "cannot tell" in answers else 1
+
+
+# ---------------------------------------------------------------------------- against a revision
+
+
+def turned(proof: Proof, text: str) -> Proof:
+    """The answer seen from the other side: what the script is against the change."""
+    answers: Mapping[Proven, Proven] = {"faster": "slower", "slower": "faster"}
+    return replace(
+        proof,
+        name=TREE,
+        answer=answers.get(proof.answer, proof.answer),
+        text=text,
+        proven=proof.answer == "slower",
+        speedup=_inverse(proof.speedup),
+        low=_inverse(proof.high),
+        high=_inverse(proof.low),
+        step_s=proof.step_s / proof.speedup if proof.step_s and proof.speedup else None,
+        samples_before=proof.samples_after,
+        samples_after=proof.samples_before,
+        memory_before=proof.memory_after,
+        memory_after=proof.memory_before,
+        device_memory_before=proof.device_memory_after,
+        device_memory_after=proof.device_memory_before,
+    )
+
+
+def turned_trial(trial: Trial) -> Trial:
+    """The trial of a change as one of the script against it."""
+    names = {
+        Outcome.KEPT: Outcome.SLOWER,
+        Outcome.LOSES: Outcome.SLOWER,
+        Outcome.SLOWER: Outcome.KEPT,
+    }
+    outcome = names.get(trial.outcome, trial.outcome)
+    return replace(
+        trial,
+        fix=TREE,
+        outcome=outcome,
+        kept=outcome is Outcome.KEPT,
+        speedup=_inverse(trial.speedup),
+        low=_inverse(trial.high),
+        high=_inverse(trial.low),
+        one_off_s=None,
+        break_even_steps=None,
+    )
+
+
+def _inverse(value: float | None) -> float | None:
+    return 1 / value if value else None
+
+
+def checked(before: Proof, tried: Tried, most: float, strict: bool, name: str) -> Check:
+    """The answer of a check: `before` is the revision's speed-up over the script. Pure.
+
+    A step of the script takes as much longer as the revision is faster.
+    """
+    low, high, middle = before.low, before.high, before.speedup
+    step_s = tried.step_s or math.nan
+    noise = floor(tried.control)
+    outcome: Literal["passed", "failed", "undecided"] = "undecided"
+    text = f"check cannot tell: {name}: {before.text}"
+    change = 0.0 if middle is None else middle - 1
+    if low is not None and high is not None:
+        steps = f"{units.seconds(step_s)} a step against {units.seconds(step_s / (middle or 1))}"
+        span = f"{_percent(change)}, {_percent(low - 1)} to {_percent(high - 1)}"
+        text = f"{steps} at {name} ({span}, limit {units.share(most)})"
+        if low > 1 + max(most, noise):
+            outcome, text = "failed", f"check failed: slower: {text}"
+        elif high < 1 + max(most, noise) and noise <= max(most, DIFFERENCE):
+            outcome, text = "passed", f"check passed: {text}"
+        else:
+            text = f"check cannot tell: {text}; {UNTOLD}"
+    if before.same_training is False:
+        text += "; the two train something else"
+    status = int(outcome == "failed" or (strict and outcome == "undecided"))
+    reason = Reason("time", outcome, text, change, most, (low or 1) - 1, (high or 1) - 1)
+    times = CheckedTimes(
+        basis="step",
+        before_s=step_s / (middle or 1.0),
+        after_s=step_s,
+        change=change,
+        change_low=(low or 1.0) - 1,
+        change_high=None if high is None else high - 1,
+        noise_before=noise,
+        noise_after=noise,
+        machine_change=None,
+    )
+    against = Compared(
+        file=name,
+        sha256="",
+        created="",
+        trainperf_version=trainperf.__version__,
+        script="",
+        hostname=os.uname().nodename,
+        runs=1,
+    )
+    limits = Limits(most, None, "none", strict)
+    return Check(outcome, status, text, (reason,), times, 1, limits, against)
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:+.1f} %"

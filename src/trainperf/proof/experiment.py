@@ -1,0 +1,444 @@
+"""Anybody's change proved by experiment: the script as it is, itself as control, and the change."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainperf.changes import Change, Repository, changed_run, check_interpreter
+from trainperf.diagnose import LOOK_S, Request, patch_root
+from trainperf.errors import NothingToCompare, NotMeasured, TrainperfError
+from trainperf.evidence import read
+from trainperf.evidence.events import NoLoop
+from trainperf.fixes import by_id, detect_all, possible_all
+from trainperf.machine import with_late_answers
+from trainperf.model import (
+    Diagnosis,
+    Ending,
+    Equivalence,
+    Event,
+    Evidence,
+    Machine,
+    Outcome,
+    Overhead,
+    Proof,
+    Recording,
+    Run,
+    Stack,
+    Training,
+    Trial,
+    Verdict,
+)
+from trainperf.patch.patch import write_edits
+from trainperf.proof.answers import (
+    DIFFERENCE,
+    checked,
+    judged,
+    turned,
+    turned_trial,
+    verdict_of,
+)
+from trainperf.report.assemble import cost_after
+from trainperf.report.assemble.diagnosis import assemble, without_loop
+from trainperf.rewrite.configuration import is_configuration
+from trainperf.rewrite.script import default_reader
+from trainperf.run.launch import launch
+from trainperf.run.spawn import Interrupted, interruptible
+from trainperf.samplers.contention import busy_cores
+from trainperf.trial import Subject, Tried, try_fixes
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.legs.faults import why
+from trainperf.whole_training import ledger, with_changes
+from trainperf.whole_training.ledger import started_in
+
+SCRIPT_S = 4.0
+CHANGE_S = 2.5
+"""Seconds for timing the script before the trials, and for a look at it with a change."""
+NO_CHANGE = "trainperf try --help says what can be a change"
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The script with a change, as a look at it was: what it is, or why it cannot be tried.
+
+    `failed` says that it is the script that failed with the change.
+    """
+
+    title: str
+    change: Change
+    run: Run
+    evidence: Evidence | None = None
+    reason: str = ""
+    failed: bool = False
+    notes: tuple[str, ...] = ()
+    output_tail: str = ""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The script, its changes, and the trials of them."""
+
+    recording: Recording
+    evidence: Evidence
+    looked: tuple[Looked, ...]
+    tried: Tried
+    began: float
+    allow_semantic: bool
+
+
+def try_changes(
+    request: Request, changes: Sequence[Change], at_least: float, on_event: OnEvent
+) -> tuple[Diagnosis, Recording]:
+    """Prove `changes` on the script of `request`, one by one and those that pay together.
+
+    A change is proven that makes the script `at_least` so many times as fast. Raises
+    `TrainperfError` where a change cannot be made.
+    """
+    made = experiment(request, changes, DIFFERENCE, on_event)
+    if not isinstance(made, Experiment):
+        return made
+    proofs = proofs_of(made, at_least)
+    diagnosis = _assembled(made, verdict_of(proofs), proofs)
+    whole = _whole(made, proofs)
+    cost = cost_after(diagnosis.cost, made.tried.stack)
+    return replace(diagnosis, training=whole, cost=cost, proofs=proofs), made.recording
+
+
+def compare_with(
+    request: Request, rev: str, most: float, strict: bool, on_event: OnEvent
+) -> tuple[Diagnosis, Recording]:
+    """Check the script of `request` against itself in a revision, "" for where its branch began.
+
+    Both run in one job, in turns. It fails where a step surely takes `most` longer, as a share.
+    The answer is the diagnosis' `check`; there is none where nothing could be compared.
+    """
+    repository = Repository.around(request.run.cwd)
+    commit = repository.commit(rev or repository.fork())
+    if not repository.contents(commit):
+        raise NothingToCompare(f"check passed: no file differs from {rev or commit[:10]}")
+    change = Change(name=f"{rev} ({commit[:10]})" if rev else commit[:10], rev=commit)
+    made = experiment(request, [change], most, on_event)
+    if not isinstance(made, Experiment):
+        return made
+    (looked,) = made.looked
+    (before,) = proofs_of(made, 1.0)
+    check = checked(before, made.tried, most, strict, change.name)
+    check = replace(check, baseline=replace(check.baseline, sha256=commit))
+    tree = turned(before, check.text)
+    trials = tuple(turned_trial(trial) for trial in made.tried.trials)
+    made = replace(made, tried=replace(made.tried, trials=trials, stack=None))
+    diagnosis = _assembled(made, check.text, (tree,))
+    failed = f"at {change.name} the script {looked.reason}" if looked.failed else ""
+    notes = (*diagnosis.notes, *([failed] if failed else []))
+    return replace(diagnosis, check=check, proofs=(tree,), notes=notes), made.recording
+
+
+# ---------------------------------------------------------------------------- the experiment
+
+
+def experiment(
+    request: Request, changes: Sequence[Change], difference: float, on_event: OnEvent
+) -> Experiment | tuple[Diagnosis, Recording]:
+    """Look at the script and at each change of it, then try them; or say why nothing is tried."""
+    began = time.monotonic()
+    machine = request.inspect()
+    with interruptible() as interrupted:
+        run = replace(request.run, began=began, trials=True)
+        made = [
+            changed_run(change, run, request.folder / f"change-{number}")
+            for number, change in enumerate(changes)
+        ]
+        for name in (name for change in changes for name in change.fixes):
+            if name not in by_id():
+                raise TrainperfError(f"--fix {name}: there is none", "trainperf explain lists them")
+        for change, (changed, _) in zip(changes, made, strict=True):
+            if changed == run and not change.fixes:
+                raise TrainperfError(f"{change.title or 'the change'} changes nothing", NO_CHANGE)
+        fixes = any(change.fixes for change in changes)  # which are found by probes
+        first = run if fixes else replace(run, steps=None, measure_s=SCRIPT_S, extra_s=0.0)
+        recording = launch(first, request.folder, on_event, interrupted)
+        machine = with_late_answers(machine)
+        try:
+            evidence = read(recording, machine)
+        except NoLoop as error:
+            return without_loop(recording, machine, error, began), recording
+        if not recording.ending.complete:
+            text = "Cannot tell: the script as it is could not be measured."
+            return assemble(recording, evidence, (), Verdict("none", text), None), recording
+        looked = list[Looked]()
+        for number, (change, (changed, notes)) in enumerate(zip(changes, made, strict=True)):
+            if change.python is not None:
+                check_interpreter(changed.command[0], evidence.framework.name)
+            changed = _with_fixes(change, changed, evidence) if change.fixes else changed
+            title = change.title or f"change {number + 1}"
+            on_event({"e": "trial", "text": f"looking at {title}", "fraction": None,
+                      "expected_s": recording.ended - recording.started})  # fmt: skip
+            folder = request.folder / f"change-{number}"
+            one = Looked(title, change, changed, notes=notes)
+            looked.append(_look(one, run, folder, machine, interrupted))
+        candidates = tuple(_candidates(looked, evidence, request.allow_semantic, difference))
+        tried = _tried(
+            candidates, looked, request, recording, evidence, began, interrupted, on_event
+        )
+    return Experiment(recording, evidence, tuple(looked), tried, began, request.allow_semantic)
+
+
+def _tried(
+    candidates: tuple[Candidate, ...],
+    looked: Sequence[Looked],
+    request: Request,
+    recording: Recording,
+    evidence: Evidence,
+    began: float,
+    interrupted: Interrupted,
+    on_event: OnEvent,
+) -> Tried:
+    """The trials of the candidates, and beside them why the others have none."""
+    subject = Subject(
+        recording=recording,
+        evidence=evidence,
+        findings=(),
+        machine=request.inspect(),
+        root=request.run.cwd,
+        folder=request.folder,
+        began=began,
+        deadline=began + request.run.budget_s,
+        sequential=request.sequential,
+        allow_semantic=request.allow_semantic,
+        neighbours_cores=busy_cores(LOOK_S),
+        changes=candidates,
+    )
+    tried = try_fixes(subject, interrupted, on_event)
+    none = [
+        Trial(one.title, Outcome.FAILED if one.failed else Outcome.NOT_TRIED, one.reason)
+        for one in looked
+        if one.reason
+    ]
+    return replace(tried, trials=(*tried.trials, *none))
+
+
+def _with_fixes(change: Change, run: Run, evidence: Evidence) -> Run:
+    """The run with the edits of fixes. Raises `TrainperfError` where one cannot be written."""
+    found = {
+        finding.id: finding
+        for finding in (
+            *possible_all(evidence, (), lambda fix, error: None),
+            *detect_all(evidence, lambda fix, error: None),
+        )
+    }
+    for name in change.fixes:
+        if name not in found:
+            reason = "nothing of the kind shows in this run"
+            raise TrainperfError(f"--fix {name}: {reason}", "trainperf diagnose says what does")
+    findings = [found[name] for name in change.fixes]
+
+    def text_of(path: str) -> bytes:
+        data = run.sources.get(path)
+        return default_reader(path) if data is None else data
+
+    root = patch_root(run, tuple(findings))
+    written = write_edits(root, findings, by_id(), text_of, change.fixes, allow_semantic=True)
+    for left in written.patch.skipped:
+        raise TrainperfError(f"--fix {left.what}: {left.reason}", f"trainperf explain {left.what}")
+    return replace(
+        run,
+        command=(*run.command, *written.patch.arguments),
+        sources={**run.sources, **written.contents},
+        env={**run.env, **written.patch.environment},
+    )
+
+
+def _look(
+    one: Looked, plain: Run, folder: Path, machine: Machine, interrupted: Interrupted
+) -> Looked:
+    """Run the script with a change until its steps are known: does it train, and what is run?"""
+    if interrupted():
+        return replace(one, reason="interrupted before it could be looked at")
+    left = (plain.began or 0.0) + plain.budget_s - time.monotonic()
+    brief = replace(one.run, steps=None, measure_s=CHANGE_S, extra_s=0.0, trials=False)
+    brief = replace(brief, began=None, budget_s=max(1.0, left), trace=False)
+    recording = launch(brief, folder, interrupted=interrupted)
+    if recording.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
+        events = {pid: list(own) for pid, own in recording.events.items()}
+        stalled = "stands still" if recording.ending is Ending.STALLED else ""
+        reason = stalled or why(recording.exit_status or 0, events, folder)
+        return replace(one, reason=reason, failed=True, output_tail=recording.output_tail)
+    unread = _unread(brief, recording)
+    read_ = {path: text for path, text in one.run.sources.items() if path not in unread}
+    names = ", ".join(os.path.relpath(path, os.path.realpath(plain.cwd)) for path in unread[:3])
+    names += f" and {len(unread) - 3} more" if len(unread) > 3 else ""
+    one = replace(one, run=replace(one.run, sources=read_))
+    if one.run == plain:
+        return replace(
+            one, reason=f"the change never reaches the training, which does not run {names}"
+        )
+    if unread:
+        one = replace(one, notes=(*one.notes, f"not run while steps were compared: {names}"))
+    try:
+        evidence = read(recording, machine)
+    except NoLoop:
+        if not recording.ending.complete:
+            return replace(one, reason=f"{recording.ending.value} before it trained")
+        tail = recording.output_tail
+        return replace(one, reason="makes no training step", failed=True, output_tail=tail)
+    return replace(one, evidence=evidence)
+
+
+def _unread(run: Run, recording: Recording) -> list[str]:
+    """The changed sources that no process has run."""
+    ran = {
+        os.path.realpath(event["file"])
+        for events in recording.events.values()
+        for event in events
+        if event["e"] == "patched"
+    }
+    there = (path for path in run.sources if not is_configuration(path))
+    return [path for path in there if os.path.realpath(path) not in ran]
+
+
+def _candidates(
+    looked: Sequence[Looked], evidence: Evidence, semantic: bool, difference: float
+) -> list[Candidate]:
+    """Those that can be tried. An unknown change is judged by its losses, if at all."""
+    found = []
+    for one in looked:
+        work = work_of(one, evidence)
+        other = semantic or work != 1
+        candidate = Candidate(
+            fixes=(one.title,),
+            run=one.run,
+            equivalence=Equivalence.SEMANTICS if other else Equivalence.NUMERICS,
+            bound=None,
+            warm_up_epochs=0,
+            compiles=True,
+            apart=other and not semantic,
+            work=work,
+            difference=difference,
+        )
+        found += [] if one.reason else [candidate]
+    return found
+
+
+def work_of(one: Looked, before: Evidence) -> float:
+    """How many times the samples of a step each step holds with a change, 1 where none tells."""
+    least, most = samples_of(one, before)
+    return most / least if least and most else 1.0
+
+
+def samples_of(one: Looked, before: Evidence) -> tuple[float | None, float | None]:
+    """The samples of a step without and with a change: as they were told, else as seen."""
+    told = one.change.samples or (None, None)
+    seen = None if one.evidence is None else one.evidence.loop.batch_size
+    return told[0] or before.loop.batch_size, told[1] or seen
+
+
+# ---------------------------------------------------------------------------- the answers
+
+
+def proofs_of(made: Experiment, at_least: float) -> tuple[Proof, ...]:
+    """The answer to each change, and to those together that pay."""
+    trials = {trial.fix: trial for trial in made.tried.trials}
+    control = made.tried.control
+    found = []
+    for one in made.looked:
+        trial = trials.get(one.title) or Trial(one.title, Outcome.NOT_TRIED, "it was not tried")
+        before, after = samples_of(one, made.evidence)
+        other = ""
+        if before and after and before != after and not made.allow_semantic:
+            other = f"a step holds {after:g} samples, not {before:g}"
+        proof = judged(trial, control, at_least, other)
+        found.append(
+            _with_memory(
+                replace(
+                    proof, step_s=made.tried.step_s, samples_before=before, samples_after=after
+                ),
+                one,
+                made,
+            )
+        )
+    stack = made.tried.stack
+    if stack is not None and len(stack.fixes) > 1:
+        name = " + ".join(stack.fixes)
+        whole = Trial(name, Outcome.KEPT, "", stack.speedup, stack.low, stack.high, stack.pairs)
+        alike = all(trials[fix].same for fix in stack.fixes) or None
+        found.append(judged(replace(whole, same=alike), control, at_least))
+    return tuple(found)
+
+
+def _with_memory(proof: Proof, one: Looked, made: Experiment) -> Proof:
+    """The answer with what the script takes of the memory."""
+    before, device_before = _memory(made.evidence)
+    after, device_after = (None, None) if one.evidence is None else _memory(one.evidence)
+    return replace(
+        proof,
+        memory_before=before,
+        memory_after=after,
+        device_memory_before=device_before,
+        device_memory_after=device_after,
+    )
+
+
+def _memory(evidence: Evidence) -> tuple[int | None, int | None]:
+    """What the processes and the GPU held at most while steps were timed, bytes."""
+    try:
+        use = evidence.phase("real")
+    except NotMeasured:
+        return None, None
+    taken = [gpu["memory_used_peak"] for gpu in use.gpu if gpu.get("memory_used_peak")]
+    return use.rss_peak, sum(taken) if taken else None
+
+
+def _assembled(made: Experiment, text: str, proofs: tuple[Proof, ...]) -> Diagnosis:
+    """The diagnosis of the script as it is, with the trials of its changes."""
+    tried, evidence = made.tried, made.evidence
+    first = assemble(made.recording, evidence, (), Verdict("none", text), None)
+    seconds = time.monotonic() - made.began
+    share = tried.own_s / tried.step_s if tried.own_s is not None and tried.step_s else None
+    tails = [one.output_tail for one in made.looked if one.failed]
+    notes = [f"{one.title}: {note}" for one in made.looked for note in one.notes]
+    return replace(
+        first,
+        trials=tried.trials,
+        trying=tried.trying,
+        stack=tried.stack,
+        control=tried.control,
+        overhead=Overhead(tried.own_s, share, seconds - tried.trying.seconds, tried.trying.seconds),
+        training=ledger(evidence),
+        proofs=proofs,
+        output_tail=tails[0] if tails and len(proofs) == 1 else first.output_tail,
+        notes=(*first.notes, *notes),
+        seconds=seconds,
+    )
+
+
+def _whole(made: Experiment, proofs: Sequence[Proof]) -> Training:
+    """The whole training as it is and, where a change makes it faster or slower, with that."""
+    tried = made.tried
+    before = started_in(ledger(made.evidence), tried.start_s)
+    stack = tried.stack
+    if stack is None and len(proofs) == 1 and proofs[0].answer in ("faster", "slower"):
+        stack = _alone(next(trial for trial in tried.trials), tried.step_s)
+    return with_changes(before, stack, lasting=True)
+
+
+def _alone(trial: Trial, step_s: float | None) -> Stack | None:
+    """A change that was not kept, as if it were made."""
+    if trial.speedup is None or trial.low is None or trial.high is None or step_s is None:
+        return None
+    return Stack(
+        (trial.fix,),
+        trial.speedup,
+        trial.low,
+        trial.high,
+        trial.pairs,
+        trial.steps,
+        interaction=None,
+        before_step_s=step_s,
+        after_step_s=step_s / trial.speedup,
+        once_seconds=trial.one_off_s or 0.0,
+    )

@@ -1,0 +1,95 @@
+"""What is refused before anything is run, and what becomes a candidate."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trainperf.changes import Change
+from trainperf.diagnose import Request
+from trainperf.errors import NothingToCompare, TrainperfError
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.model import Equivalence, Evidence, Loop, Run
+from trainperf.proof import compare_with, try_changes
+from trainperf.proof.experiment import Looked, _candidates, samples_of, work_of
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> Request:
+    """A script in a repository, that would write a file if it was run."""
+    (tmp_path / "train.py").write_text("open('ran', 'w')\n")
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "one")):
+        subprocess.run(("git", *words), cwd=tmp_path, check=True)
+    run = Run((sys.executable, "train.py"), str(tmp_path), "train.py")
+    return Request(run, tmp_path / "runs")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (Change(rev="HEAD"), "HEAD changes nothing"),
+        (Change(rev="nope"), "there is no revision nope"),
+        (Change(fixes=("no_such_fix",)), "--fix no_such_fix: there is none"),
+        (Change(diffs=("none.diff",)), "cannot be read"),
+    ],
+)
+def test_a_change_that_cannot_be_made_ends_it_before_anything_is_run(
+    request_: Request, change: Change, says: str
+) -> None:
+    with pytest.raises(TrainperfError, match=says):
+        try_changes(request_, [change], 1.0, lambda event: None)
+    assert not Path(request_.run.cwd, "ran").exists()
+
+
+def test_a_tree_that_is_the_revision_passes_without_a_run(request_: Request) -> None:
+    with pytest.raises(NothingToCompare, match="no file differs from HEAD") as raised:
+        compare_with(request_, "HEAD", 0.05, False, lambda event: None)
+    assert raised.value.exit_code == 0
+    assert not Path(request_.run.cwd, "ran").exists()
+
+
+def of_batch(size: int | None) -> Evidence:
+    return torch_evidence(loop=Loop("iterator", batch_size=size))
+
+
+def looked(size: int | None = 32, **fields) -> Looked:
+    run = Run(("python", "train.py"), "/", "train.py", sources={"/a.py": b"x"})
+    made = Looked("a", Change(name="a"), run, of_batch(size))
+    return replace(made, **fields)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told", "work"),
+    [
+        (32, 32, None, 1),
+        (32, 64, None, 2),
+        (None, 64, None, 1),
+        (None, None, (32, 48), 1.5),
+        (32, None, (None, 64), 2),
+        (32, 64, (None, 32), 1),
+    ],
+)
+def test_a_step_counts_by_the_samples_it_holds(before, after, told, work):
+    one = looked(after, change=Change(name="a", samples=told))
+    assert work_of(one, of_batch(before)) == work
+    assert samples_of(one, of_batch(before))[1] == (told[1] if told else after)
+
+
+def test_a_change_is_judged_by_its_losses_and_another_batch_is_another_experiment():
+    same, other = looked(32), looked(64)
+    (candidate,) = _candidates([same], of_batch(32), False, 0.02)
+    assert (candidate.equivalence, candidate.apart) == (Equivalence.NUMERICS, False)
+    assert (candidate.difference, candidate.run) == (0.02, same.run)
+    (candidate,) = _candidates([other], of_batch(32), False, 0.02)
+    assert (candidate.equivalence, candidate.apart) == (Equivalence.SEMANTICS, True)
+    (candidate,) = _candidates([other], of_batch(32), True, 0.02)
+    assert (candidate.equivalence, candidate.apart) == (Equivalence.SEMANTICS, False)
+
+
+def test_what_could_not_be_looked_at_is_no_candidate():
+    assert _candidates([looked(reason="fails")], of_batch(32), False, 0.02) == []

@@ -262,11 +262,12 @@ def _try(
 
 
 def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Finding, ...]:
-    """Findings to be tried that the times and probes cannot prove."""
+    """Findings to be tried that the times and probes cannot prove, what may give most first."""
     found = possible_all(evidence, (one.id for one in first.findings), lambda fix, error: None)
     kept = ignored.suppressed(found, default_reader).kept
     asked = (one for one in kept if one.id not in request.ignore)
-    return _as_written(asked, request.run.cwd)
+    order = sorted(asked, key=lambda one: -(one.bound or by_id()[one.id].usual))
+    return _as_written(order, request.run.cwd)
 
 
 def _proven(

@@ -16,6 +16,8 @@ LATE = "was still starting when the time was over"
 NO_SLICE = "the time was over before the first slice"
 SLICES = 8
 """Slices of each process where they run one after another: two and a half seconds."""
+IMPORTING = 0.75
+"""Of legs that start beside each other each takes so much of a core: they import, and read."""
 END_S = 1.5
 """Seconds kept to end the processes and write the report."""
 
@@ -43,7 +45,7 @@ class Costs:
 
     def starting(self, legs: int, epochs: int = 0) -> float:
         """Seconds until so many legs have warmed up, started together where they fit."""
-        beside = max(min(1.0, legs), legs / self.cores)
+        beside = max(min(1.0, legs), legs / max(self.cores, IMPORTING * self.at_once))
         return (self.start_s + epochs * (self.epoch_s or 0.0)) * beside
 
     def comparing(self, contests: int, pairs: int = MIN_PAIRS) -> float:

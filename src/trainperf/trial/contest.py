@@ -38,9 +38,9 @@ WORTH = 0.05
 HASTE = 0.02
 """By so much the interval of fewer than `MIN_PAIRS` pairs must clear what decides."""
 WIDE = 0.15
-"""An interval narrower than this share of the speed-up tells what a change gives; with twice as
-many pairs as decide, one twice as wide. What is kept is measured once more in processes of its
-own, which differ by more. That of a large gain may be wider, by the root of the speed-up: nobody
+"""An interval narrower than this share of the speed-up tells what a change gives. With twice as
+many pairs as decide any does that lies above the noise: what is kept is measured once more in
+processes of its own. That of a large gain may be wider, by the root of the speed-up: nobody
 decides by its last percent."""
 AS_GOOD = 1.03
 """Of two ways to make a change, one that is at most so much better is not looked for."""
@@ -169,9 +169,9 @@ def enough(contest: Contest, floor: float) -> bool:
     if found.high < 1 + WORTH - (HASTE if few else 0.0):
         return True
     width = (found.high - found.low) / found.speedup
-    wide = WIDE if count < 2 * MIN_PAIRS else 2 * WIDE
-    narrow = width <= wide * math.sqrt(max(1.0, found.speedup))
-    if narrow and found.low > 1 + floor + (FAR if few else 0.0):
+    narrow = width <= WIDE * math.sqrt(max(1.0, found.speedup))
+    told = narrow or count >= 2 * MIN_PAIRS
+    if told and found.low > 1 + floor + (FAR if few else 0.0):
         return True
     return count >= (MAX_PAIRS if narrow else MOST_PAIRS)
 

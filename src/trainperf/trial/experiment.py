@@ -237,7 +237,8 @@ def _repeated(
         dropped = Outcome.NOT_TRIED, f"it was not repeated in fresh processes: {came.reason}"
     else:
         figures = " and ".join(f"{pair:.2f}×" for pair in came.pairs)
-        again = f"in two pairs of fresh processes, as you run it: {figures}"
+        pairs = "two pairs" if len(came.pairs) > 1 else "a pair"
+        again = f"in {pairs} of fresh processes, as you run it: {figures}"
         if came.stands:
             if len(kept) == 1:
                 kept = {name: _with_ratio(one, came.ratio) for name, one in kept.items()}
@@ -282,14 +283,15 @@ def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]
     without = 0.0 if after is None else after.trying(1)
 
     def keep(measured: Sequence[Measured]) -> float:
+        without_any = max(without, needed_s(costs))
         compared = [one for one in measured if one.ratio is not None]
         if not compared:
-            return without
+            return without_any
         of = [chosen[one.name] for one in compared]
         sorted_out = sort_out(compared, of, engine.baseline(), "")
         winners = len(sorted_out.winners) + len(_partners(sorted_out))
         if not winners:
-            return without
+            return without_any
         return needed_s(costs) + costs.starting(winners - 1) + costs.comparing(winners - 1)
 
     return keep

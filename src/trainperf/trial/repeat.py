@@ -31,7 +31,7 @@ SLACK = 1.3
 
 @dataclass(frozen=True)
 class Repeated:
-    """The speed-ups of two pairs of fresh processes, the unchanged script's and the changed one's.
+    """The speed-ups of pairs of fresh processes, the unchanged script's and the changed one's.
 
     `ratio` is that of both together, its interval as wide as they lie apart at least; None where
     they could not be compared: then `reason` says why.
@@ -47,9 +47,9 @@ class Repeated:
         return self.ratio is not None and min(self.pairs) > 1 + SMALLEST_GAIN
 
 
-def needed_s(costs: Costs) -> float:
-    """Seconds that repeating takes."""
-    return SLACK * (costs.starting(4) + costs.comparing(3, PAIRS))
+def needed_s(costs: Costs, processes: int = 2) -> float:
+    """Seconds that repeating takes with so many processes, half of them of the changed script."""
+    return SLACK * (costs.starting(processes) + costs.comparing(processes - 1, PAIRS))
 
 
 def left_to_whole_runs(training: Training | None, share: float, speedup: float, s: float) -> bool:
@@ -66,24 +66,29 @@ def left_to_whole_runs(training: Training | None, share: float, speedup: float, 
 def repeat(bench: Bench, candidate: Candidate, clock: Clock) -> Repeated:
     """Compare two fresh processes of the script with two of it changed, in turns.
 
-    `bench` has the unchanged script's run as its user has it.
+    `bench` has the unchanged script's run as its user has it. Where there is no time for so many
+    one of each: that is the second pair, after that of the trials.
     """
 
     def compared(contest: Contest, _: float) -> bool:
         return len(contest.pairs) >= PAIRS
 
-    names = ("first", "second")
+    two = needed_s(bench.costs, 4) <= clock.left
+    names = ("first", "second") if two else ("first",)
     twice = [replace(candidate, fixes=(name,), variant="") for name in names]
     try:
         with Queue(bench, compared) as queue:
-            first, second = queue.compare(twice, clock)
+            found = queue.compare(twice, clock)
             control = queue.baseline().control
     except LegFailed as failed:
         return Repeated(None, reason=clock.reason if clock.over() else f"the script {failed}")
-    for measured in (first, second):
+    for measured in found:
         if measured.failure and not measured.late:
             return Repeated(None, reason=measured.failure)
-    if first.ratio is None or second.ratio is None:
+    ratios = [measured.ratio for measured in found if measured.ratio is not None]
+    if not ratios:
         return Repeated(None, reason=clock.reason)
+    if len(ratios) == 1:
+        return Repeated(ratios[0], (ratios[0].speedup,))
     twin = control.speedup if control is not None and bench.costs.slots > 1 else 1.0
-    return Repeated(*of_two(first.ratio, second.ratio, twin))
+    return Repeated(*of_two(ratios[0], ratios[1], twin))

@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from trainperf.child.timing.budget import ALONE, LEFT_SHARE, MEASURE_SHARE, WITH_TRIALS, Budget
+from trainperf.child.timing.budget import (
+    ALONE,
+    LEFT_SHARE,
+    MEASURE_LEFT,
+    MEASURE_SHARE,
+    WITH_TRIALS,
+    Budget,
+)
 
 ASKED = {"began": 1000.0, "budget_s": 180.0, "trials": True}
 
@@ -22,7 +29,7 @@ def test_without_trials_nearly_all_of_it_is_for_the_extras():
 
 def test_a_script_that_begins_late_has_a_part_of_what_is_left():
     budget = Budget(ASKED, 0.0)
-    assert budget.measure_by(1100.0) == 1100.0 + LEFT_SHARE * 80.0
+    assert budget.measure_by(1100.0) == 1100.0 + MEASURE_LEFT * 80.0
     assert budget.extra_by(1140.0) == 1140.0 + LEFT_SHARE * 40.0
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .driven_loop import DrivenLoop
 
-MEASURE_SHARE = 0.2
-"""So much of the budget may be over when the last round of timing begins: times only order what
-is tried, trials decide."""
-WITH_TRIALS = 0.4
+MEASURE_SHARE = 0.12
+MEASURE_LEFT = 0.07
+"""So much of the budget may be over when the last round of timing begins, or of what is left after
+a long start: times only order what is tried, trials decide."""
+WITH_TRIALS = 0.35
 """So much of it may be over when an observed run ends that trials come after."""
 ALONE = 0.9
 """The same where nothing comes after but the report."""
@@ -53,11 +54,12 @@ class Budget:
 
     def measure_by(self, now: float) -> float:
         """When no further round of timing may begin, for one whose first begins `now`."""
-        return self._by(now, MEASURE_SHARE, self.measure_cap_s)
+        left = MEASURE_LEFT if self.trials else LEFT_SHARE
+        return self._by(now, MEASURE_SHARE, left, self.measure_cap_s)
 
     def extra_by(self, now: float) -> float:
         """When the extras must have ended that begin `now`."""
-        return self._by(now, self.share, self.extra_cap_s)
+        return self._by(now, self.share, LEFT_SHARE, self.extra_cap_s)
 
     def lacking(self, takes_s: float, now: float) -> str:
         """Say that `takes_s` seconds do not fit any more, and with which budget they would."""
@@ -69,6 +71,6 @@ class Budget:
         minutes = max(math.ceil(needed / 60), math.floor(self.whole_s / 60) + 1)
         return f"{LACKING}; --budget {minutes}min would do"
 
-    def _by(self, now: float, share: float, cap_s: float | None) -> float:
-        by = max(self.began + share * self.whole_s, now + LEFT_SHARE * (self.end - now))
+    def _by(self, now: float, share: float, left: float, cap_s: float | None) -> float:
+        by = max(self.began + share * self.whole_s, now + left * (self.end - now))
         return by if cap_s is None else min(by, now + cap_s)

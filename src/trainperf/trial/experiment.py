@@ -171,7 +171,9 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
     compare = partial(engine.compare, at_least=ON_TOP)
-    stacked = stack(sorted_out.winners, baseline, edits.join, compare, clock, steps, partners)
+    assert planned.costs is not None
+    before = clock if subject.changes else clock.keeping(needed_s(planned.costs))
+    stacked = stack(sorted_out.winners, baseline, edits.join, compare, before, steps, partners)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     for name in set(partners) & set(stacked.fixes):

@@ -13,9 +13,8 @@ from trainperf.model import Equivalence, Run
 from trainperf.trial import queue
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.leg import LegFailed, Slice
 from trainperf.trial.queue import Bench, Queue
-from trainperf.trial.slices import Slice
 
 RUN = Run(("python", "train.py"), "/home/me", "train.py", guarded=("/home/me",))
 

@@ -421,3 +421,28 @@ def check_interpreter(python: str, module: str) -> None:
     if done.returncode:
         said = done.stderr.strip().rpartition("\n")[2]
         raise TrainperfError(f"{python} cannot import {module}: {said}", "install it there")
+
+
+def laid_over(run: Run, changed: Run, plain: Run) -> Run | str:
+    """`run` with all that `changed` has other than `plain`, or at what the two meet."""
+    for path in changed.sources.keys() | changed.files.keys():
+        if path in run.sources or path in run.files:
+            return f"they change the same file: {os.path.basename(path)}"
+    env = {name: text for name, text in changed.env.items() if plain.env.get(name) != text}
+    for name, text in env.items():
+        if run.env.get(name, text) not in (text, plain.env.get(name)):
+            return f"they set the same variable: {name}"
+    command, words = list(run.command), len(plain.command)
+    for place, (before, now) in enumerate(zip(plain.command, changed.command, strict=False)):
+        if before == now:
+            continue
+        if command[place] not in (before, now):
+            return f"they change the same word of the command: {before}"
+        command[place] = now
+    return replace(
+        run,
+        command=(*command, *changed.command[words:]),
+        env={**run.env, **env},
+        sources={**run.sources, **changed.sources},
+        files={**run.files, **changed.files},
+    )

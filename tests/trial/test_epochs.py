@@ -14,10 +14,10 @@ from trainperf.fixes.tf_data.tf_cache import Cache
 from trainperf.model import BetweenEpochs, Equivalence, Finding, Leg, Loop, Run
 from trainperf.model.run import Epoch
 from trainperf.trial.budget import Costs, affordable
-from trainperf.trial.candidates import Candidate
-from trainperf.trial.epochs import epoch_of, epochs_of_slice, with_pause
+from trainperf.trial.candidates import Candidate, epoch_of
+from trainperf.trial.contest import epochs_of_slice, with_pause
+from trainperf.trial.legs.leg import Slice, slice_of
 from trainperf.trial.planning import in_order
-from trainperf.trial.slices import Slice, slice_of
 from trainperf.trial.slicing import (
     MORE_IN_STEPS,
     MORE_OUTSIDE,

@@ -8,10 +8,9 @@ from trainperf.model import Equivalence, Outcome
 from trainperf.trial import contest, fresh
 from trainperf.trial.budget import LATE, Clock
 from trainperf.trial.fresh import FreshProcesses, Process
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.leg import LegFailed, Slice
 from trainperf.trial.outcome import Start, trial
 from trainperf.trial.parity import Losses
-from trainperf.trial.slices import Slice
 
 LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from trainperf.trial.slices import slice_of
+from trainperf.trial.legs.leg import slice_of
 
 
 def block(turn, seconds, steps, own=0.0):

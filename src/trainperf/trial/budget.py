@@ -8,8 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainperf.model.run import Epoch
-from trainperf.trial.contest import MIN_PAIRS, SLICE_S, settle_steps, slice_steps
-from trainperf.trial.epochs import epochs_of_slice
+from trainperf.trial.contest import (
+    MIN_PAIRS,
+    SLICE_S,
+    epochs_of_slice,
+    settle_steps,
+    slice_steps,
+)
 
 LATE = "was still starting when the time was over"
 """The failure of a leg that only lacked time."""

@@ -13,7 +13,6 @@ from trainperf.model import Equivalence, Evidence, Finding, Outcome, Run, Trial
 from trainperf.model.run import Epoch
 from trainperf.patch.patch import Written, write_edits
 from trainperf.rewrite import default_reader
-from trainperf.trial.epochs import epoch_of
 
 BETWEEN = "what it saves lies between epochs, and trials compare steps"
 OUTSIDE = "what it saves lies outside the training steps, and trials compare steps"
@@ -258,3 +257,9 @@ def loosest(kinds: Iterable[Equivalence]) -> Equivalence:
     )
     found = set(kinds)
     return next((kind for kind in order if kind in found), Equivalence.EXACT)
+
+
+def epoch_of(finding: Finding) -> Epoch | None:
+    """The epoch that a finding gives with its data; None if it gives none."""
+    given = finding.data.get("epoch")
+    return None if given is None else Epoch(**given)

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from trainperf.model import Ratio
 from trainperf.model.run import Epoch
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
-from trainperf.trial.epochs import epochs_of_slice, in_turns, with_pause
-from trainperf.trial.legs.leg import Leg, LegFailed
+from trainperf.trial.legs.leg import Leg, LegFailed, Slice
 from trainperf.trial.ratio import FEWEST, Pair, ratio
-from trainperf.trial.slices import Slice
 
 SLICE_S = 0.3
 """A slice is about so long: short against a neighbour's bursts (seconds), long against
@@ -135,6 +133,34 @@ def take(
         if isinstance(found, Slice):
             return found, max(found.seconds / found.steps, step_s / FASTEST)
     raise LegFailed(found)
+
+
+def epochs_of_slice(epoch: Epoch, step_s: float, slice_s: float) -> int:
+    """How many whole epochs make a slice of at least `slice_s`, of steps of `step_s` seconds."""
+    return max(1, math.ceil(slice_s / max(epoch.steps * step_s, 1e-6)))
+
+
+def in_turns(epoch: Epoch, work: float) -> Epoch:
+    """The epoch counted in turns of a leg's loop, each of which does so many steps' work.
+
+    Several steps a call, or several batches' samples a step, make fewer turns of an epoch, the
+    last of which may hold less.
+    """
+    return replace(epoch, steps=max(1, math.ceil(epoch.steps / max(work, 1.0))))
+
+
+def with_pause(piece: Slice, epoch: Epoch) -> Slice | str:
+    """The slice as long as its epochs take in the script, or why that cannot be told.
+
+    A leg opens its input anew within one epoch of the script, so that its training does
+    not end; what else comes between epochs (validation) is added as it was observed. Turns as
+    they are written have all of it.
+    """
+    if epoch.written:
+        return piece
+    if piece.epochs is None or piece.epochs * epoch.steps != piece.steps:
+        return f"its epochs do not all have {epoch.steps:,} steps, so none could be compared"
+    return replace(piece, seconds=piece.seconds + piece.epochs * epoch.pause_s)
 
 
 def slice_steps(step_s: float, every: int = 1) -> int:

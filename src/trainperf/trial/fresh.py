@@ -13,11 +13,10 @@ from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import take
-from trainperf.trial.legs.leg import Leg, LegFailed, give_device, look_at
+from trainperf.trial.legs.leg import Leg, LegFailed, Slice, give_device, look_at
 from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, start_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
-from trainperf.trial.slices import Slice
 
 LOOK_EVERY_S = 0.01
 

@@ -11,10 +11,9 @@ from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
 from trainperf.model.trials import NOISE
 from trainperf.trial.budget import LATE
 from trainperf.trial.candidates import SMALLEST_GAIN
-from trainperf.trial.legs.leg import Leg
+from trainperf.trial.legs.leg import Leg, Slice
 from trainperf.trial.parity import Band, Losses, judge
 from trainperf.trial.ratio import Pair
-from trainperf.trial.slices import Slice
 
 ONE_OFF_S = 0.3
 """A one-off cost below this is not told from the start-up's own spread."""

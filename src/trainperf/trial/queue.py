@@ -34,12 +34,11 @@ from trainperf.trial.contest import (
     take,
 )
 from trainperf.trial.fresh import FreshProcesses
-from trainperf.trial.legs.leg import Leg, LegFailed, end_all, give_device, look_at
+from trainperf.trial.legs.leg import Leg, LegFailed, Slice, end_all, give_device, look_at
 from trainperf.trial.legs.room import memory_is_short
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, floor, start_of
 from trainperf.trial.parity import control, read_losses
 from trainperf.trial.ratio import Pair, of_two
-from trainperf.trial.slices import Slice
 
 CACHES = f"{LEG}caches"
 """The folder of what legs compile, beside theirs: it goes when they do."""

@@ -72,19 +72,10 @@ class Candidate:
         """The share of the whole training that a speed-up saves."""
         return self.share * (1 - 1 / max(1.0, speedup))
 
-    def skipped(self, reason: str) -> Skipped:
+    def skipped(self, reason: str) -> Trial:
         """It, as one that is not tried."""
-        return Skipped("+".join(self.fixes), reason, self.bound, self.variant)
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """A fix that is not tried, and why."""
-
-    fix: str
-    reason: str
-    bound: float | None
-    variant: str = ""
+        name, bound = "+".join(self.fixes), self.bound
+        return Trial(name, Outcome.NOT_TRIED, reason, bound=bound, variant=self.variant)
 
 
 def writer(root: str, fixes: Mapping[str, Fix]) -> WriteFor:
@@ -110,7 +101,7 @@ def candidates(
     fixes: Mapping[str, Fix],
     write_for: WriteFor,
     semantic: bool = False,
-) -> tuple[list[Candidate], list[Skipped]]:
+) -> tuple[list[Candidate], list[Trial]]:
     """The fixes that can be tried, and the others, with the reason.
 
     `run` is the leg of the unchanged script. Each variant of a fix is a candidate. What changes
@@ -131,7 +122,7 @@ def candidates(
         elif finding.data.get("late"):
             reason = LATE
         if reason:
-            skipped.append(Skipped(finding.id, reason, finding.bound))
+            skipped.append(_not_tried(finding, reason))
             continue
         made = [
             (variant, together(run, (finding.id,), (one,), fixes, write_for((one,))), one)
@@ -151,8 +142,12 @@ def candidates(
         ]
         chosen += there
         if not there:
-            skipped.append(Skipped(finding.id, str(made[0][1]), finding.bound))
+            skipped.append(_not_tried(finding, str(made[0][1])))
     return chosen, skipped
+
+
+def _not_tried(finding: Finding, reason: str) -> Trial:
+    return Trial(finding.id, Outcome.NOT_TRIED, reason, bound=finding.bound)
 
 
 def decided_in_the_loop(

@@ -28,7 +28,7 @@ from trainperf.model.run import Epoch
 from trainperf.model.trials import NOISE
 from trainperf.run.caches import filled
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
-from trainperf.trial.candidates import Candidate, Skipped
+from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Edits, Plan, Subject, plan
@@ -86,7 +86,7 @@ def try_fixes(
     began = time.monotonic()
     clock = Clock(subject.deadline, interrupted)
     planned = plan(subject, clock)
-    left_out = tuple(_not_tried(one) for one in planned.skipped)
+    left_out = planned.skipped
     if not planned.chosen:
         return Tried(planned.how, left_out)
 
@@ -97,7 +97,7 @@ def try_fixes(
         if alone.chosen:
             why = f"beside itself the script {failure}"
             planned = replace(alone, how=replace(alone.how, mode_reason=why))
-            left_out = tuple(_not_tried(one) for one in planned.skipped)
+            left_out = planned.skipped
             done, more, failure = _run(planned, subject, clock, on_event)
             legs += more
     if planned.then is not None and not failure and done.stack is None and not clock.over():
@@ -390,14 +390,8 @@ def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
         reason = "the budget was over before anything could be compared"
     else:
         reason = f"the script as it is could not be run as a leg: {reason}"
-    trials = tuple(_not_tried(one.skipped(reason)) for one in planned.chosen)
+    trials = tuple(one.skipped(reason) for one in planned.chosen)
     return Tried(Trials("none", reason=reason), trials)
-
-
-def _not_tried(one: Skipped | Trial) -> Trial:
-    if isinstance(one, Trial):  # decided in the loop
-        return one
-    return Trial(one.fix, Outcome.NOT_TRIED, one.reason, bound=one.bound, variant=one.variant)
 
 
 def _order(one: Trial) -> tuple[int, float]:

@@ -19,6 +19,7 @@ from trainperf.model import (
     Leg,
     Machine,
     Measure,
+    Outcome,
     Patch,
     Recording,
     Run,
@@ -32,7 +33,6 @@ from trainperf.run.spawn import GPU_MEMORY
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
 from trainperf.trial.candidates import (
     Candidate,
-    Skipped,
     Write,
     WriteFor,
     candidates,
@@ -162,7 +162,7 @@ class Plan:
 
     edits: Edits
     chosen: tuple[Candidate, ...]
-    skipped: tuple[Skipped | Trial, ...]
+    skipped: tuple[Trial, ...]
     how: Trials
     costs: Costs | None = None
     then: Plan | None = None
@@ -192,7 +192,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         env={**env, **ours, **subject.recording.run.env, **compiled},
     )
     edits, chosen, skipped = _to_try(subject, run)
-    decided = any(isinstance(one, Trial) for one in skipped)
+    decided = any(one.outcome is not Outcome.NOT_TRIED for one in skipped)
     chosen = with_own_caches(chosen, given, subject.folder / CACHES)
     space = room(subject.recording, subject.machine, subject.evidence.device)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
@@ -231,7 +231,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     return replace(made, skipped=(*skipped, *made.skipped), ours=frozenset(ours))
 
 
-def _to_try(subject: Subject, run: Run) -> tuple[Edits, list[Candidate], list[Skipped | Trial]]:
+def _to_try(subject: Subject, run: Run) -> tuple[Edits, list[Candidate], list[Trial]]:
     """What can be tried on the leg `run`, how its edits are written, and what is not tried."""
     edits = Edits(run, subject.findings, writer(subject.root, by_id()))
     if subject.changes:
@@ -285,7 +285,7 @@ def _with_leg(one: Candidate, run: Run) -> Candidate:
 
 def in_order(
     kind: Slicing, spun: bool, training: Training | None
-) -> tuple[list[Candidate], list[Skipped]]:
+) -> tuple[list[Candidate], list[Trial]]:
     """The candidates in the order of the report, and those that cannot matter.
 
     What waits for an epoch to pass comes after the others, and last what changes the experiment.
@@ -301,7 +301,7 @@ def in_order(
             if item.part == "steps" or (item.part == "between" and kind.costs.epoch is not None)
         )
         share = held / training.seconds_now
-    chosen, skipped = list[Candidate](), list[Skipped]()
+    chosen, skipped = list[Candidate](), list[Trial]()
     for candidate in kind.chosen:
         if candidate.difference is not None:  # somebody wants it judged
             chosen.append(replace(candidate, share=share))

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trainperf.model import Evidence
+from trainperf.model import Evidence, Trial
 from trainperf.model.run import Epoch
 from trainperf.trial.budget import Costs, affordable, budget_needed
-from trainperf.trial.candidates import Candidate, Skipped
+from trainperf.trial.candidates import Candidate
 
 RANKS = (
     "what it saves lies between epochs, and slices of whole epochs are only made where one "
@@ -48,7 +48,7 @@ class Slicing:
     """
 
     chosen: tuple[Candidate, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[Trial, ...]
     costs: Costs
     said: str = ""
     budget_needed_s: float | None = None

@@ -20,9 +20,12 @@ RUN = Run(("python", "train.py"), "/home/me", "train.py", guarded=("/home/me",))
 
 
 class Machine:
-    """A clock, the legs that `made` plans by name, and what `ran` on it, in order."""
+    """A clock, the legs that `made` plans by name, and what `ran` on it, in order.
 
-    def __init__(self, **made: dict[str, Any]) -> None:
+    Where a name has several plans, its processes take one after another.
+    """
+
+    def __init__(self, **made: dict[str, Any] | list[dict[str, Any]]) -> None:
         self.now = 0.0
         self.made = made
         self.ran: list[str] = []
@@ -40,7 +43,8 @@ class Machine:
     def leg(
         self, name: str, run: Run | None, folder: Path | None, _: float = 1.0, slow: bool = False
     ) -> SimulatedLeg:
-        made = SimulatedLeg(self, name, **self.made.get(name or "base", {}))
+        plan = self.made.get(name or "base", {})
+        made = SimulatedLeg(self, name, **(plan.pop(0) if isinstance(plan, list) else plan))
         made.slow = slow
         return made
 

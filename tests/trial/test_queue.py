@@ -243,3 +243,34 @@ def test_a_script_whose_own_loop_takes_several_steps_a_turn_is_measured_by_its_s
     machine = Machine(base=many, control=many, same=many)
     compared(machine, ["same"], step_s=0.01)
     assert {steps for leg in machine.legs for steps in leg.asked_steps} == {3}
+
+
+def quiet(step_s):
+    return {"step_s": step_s, "noise": 0.01}
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.05, 1.5, 0.9])
+def test_a_change_that_is_to_be_judged_runs_in_two_processes_until_it_is(compared, gain):
+    machine = Machine(x=quiet(0.1 / gain), control=quiet(0.1))
+    found = compared(machine, [candidate("x", difference=0.02)])["x"].ratio
+    assert [leg.name for leg in machine.legs].count("x") == 2
+    assert found.low - 0.005 <= gain <= found.high + 0.005
+    told = 1 if found.low > 1.02 else -1 if found.high < 1 / 1.02 else 0
+    assert told == (gain > 1) - (gain < 1)
+    assert found.pairs < 300
+
+
+def test_a_process_that_is_quick_for_its_whole_life_proves_no_change(compared):
+    machine = Machine(x=[quiet(0.08), quiet(0.1)], control=quiet(0.1))
+    found = compared(machine, [candidate("x", difference=0.02)])["x"].ratio
+    assert found.low < 1.02
+    lucky = Machine(x=quiet(0.08), control=quiet(0.08))  # all but the script's first process
+    found = compared(lucky, [candidate("x", difference=0.02)])["x"].ratio
+    assert found.low < 1.02 < found.high
+
+
+def test_a_judged_change_that_fails_in_one_process_has_failed(compared):
+    machine = Machine(x=[quiet(0.1), {**quiet(0.1), "fails_at": 3}], control=quiet(0.1))
+    found = compared(machine, [candidate("x", difference=0.02)])["x"]
+    assert found.failure == "x breaks"
+    assert all(leg.ended for leg in machine.legs if leg.name == "x")

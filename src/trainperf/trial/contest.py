@@ -18,7 +18,10 @@ what stopping and waking costs (a few milliseconds)."""
 SETTLE_S = 0.05
 """So long caches and thread pools are cold after a leg was woken, and at least one step:
 steps of 2 ms read 12 % too long in slices that dropped one step only."""
+LEAST_S = 0.5
 LEAST_STEPS = 2
+"""A slice has so many steps, and three where they take no longer than that: its first one counts
+for nobody."""
 SLOW_STEP_S = 0.5
 """From this step time on a slice is a single step."""
 MIN_PAIRS = 6
@@ -26,10 +29,12 @@ MIN_PAIRS = 6
 FAR = 0.25
 """A gain beyond this, with its whole interval, may be decided by fewer pairs."""
 MAX_PAIRS = 24
-"""So many pairs the control has at most, and a change whose interval tells what it gives."""
+"""So many pairs a change has at most whose interval tells what it gives."""
+OF_CONTROL = 12
+"""So many pairs the control has at most: what is kept is measured once more beside another."""
 MOST_TO_JUDGE = 150
 """So many pairs a change has that somebody wants judged, if nothing else is to be said of it."""
-MOST_PAIRS = 48
+MOST_PAIRS = 36
 """So many pairs where fewer leave open whether there is a gain."""
 WORTH = 0.05
 """A change that gives less than this, by its whole interval, is not looked at more closely."""
@@ -165,7 +170,7 @@ def with_pause(piece: Slice, epoch: Epoch) -> Slice | str:
 
 def slice_steps(step_s: float, every: int = 1) -> int:
     """How many steps make a slice, where one takes `step_s` seconds: a multiple of `every`."""
-    least = 1 if step_s >= SLOW_STEP_S else LEAST_STEPS
+    least = 1 if step_s >= SLOW_STEP_S else max(LEAST_STEPS, min(3, int(LEAST_S / step_s)))
     steps = max(least, math.ceil(SLICE_S / max(step_s, 1e-6)))
     return math.ceil(steps / every) * every
 
@@ -181,18 +186,18 @@ def settle_steps(step_s: float, settles: bool = True) -> int:
     return max(1, math.ceil(SETTLE_S / max(step_s, 1e-6)))
 
 
-def enough(contest: Contest, floor: float) -> bool:
+def enough(contest: Contest, floor: float, worth: float = WORTH) -> bool:
     """Whether more pairs would not change what is said of a change.
 
     `floor` is the gain that may be noise, as a share. It is over as soon as its interval excludes
-    what would be worth making, or leaves no doubt that it pays: either takes few pairs where the
-    change is far from it.
+    a gain of `worth`, the smallest that would be worth making, or leaves no doubt that it pays:
+    either takes few pairs where the change is far from it.
     """
     count, found = len(contest.pairs), contest.ratio
     if found is None:
         return False
     few = count < MIN_PAIRS
-    if found.high < 1 + WORTH - (HASTE if few else 0.0):
+    if found.high < 1 + worth - (HASTE if few else 0.0):
         return True
     width = (found.high - found.low) / found.speedup
     narrow = width <= WIDE * math.sqrt(max(1.0, found.speedup))
@@ -233,7 +238,7 @@ def pairs_to_come(contest: Contest, floor: float) -> float:
 def met_itself(contest: Contest, floor: float) -> bool:
     """Whether the control has told what noise there is: little, or as well as it is told."""
     count = len(contest.pairs)
-    return count >= MAX_PAIRS or (count >= MIN_PAIRS and floor <= SMALLEST_GAIN)
+    return count >= OF_CONTROL or (count >= MIN_PAIRS and floor <= SMALLEST_GAIN)
 
 
 def beaten(contest: Contest, others: Sequence[Contest]) -> bool:

@@ -25,6 +25,7 @@ from trainperf.trial.contest import (
     MOST_TO_JUDGE,
     SHORT,
     SHORT_TRIES,
+    WORTH,
     Contest,
     beaten,
     enough,
@@ -69,8 +70,8 @@ Say = Callable[[str, float | None], None]
 """Tells the user what is going on, and which share of it is done."""
 Keep = Callable[[Sequence[Measured]], float]
 """Seconds to be kept of the time for what comes after, from what was measured until now."""
-Rule = Callable[[Contest, float], bool]
-"""Whether a contest is decided, by the gain that may be noise."""
+Rule = Callable[[Contest, float, float], bool]
+"""Whether a contest is decided, by the gain that may be noise and the one that is worth making."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Queue:
     by itself. Use as a context manager: no process is left when it closes.
     """
 
-    def __init__(self, bench: Bench, over: Rule = enough) -> None:
+    def __init__(self, bench: Bench, over: Rule = enough, controlled: bool = True) -> None:
         self.bench = bench
         self._over = over
         self._guard = bench.guard()
@@ -110,7 +111,7 @@ class Queue:
         self._slots = bench.costs.slots
         self._base = self._leg("", bench.run)
         self._reference = self._base  # the leg whose training the others are compared with
-        self._control = Contest(self._leg("control", bench.run))
+        self._control = Contest(self._leg("control", bench.run), decided=not controlled)
         self._slices: list[Slice] = []
         self._before: Slice | None = None
         self.compared_s = 0.0  # of the slices that were compared
@@ -294,7 +295,7 @@ class Queue:
         """Whether nothing but the control can decide a contest."""
         if contest.candidate is not None and contest.candidate.difference is not None:
             return False
-        return not self._control_tells and self._over(contest, SMALLEST_GAIN)
+        return not self._control_tells and self._over(contest, SMALLEST_GAIN, WORTH)
 
     def _both(self, contest: Contest) -> Ratio | None:
         """The speed-up of a change until now, in all processes that run it."""
@@ -488,7 +489,8 @@ class Queue:
         candidate = contest.candidate
         assert candidate is not None
         if candidate.difference is None:
-            over = len(contest.pairs) >= self._at_least and self._over(contest, least)
+            worth = candidate.worth(WORTH, self._kept(entered, contest))
+            over = len(contest.pairs) >= self._at_least and self._over(contest, least, worth)
         else:
             found = self._both(contest)
             over = found is not None and is_told(found, candidate.difference, least)
@@ -504,9 +506,26 @@ class Queue:
                 contest.twin.decided = True
                 contest.twin.leg.end()
 
+    def _kept(self, entered: Sequence[Contest], but: Contest) -> float:
+        """How many times as fast the steps are with the best that pays: another has the rest.
+
+        Not with what changes the experiment, or is the same change made otherwise.
+        """
+        least, best = 1 + self._least(), 1.0
+        for contest in entered if not self._at_least else ():
+            own, other = contest.candidate, but.candidate
+            if own is None or other is None or own.apart or set(own.fixes) & set(other.fixes):
+                continue
+            if contest.decided and contest.ratio is not None and contest.ratio.low > least:
+                best = max(best, contest.ratio.low)
+        return best
+
     def _met_itself(self, least: float) -> bool:
-        rule: Rule = met_itself if self._over is enough else self._over
-        return bool(self._control.failure) or rule(self._control, least)
+        if self._control.failure:
+            return True
+        if self._over is enough:
+            return met_itself(self._control, least)
+        return self._over(self._control, least, WORTH)
 
     def _base_slice(self, clock: Clock) -> Slice | None:
         try:

@@ -70,14 +70,14 @@ def repeat(bench: Bench, candidate: Candidate, clock: Clock) -> Repeated:
     one of each: that is the second pair, after that of the trials.
     """
 
-    def compared(contest: Contest, _: float) -> bool:
+    def compared(contest: Contest, _: float, __: float) -> bool:
         return len(contest.pairs) >= PAIRS
 
     two = needed_s(bench.costs, 4) <= clock.left
     names = ("first", "second") if two else ("first",)
     twice = [replace(candidate, fixes=(name,), variant="") for name in names]
     try:
-        with Queue(bench, compared) as queue:
+        with Queue(bench, compared, controlled=two) as queue:
             found = queue.compare(twice, clock)
             control = queue.baseline().control
     except LegFailed as failed:

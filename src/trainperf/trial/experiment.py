@@ -230,7 +230,7 @@ def _repeated(
     candidate = replace(edits, run=run).join(stacked.fixes)
     assert isinstance(candidate, Candidate)
     bench = replace(engine.bench, run=run, folder=engine.bench.folder / "again")
-    came = repeat(bench, candidate, clock)
+    came = repeat(bench, candidate, clock, stacked.ratio.low)
     kept = {name: found[name] for name in stacked.fixes}
     if came.ratio is None:
         if stacked.ratio.low > FOR_LIFE:

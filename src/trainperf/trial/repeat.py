@@ -19,6 +19,8 @@ from trainperf.trial.ratio import of_two
 
 FOR_LIFE = 1.35
 """Two processes of one script differ by no more than this: a gain beyond is one of the change."""
+FAR_BEYOND = 2.0
+"""From this gain on one more pair of processes tells enough."""
 PAIRS = 8
 """So many pairs of slices each of the two processes with the changes has."""
 WHOLE_RUNS_S = 60.0
@@ -63,17 +65,18 @@ def left_to_whole_runs(training: Training | None, share: float, speedup: float, 
     return 2 * MARGIN * both <= min(WHOLE_RUNS_S, s)
 
 
-def repeat(bench: Bench, candidate: Candidate, clock: Clock) -> Repeated:
+def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -> Repeated:
     """Compare two fresh processes of the script with two of it changed, in turns.
 
-    `bench` has the unchanged script's run as its user has it. Where there is no time for so many
-    one of each: that is the second pair, after that of the trials.
+    `bench` has the unchanged script's run as its user has it. Where there is no time for so many,
+    or the gain of at least `low` is far beyond what processes differ by, one of each: that is the
+    second pair, after that of the trials.
     """
 
     def compared(contest: Contest, _: float, __: float) -> bool:
         return len(contest.pairs) >= PAIRS
 
-    two = needed_s(bench.costs, 4) <= clock.left
+    two = low < FAR_BEYOND and needed_s(bench.costs, 4) <= clock.left
     names = ("first", "second") if two else ("first",)
     twice = [replace(candidate, fixes=(name,), variant="") for name in names]
     try:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .driven_loop import DrivenLoop
 
-MEASURE_SHARE = 0.12
-MEASURE_LEFT = 0.07
-"""So much of the budget may be over when the last round of timing begins, or of what is left after
-a long start: times only order what is tried, trials decide."""
+MEASURE_SHARE = 0.2
+"""So much of the budget may be over when the last round of timing begins."""
+ORDER_SHARE = 0.12
+ORDER_LEFT = 0.07
+"""The same where trials come after, and of what is left after a long start: times only order what
+is tried then, trials decide."""
 WITH_TRIALS = 0.35
 """So much of it may be over when an observed run ends that trials come after."""
 ALONE = 0.9
@@ -54,8 +56,8 @@ class Budget:
 
     def measure_by(self, now: float) -> float:
         """When no further round of timing may begin, for one whose first begins `now`."""
-        left = MEASURE_LEFT if self.trials else LEFT_SHARE
-        return self._by(now, MEASURE_SHARE, left, self.measure_cap_s)
+        share, left = (ORDER_SHARE, ORDER_LEFT) if self.trials else (MEASURE_SHARE, LEFT_SHARE)
+        return self._by(now, share, left, self.measure_cap_s)
 
     def extra_by(self, now: float) -> float:
         """When the extras must have ended that begin `now`."""

@@ -44,7 +44,7 @@ def short_slices(monkeypatch):
 
 def after(pairs):
     """A contest is over after so many pairs, whatever they show."""
-    return lambda one, _: len(one.pairs) >= pairs
+    return lambda one, *_: len(one.pairs) >= pairs
 
 
 def test_what_legs_compiled_goes_where_trainperf_is_killed(tmp_path):

@@ -89,6 +89,7 @@ def test_a_run_that_would_not_end_in_time_is_not_begun(tmp_path):
     assert runs.reason == (
         "out of budget after 3 of 4 whole runs (as it is 25.0 s, changed 24.0 s)"
     )
+    assert (runs.seconds, runs.once) == (((25.0, 25.0), (24.0, 24.0)), True)  # tells what is clear
 
 
 def test_ctrl_c_ends_it(tmp_path):

@@ -78,12 +78,13 @@ def plain_runs(
         left = len(turns) - number
         limit = clock.left / left if needed is None else clock.left
         if clock.over() or limit < _usual(times, which):
-            return PlainRuns(reason=_stopped(clock.reason, times, turns))
+            return _so_far(times[: len(there)], _stopped(clock.reason, times, turns))
         say(f"the whole script, {'changed' if which else 'as it is'}", number / len(turns))
         ended = _ended(run, there[which], folder / f"whole-{number}", limit, clock, start)
         if ended.seconds is None:
             over = "the whole script did not end in the time that was left"
-            return PlainRuns(reason=_stopped(over, times, turns) if number else over)
+            stopped = _stopped(over, times, turns) if number else over
+            return _so_far(times[: len(there)], stopped)
         if ended.status and not which:
             return PlainRuns(reason=f"the script as it is {_how(ended)} in a plain run")
         if ended.status:
@@ -135,6 +136,13 @@ def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
 def _turns(versions: Sequence[Version]) -> list[int]:
     order = range(len(versions))
     return [*order, *reversed(order)]
+
+
+def _so_far(times: Sequence[Sequence[float]], reason: str) -> PlainRuns:
+    """What there is when the time is over: one run of each version tells what is clear."""
+    if not all(times):
+        return PlainRuns(reason=reason)
+    return PlainRuns(tuple((one[0], one[0]) for one in times), reason, once=True)
 
 
 def _usual(times: Sequence[Sequence[float]], which: int) -> float:

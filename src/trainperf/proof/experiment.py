@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -185,6 +186,8 @@ def experiment(
         tried = _tried(
             candidates, looked, request, recording, evidence, began, interrupted, on_event
         )
+        for number in range(len(made)):
+            shutil.rmtree(request.folder / f"change-{number}", ignore_errors=True)
     return Experiment(recording, evidence, tuple(looked), tried, began, request.allow_semantic)
 
 

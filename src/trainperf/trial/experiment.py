@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -231,6 +232,7 @@ def _repeated(
     assert isinstance(candidate, Candidate)
     bench = replace(engine.bench, run=run, folder=engine.bench.folder / "again")
     came = repeat(bench, candidate, clock, stacked.ratio.low)
+    shutil.rmtree(bench.folder, ignore_errors=True)
     kept = {name: found[name] for name in stacked.fixes}
     if came.ratio is None:
         if stacked.ratio.low > FOR_LIFE:

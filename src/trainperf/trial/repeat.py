@@ -15,14 +15,15 @@ from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import Contest
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.queue import Bench, Queue
-from trainperf.trial.ratio import of_two
+from trainperf.trial.ratio import FEWEST, of_two
 
 FOR_LIFE = 1.35
 """Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 FAR_BEYOND = 2.0
 """From this gain on one more pair of processes tells enough."""
 PAIRS = 8
-"""So many pairs of slices each of the two processes with the changes has."""
+PAIRS_S = 15.0
+"""So many pairs of slices each process with the changes has, fewer where they take longer."""
 WHOLE_RUNS_S = 60.0
 """Plain runs of the whole script are made in place of this where they take no longer."""
 MARGIN = 1.15
@@ -51,7 +52,11 @@ class Repeated:
 
 def needed_s(costs: Costs, processes: int = 2) -> float:
     """Seconds that repeating takes with so many processes, half of them of the changed script."""
-    return SLACK * (costs.starting(processes) + costs.comparing(processes - 1, PAIRS))
+    return SLACK * (costs.starting(processes) + costs.comparing(processes - 1, _pairs(costs)))
+
+
+def _pairs(costs: Costs) -> int:
+    return max(FEWEST, min(PAIRS, int(PAIRS_S / costs.comparing(1, 1))))
 
 
 def left_to_whole_runs(training: Training | None, share: float, speedup: float, s: float) -> bool:
@@ -74,7 +79,7 @@ def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -
     """
 
     def compared(contest: Contest, _: float, __: float) -> bool:
-        return len(contest.pairs) >= PAIRS
+        return len(contest.pairs) >= _pairs(bench.costs)
 
     two = low < FAR_BEYOND and needed_s(bench.costs, 4) <= clock.left
     names = ("first", "second") if two else ("first",)

@@ -503,10 +503,14 @@ class Queue:
         contest.decided = bool(contest.failure) or over or beaten(contest, entered)
         if contest.decided:
             contest.leg.end()
-            if contest.twin is not None and not contest.twin.decided:
-                contest.twin.failure = contest.twin.failure or contest.failure
-                contest.twin.decided = True
-                contest.twin.leg.end()
+            self._end_twin(contest)
+
+    def _end_twin(self, contest: Contest) -> None:
+        """Decide the other process of a change with it."""
+        twin = contest.twin
+        if twin is not None and not twin.decided:
+            twin.failure, twin.decided = twin.failure or contest.failure, True
+            twin.leg.end()
 
     def _kept(self, entered: Sequence[Contest], but: Contest) -> float:
         """How many times as fast the steps are with the best that pays: another has the rest.
@@ -573,6 +577,7 @@ class Queue:
             self._beside.setdefault(contest.leg.name, self._living)
         if not contest.leg.ran_out:
             contest.decided = True
+            self._end_twin(contest)
         if contest is self._control and not contest.pairs and contest.leg.short_of_memory:
             raise LegFailed(reason)  # what else stands there finds no memory either
 

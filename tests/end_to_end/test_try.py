@@ -84,7 +84,6 @@ def names(project: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.sentinel
 def test_a_planted_gain_is_proved_and_no_file_is_changed(project: Path) -> None:
     before, report = names(project), project.parent / "report.json"
     change = other(project, FASTER)

@@ -318,13 +318,13 @@ class Queue:
         saves += sum(other.candidate.saves(other.hope) for other in waits if other.candidate)
         if candidate is not None and candidate.apart:
             saves *= LESS_FOR_ANOTHER
-        turns_s = pairs_to_come(contest, self._least()) * self.bench.costs.comparing(1, 1)
         if not contest.leg.starting:
-            return max(saves, 1e-6) / turns_s
+            pair_s = self.bench.costs.comparing(1, 1)
+            return max(saves, 1e-6) / (pairs_to_come(contest, self._least()) * pair_s)
         spent = contest.leg.spent_s if contest.leg.alive else 0.0
         usual = self._start_s(candidate)
         left = usual - spent if spent < usual else spent  # as long again, for all that is known
-        rate = max(saves, 1e-6) / max(left + turns_s, 0.5)
+        rate = max(saves, 1e-6) / max(left, 0.5)
         # The first of the report is tried first, unless it holds up all others.
         return rate + 1.0 if first and not self._overdue(contest) else rate
 

@@ -53,6 +53,7 @@ class FreshProcesses:
         self._say = say
         self._unchanged: list[Process] = []
         self.legs = 0
+        self.compared_s = 0.0
 
     def compare(
         self,
@@ -122,6 +123,7 @@ class FreshProcesses:
             leg.failure = str(failed)
         finally:
             leg.end()
+            self.compared_s += sum(piece.seconds for piece in slices)
         return Process(tuple(slices), read_losses(leg.trained), start_of(leg), leg.failure)
 
     def baseline(self) -> Baseline:

@@ -149,6 +149,11 @@ class Queue:
         started = sum(leg.started_s > 0 for leg in self._made)
         return started + (self._fresh.legs if self._fresh is not None else 0)
 
+    @property
+    def compared_alone_s(self) -> float:
+        """Seconds of the slices of fresh processes that ran one after another."""
+        return self._fresh.compared_s if self._fresh is not None else 0.0
+
     def compare(
         self,
         candidates: Sequence[Candidate],

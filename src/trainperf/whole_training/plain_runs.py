@@ -12,9 +12,7 @@ from trainperf.model.words import signal_name
 from trainperf.run.caches import filled, private
 from trainperf.run.plain import Finished, run_to_its_end
 from trainperf.trial.budget import Clock
-
-MARGIN = 1.15
-"""A whole run may take so much longer than the ledger says: what follows the last step."""
+from trainperf.trial.repeat import MARGIN
 
 Say = Callable[[str, float | None], None]
 Start = Callable[[Run, Path, float, Callable[[], bool]], Finished]

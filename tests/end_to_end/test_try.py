@@ -83,6 +83,7 @@ def names(project: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in project.iterdir() if path.is_file()}
 
 
+@pytest.mark.sentinel
 @pytest.mark.timeout(600)
 def test_a_planted_gain_is_proved_and_no_file_is_changed(project: Path) -> None:
     before, report = names(project), project.parent / "report.json"
@@ -100,6 +101,7 @@ def test_a_planted_gain_is_proved_and_no_file_is_changed(project: Path) -> None:
     assert names(project) == before
 
 
+@pytest.mark.sentinel
 @pytest.mark.timeout(300)
 def test_a_change_that_fails_and_one_that_is_never_run(project: Path) -> None:
     status, output = trainperf(project, "try", "-q", *other(project, BROKEN))

@@ -35,6 +35,12 @@ def test_a_gain_stands_where_each_pair_of_processes_shows_it(first, second, twin
     assert found.ratio.pairs == 2 * PAIRS
 
 
+def test_a_gain_that_may_be_as_large_a_loss_does_not_stand():
+    wide = ratio(1.3, 1.8)
+    assert not Repeated(wide, (1.3,)).stands
+    assert Repeated(ratio(1.3, 0.4), (1.3,)).stands
+
+
 def test_the_interval_holds_the_noise_of_the_slices_where_the_pairs_agree():
     narrow, wide = (of_two(ratio(1.5, by), ratio(1.5, by), 1.0)[0] for by in (0.01, 0.1))
     assert narrow.low < 1.5 < narrow.high < wide.high

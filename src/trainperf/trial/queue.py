@@ -53,8 +53,9 @@ TURN_S = 2.0
 """So long contests take turns before legs that start may go on: caches are cold after that."""
 BESIDE = 3
 BESIDE_S = 1.5
+LEAST_BESIDE = 2
 """So many slices of changes at most stand between two of the script, if they do not last longer:
-neighbours come and go in seconds."""
+neighbours come and go in seconds. Two stand there in any case, each beside one of the script."""
 LOOK_EVERY_S = 0.01
 MORE_S = 15.0
 MORE_TIMES = 3.0
@@ -253,15 +254,16 @@ class Queue:
         open_ = [contest for contest in entered if not contest.decided]
         if not (open_ or waiting or self._lacks_control(entered)):
             return False
-        first = next((contest for contest in entered if contest.candidate), None)
+        judged = [contest for contest in entered if contest.twin]
+        first = [*judged, self._control] if judged else entered[:1]
         waits = [contest for contest in open_ if self._waits(contest)]
         rates = {
-            contest: self._rate(contest, contest is first)
+            contest: self._rate(contest, contest in first)
             for contest in open_
             if contest not in waits
         }
         if not self._control.decided:
-            rates[self._control] = self._rate(self._control, False, waits)
+            rates[self._control] = self._rate(self._control, self._control in first, waits)
         order = sorted(rates, key=lambda contest: -rates[contest])
         legs = [self._base] if self._base.starting else []
         legs += [contest.leg for contest in order if contest.leg.starting]
@@ -323,14 +325,15 @@ class Queue:
         saves += sum(other.candidate.saves(other.hope) for other in waits if other.candidate)
         if candidate is not None and candidate.apart:
             saves *= LESS_FOR_ANOTHER
+        to_come_s = pairs_to_come(contest, self._least()) * self.bench.costs.comparing(1, 1)
         if not contest.leg.starting:
-            pair_s = self.bench.costs.comparing(1, 1)
-            return max(saves, 1e-6) / (pairs_to_come(contest, self._least()) * pair_s)
+            return max(saves, 1e-6) / to_come_s
         spent = contest.leg.spent_s if contest.leg.alive else 0.0
         usual = self._start_s(candidate)
         left = usual - spent if spent < usual else spent  # as long again, for all that is known
-        rate = max(saves, 1e-6) / max(left, 0.5)
-        # The first of the report is tried first, unless it holds up all others.
+        rate = max(saves, 1e-6) / (max(left, 0.5) + to_come_s)
+        # The first of the report is tried first, and what is judged is in all its processes,
+        # unless it holds up all others.
         return rate + 1.0 if first and not self._overdue(contest) else rate
 
     def _overdue(self, contest: Contest) -> bool:
@@ -362,7 +365,7 @@ class Queue:
     @property
     def _beside_each_other(self) -> int:
         """How many slices of changes stand between two of the script."""
-        return max(1, min(BESIDE, int(BESIDE_S / self.bench.costs.slice_s)))
+        return max(LEAST_BESIDE, min(BESIDE, int(BESIDE_S / self.bench.costs.slice_s)))
 
     def _least(self) -> float:
         """The gain that may be noise; a large one as long as the control does not tell."""

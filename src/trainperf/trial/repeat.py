@@ -46,8 +46,10 @@ class Repeated:
 
     @property
     def stands(self) -> bool:
-        """Whether each pair of processes shows the gain again."""
-        return self.ratio is not None and min(self.pairs) > 1 + SMALLEST_GAIN
+        """Whether each pair of processes shows the gain again, and none may be as large a loss."""
+        if self.ratio is None or min(self.pairs) <= 1 + SMALLEST_GAIN:
+            return False
+        return self.ratio.low > 1 / self.ratio.speedup
 
 
 def needed_s(costs: Costs, processes: int = 2) -> float:

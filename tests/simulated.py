@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from contextlib import nullcontext
 from pathlib import Path
@@ -31,14 +32,17 @@ class Machine:
         self.ran: list[str] = []
         self.arrived_in_order: list[str] = []
         self.legs: list[SimulatedLeg] = []
+        self.beside = 0  # the most legs that ran while one of them made its first steps
 
     def monotonic(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
-        for leg in self.legs:
-            leg.spent_s += seconds if leg.runs else 0.0
+        running = [leg for leg in self.legs if leg.runs]
+        self.beside = max(self.beside, len(running) * any(leg.warms for leg in running))
+        for leg in running:
+            leg.spent_s += seconds
 
     def leg(
         self, name: str, run: Run | None, folder: Path | None, _: float = 1.0, slow: bool = False
@@ -52,14 +56,19 @@ class Machine:
         return Clock(self.now + seconds, lambda: False, self.monotonic)
 
     def queue(
-        self, patch: pytest.MonkeyPatch, slots: int = 10, step_s: float = 0.1, at_once: int = 3
+        self,
+        patch: pytest.MonkeyPatch,
+        slots: int = 10,
+        step_s: float = 0.1,
+        at_once: int = 3,
+        spin: bool = False,
     ) -> Queue:
         """An engine whose legs are simulated on this machine."""
         patch.setattr(queue, "Leg", self.leg)
         patch.setattr(queue, "time", self)
         patch.setattr(queue, "memory_is_short", lambda: False)
         patch.setattr(Bench, "guard", lambda _: nullcontext())
-        costs = Costs(1.0, step_s, epoch_s=None, cores=2, slots=slots, at_once=at_once)
+        costs = Costs(1.0, step_s, epoch_s=None, cores=2, slots=slots, at_once=at_once, spin=spin)
         return Queue(Bench(RUN, Path("runs"), costs, lambda text, share: None))
 
 
@@ -76,10 +85,12 @@ class SimulatedLeg:
         fails_at: int | None = None,
         noise: float = 0.0,
         warms_up_on_device: bool = False,
+        imports_s: float = math.inf,
     ) -> None:
         self.machine, self.name, self.step_s, self.start_s = machine, name, step_s, start_s
         self.work_per_step, self.fails_at, self.noise = work, fails_at, noise
         self.has_device, self.may_pause = warms_up_on_device, not warms_up_on_device
+        self.imports_s = imports_s
         self.waits_for_device = self.ran_out = self.short_of_memory = self.slow = False
         self.run, self.waits_every, self.settles = RUN, 1, True
         self.trained: tuple[()] = ()
@@ -101,6 +112,10 @@ class SimulatedLeg:
     @property
     def starting(self) -> bool:
         return self.ready_s is None and not self.failure
+
+    @property
+    def warms(self) -> bool:
+        return self.starting and self.spent_s >= self.imports_s
 
     def start(self, _: Any) -> None:
         self.started_s, self.runs = self.machine.now + 1e-9, True

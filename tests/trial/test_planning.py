@@ -356,7 +356,7 @@ def test_as_many_legs_start_at_once_as_cores_let_run_and_one_that_imports(
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     monkeypatch.setattr("trainperf.trial.planning._cores_of_a_leg", lambda *_: 2.5)
     assert costs_of(subject(), 10).at_once == at_once
-    assert costs_of(subject(), 10, apart=True).at_once == max(1, int(cores / 2.5))
+    assert costs_of(subject(), 10, spin=True).spin
 
 
 def test_all_legs_share_what_they_compile_apart_from_the_users(subject):

@@ -51,6 +51,18 @@ def test_of_long_slices_of_changes_two_stand_between_two_of_the_script(compared,
     assert max(map(len, groups)) == 2
 
 
+@pytest.mark.parametrize(("spin", "most"), [(True, 1), (False, 2)])
+def test_legs_whose_threads_spin_import_beside_each_other_and_make_steps_alone(
+    compared, spin, most
+):
+    names = ("base", "control", "a", "b", "c")
+    plans = {name: {"start_s": 4.0, "imports_s": 2 + at / 4} for at, name in enumerate(names)}
+    machine = Machine(**plans)
+    found = compared(machine, "abc", spin=spin, at_once=2)
+    assert all(measured.ratio is not None for measured in found.values())
+    assert machine.beside == most
+
+
 def test_a_pair_holds_the_rates_of_the_slice_and_of_its_two_neighbours(monkeypatch):
     machine = Machine()
     with machine.queue(monkeypatch) as queue:

@@ -33,7 +33,8 @@ class Costs:
 
     `start_s` is from a start to the end of the warm-up of one leg alone, `step_s` that of a step,
     `epoch_s` that of a whole pass over the data (None if not known), `cores` how many legs can
-    start at a time without slowing each other; `at_once` do, as imports take one core each.
+    start at a time without slowing each other; `at_once` do, as imports take one core each, but
+    one at a time makes its first steps where its threads `spin` as they wait for each other.
     `slots` is how many legs may live beside each other: where it is one, a candidate takes three
     processes, one after another. With an `epoch`, each slice holds whole ones. Unless it
     `settles`, slices of slow steps begin with one that counts.
@@ -45,6 +46,7 @@ class Costs:
     cores: float
     slots: int
     at_once: int = 1
+    spin: bool = False
     epoch: Epoch | None = None
     settles: bool = True
 

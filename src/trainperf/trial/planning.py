@@ -175,7 +175,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     env = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
     given = os.environ | subject.recording.run.env
     passive = spins(subject.evidence, given, subject.neighbours_cores)
-    apart = may_spin(subject.evidence, given) and not passive
+    spin = may_spin(subject.evidence, given) and not passive
     huge = huge_pages(subject.evidence, given)
     every = subject.evidence.loop.waits_every
     ours = {**(PASSIVE if passive else {}), **huge}
@@ -199,7 +199,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     how = replace(how, growth=grows(subject.evidence, given))
     how = replace(how, neighbours_cores=subject.neighbours_cores)
     slots = space.legs if how.mode == "side by side" else 1
-    costs = costs_of(subject, slots, apart)
+    costs = costs_of(subject, slots, spin)
     obstacle = costs if isinstance(costs, str) else _obstacle(subject.recording)
     if isinstance(costs, str) or (obstacle and chosen):
         skipped += [one.skipped(obstacle) for one in chosen]
@@ -398,11 +398,11 @@ def _cores_of_a_leg(evidence: Evidence, ranks: int) -> float:
     return max(float(ranks), used or 1.0)
 
 
-def costs_of(subject: Subject, slots: int, apart: bool = False) -> Costs | str:
+def costs_of(subject: Subject, slots: int, spin: bool = False) -> Costs | str:
     """The costs of this script's legs, from its observed run, or why they are not known.
 
-    So many `slots` are there for them. Legs whose threads spin start `apart`, as they would keep
-    each other from the cores.
+    So many `slots` are there for them. Legs whose threads `spin` make no steps beside each other:
+    they would keep each other from the cores.
     """
     evidence = subject.evidence
     # Where they write into the same real folders, legs start one after another.
@@ -423,7 +423,8 @@ def costs_of(subject: Subject, slots: int, apart: bool = False) -> Costs | str:
         epoch_s=steps * step_s if steps else None,
         cores=beside,
         slots=slots,
-        at_once=max(1, int(beside)) if apart else max(2, int(beside) + 1),
+        at_once=max(2, int(beside) + 1),
+        spin=spin,
         settles=_settles(evidence, ranks),
     )
 

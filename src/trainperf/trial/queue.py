@@ -352,9 +352,19 @@ class Queue:
         """How many legs start beside each other; one where they share real folders."""
         return self.bench.costs.at_once if self.bench.run.guarded else 1
 
+    @property
+    def _spin(self) -> bool:
+        """Whether threads spin as they wait for each other."""
+        return self.bench.costs.spin
+
     def _together(self, legs: Sequence[Leg]) -> list[Leg]:
-        """The first legs that may start beside each other: one has a device they share."""
+        """The first legs that may start beside each other: one has a device they share.
+
+        Nor does any start beside one that makes steps, where threads spin as they wait.
+        """
         chosen: list[Leg] = []
+        if self._spin and any(leg.warms for leg in legs):
+            return [next(leg for leg in legs if leg.warms)]
         for leg in legs:
             if len(chosen) < self._at_once and not (
                 leg.has_device and any(other.has_device for other in chosen)
@@ -396,6 +406,7 @@ class Queue:
         starting = list(legs)
         while starting and not clock.over():
             turn = len(starting) < len(legs) or time.monotonic() > until
+            turn = turn or (self._spin and len(starting) > 1 and any(leg.warms for leg in starting))
             if turn and all(leg.may_pause for leg in starting):
                 break
             give_device(starting)

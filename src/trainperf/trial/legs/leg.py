@@ -184,6 +184,12 @@ class Leg:
         return self._words is not None and bool(self._words[words.COMPILES])
 
     @property
+    def warms(self) -> bool:
+        """Whether it makes its first steps: what it imports, and its data, are there."""
+        warms = self._words is not None and self._words[words.WARMS]
+        return self.starting and bool(warms) and not self.compiles
+
+    @property
     def may_pause(self) -> bool:
         """Whether nothing is spoilt if it stands still: kernels are chosen by timing them."""
         return not self.has_device or self.compiles

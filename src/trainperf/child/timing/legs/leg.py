@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
-from .words import ALONE, ANEW, MOST_RANKS, OVER, PAUSED, PER_S, SETTLE, STEPS, TURN, Words
+from .words import ALONE, ANEW, MOST_RANKS, OVER, PAUSED, PER_S, SETTLE, STEPS, TURN, WARMS, Words
 
 if TYPE_CHECKING:
     from ...job.ranks import World
@@ -145,6 +145,7 @@ class Slices:
         """Count a step; return whether it completed the warm-up or the slice."""
         block = self.block
         if block.phase == WARM_UP:
+            self._words[WARMS] = 1
             stopped = self._stopped()
             seconds -= stopped if stopped < seconds else 0.0  # else it stood before the step
             block.steps += 1

@@ -12,6 +12,7 @@ They stand in one small file per leg, mapped into memory by both sides, so that 
     go       1 once the device is its own            written by trainperf
     compiles 1 while it compiles                     written by the leg
     paused   how long it was stopped as it started   written by trainperf
+    warms    1 once it makes steps                   written by the leg
     over     the slice that is complete, 0: warm-up  written by the leg, a word per rank
 """
 
@@ -22,7 +23,7 @@ import os
 import struct
 
 CONTROL = "control"
-TURN, SETTLE, STEPS, ALONE, ANEW, DEVICE, GO, COMPILES, PAUSED, OVER = range(10)
+TURN, SETTLE, STEPS, ALONE, ANEW, DEVICE, GO, COMPILES, PAUSED, WARMS, OVER = range(11)
 """The words; that of rank r is `OVER + r`."""
 MOST_RANKS = 256
 SIZE = 8 * (OVER + MOST_RANKS)

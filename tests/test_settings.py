@@ -101,7 +101,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         extra_s = 1.5
         stall = "1.5m"
         full-run = "10min"
-        soak = "10m"
         trials = false
         sequential = true
         allow-semantic = "yes"
@@ -130,7 +129,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         extra_s=1.5,
         stall_s=90.0,
         full_run_s=600.0,
-        soak_s=600.0,
         trials=False,
         sequential=True,
         allow_semantic=True,

@@ -25,10 +25,9 @@ from trainperf.model.machine.container import ContainerUse
 from trainperf.model.machine.machine import Machine
 from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.outside import NOTHING_SEEN, Outside
-from trainperf.model.over_time import OverTime
 from trainperf.model.parallel import Parallel
 from trainperf.model.pipeline import Stage
-from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
+from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
 from trainperf.model.torch.step import Torch
 from trainperf.model.training import Length
 
@@ -39,8 +38,6 @@ LEAST_INPUT = 0.05
 """An input that takes less than this share of what a step loses is not what it loses it to."""
 
 UNKNOWN_LENGTH = Missing("it was not seen how long the training is to be")
-
-NO_LONG_RUN = Missing("the run was too short to compare late steps with early ones")
 
 LEAST_SAMPLES = 25
 """Samples of the stack below which what they do not show may still be there."""
@@ -77,7 +74,7 @@ class Evidence:
     around: Site | None = None  # the loop of the script that calls `fit` again and again
     startup: StartUp | None = None
     length_: Length | Missing = UNKNOWN_LENGTH
-    over_time_: OverTime | Missing = NO_LONG_RUN
+    over_time: OverTime | None = None  # None: the run was too short to tell
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     torch_: Torch | None = None
@@ -106,11 +103,6 @@ class Evidence:
     def length(self) -> Length:
         """How long the training is configured to be; raises `NotMeasured`."""
         return taken(self.length_)
-
-    @property
-    def over_time(self) -> OverTime:
-        """How late steps of a run compare with early ones; raises `NotMeasured`."""
-        return taken(self.over_time_)
 
     def fact(self, name: str) -> Any:
         """Return the fact `name`; raises `NotMeasured` if it is not known."""

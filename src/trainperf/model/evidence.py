@@ -118,10 +118,9 @@ class Evidence:
     @property
     def model(self) -> ModelFacts:
         """The Keras model that is trained; raises `NotMeasured` if none was seen."""
-        for model in self.models:
-            if model.trained:
-                return model
-        raise NotMeasured("no Keras model was seen in training")
+        if not self.models:
+            raise NotMeasured("no Keras model was seen in training")
+        return self.models[0]
 
     @property
     def torch(self) -> Torch:

@@ -194,7 +194,6 @@ class ModelFacts:
     name: str
     cls: str
     parameters: int | None = None
-    trained: bool = True
     run_eagerly: bool = False
     jit_requested: str | bool | None = None
     jit: bool | None = None
@@ -310,7 +309,6 @@ class Padding:
     padded_length: float
     bucketed_length: float
     sequences: int
-    where: Site | None = None
     longest_length: float | None = None
     quartiles: tuple[int, ...] = ()
     leaf: int = 0

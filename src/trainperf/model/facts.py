@@ -166,7 +166,6 @@ class LayerFacts:
     cls: str
     config: dict[str, Any] = field(default_factory=dict)
     where: Site | None = None
-    supports_jit: bool = True
 
 
 @dataclass(frozen=True)

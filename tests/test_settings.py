@@ -101,7 +101,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         extra_s = 1.5
         stall = "1.5m"
         full-run = "10min"
-        soak = "10m"
         trials = false
         sequential = true
         allow-semantic = "yes"
@@ -114,7 +113,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         patch = "/elsewhere/fix.patch"
         trace = "trace.json.gz"
         fail-on = 1.2
-        ignore = ["tf_prefetch", "tf-map-parallel"]
+        ignore = ["tf_interleave_parallel", "tf-map-parallel"]
         only = ["tf_cache"]
         color = "never"
         price-per-hour = 1.21
@@ -130,7 +129,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         extra_s=1.5,
         stall_s=90.0,
         full_run_s=600.0,
-        soak_s=600.0,
         trials=False,
         sequential=True,
         allow_semantic=True,
@@ -143,7 +141,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         patch=Path("/elsewhere/fix.patch"),
         trace=tmp_path / "trace.json.gz",
         fail_on=1.2,
-        ignore=("tf_prefetch", "tf_map_parallel"),
+        ignore=("tf_interleave_parallel", "tf_map_parallel"),
         only=("tf_cache",),
         color="never",
         price_per_hour=1.21,
@@ -175,14 +173,14 @@ def test_variables_are_read_as_words(tmp_path):
         "TRAINPERF_QUIET": "yes",
         "TRAINPERF_TRIALS": "off",
         "TRAINPERF_ALLOW_SEMANTIC": "1",
-        "TRAINPERF_IGNORE": "tf_cache, tf_prefetch",
+        "TRAINPERF_IGNORE": "tf_cache, tf_interleave_parallel",
         "TRAINPERF_FAIL_ON": "finding",
         "TRAINPERF_COLOR": "always",
     }
     settings = load_settings(tmp_path, env)
     assert (settings.steps, settings.quiet, settings.color) == (12, True, "always")
     assert (settings.trials, settings.sequential, settings.allow_semantic) == (False, False, True)
-    assert settings.ignore == ("tf_cache", "tf_prefetch")
+    assert settings.ignore == ("tf_cache", "tf_interleave_parallel")
     assert settings.fail_on == "any"
 
 

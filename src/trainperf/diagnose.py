@@ -41,7 +41,6 @@ from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Subject, Tried, fewer_devices, try_fixes
 from trainperf.trial.budget import Clock
 from trainperf.trial.repeat import WHOLE_RUNS_S
-from trainperf.trial.soak import with_soak
 from trainperf.whole_training import Found, confirm, ledger, reserved_s
 
 LOOK_S = 0.25
@@ -57,7 +56,7 @@ class Request:
     `only` are the ids of those to be tried, all if it is empty.
     `price_per_hour` is what the machine costs, US dollars, None to ask AWS where this is one
     of its instances. `full_run_s` is what plain runs of the whole script may take beyond the
-    budget, `soak_s` how long a soak runs, beyond it as well; None for none.
+    budget.
     """
 
     run: Run
@@ -69,7 +68,6 @@ class Request:
     only: tuple[str, ...] = ()
     price_per_hour: float | None = None
     full_run_s: float = 0.0
-    soak_s: float | None = None
 
     def inspect(self) -> Machine:
         """The machine as it is now."""
@@ -99,10 +97,6 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
             return without_loop(recording, machine, error, began), recording
         fewer = partial(_fewer_devices, evidence, request, recording, began, interrupted, on_event)
         evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
-        before = time.monotonic()
-        long = partial(_soak, evidence, request, recording, interrupted, on_event)
-        evidence = parts.read_or(evidence, "the long run", long)
-        soaked_s = time.monotonic() - before
         evidence = replace(evidence, unread=(*parts.faults, *evidence.unread))
         first = first_verdict(request, recording, evidence)
         hidden = _hidden(request, first, evidence)
@@ -110,13 +104,12 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         if request.only:
             findings = tuple(one for one in findings if one.id in request.only)
         found = Found(findings, patch_root(request.run, findings))
-        since = began + soaked_s
         tried = _try(
-            request, found, first.training, recording, evidence, since, interrupted, on_event
+            request, found, first.training, recording, evidence, began, interrupted, on_event
         )
         if tried is None:
             return replace(first, seconds=time.monotonic() - began), recording
-        until = max(since + request.run.budget_s, time.monotonic() + request.full_run_s)
+        until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
         clock, folder = Clock(until, interrupted), request.folder
         plain_s = max(WHOLE_RUNS_S, request.full_run_s)
         tried, whole = confirm(
@@ -151,18 +144,6 @@ def _fewer_devices(
     return fewer_devices.with_fewer_devices(
         recording, evidence, request.folder, began, interrupted, on_event
     )
-
-
-def _soak(
-    evidence: Evidence,
-    request: Request,
-    recording: Recording,
-    interrupted: Interrupted,
-    on_event: Callable[[Event], None],
-) -> Evidence:
-    if request.soak_s is None:
-        return evidence
-    return with_soak(recording, evidence, request.soak_s, request.folder, interrupted, on_event)
 
 
 def first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:

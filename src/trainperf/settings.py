@@ -31,8 +31,7 @@ class Settings:
     `budget_s` what the whole diagnosis may take, `measure_s` at most the three times of
     it and `extra_s` the stages and probes, None for as long as the budget lets them;
     `stall_s` how long the script may show no sign of progress. `full_run_s` is what plain runs of
-    the whole script, with and without the patch, may take beyond the budget, `soak_s` how
-    long one run more goes on whose early steps are compared with its late ones. `trials` says
+    the whole script, with and without the patch, may take beyond the budget. `trials` says
     whether the fixes are tried on the script, `sequential` that it be in fresh processes one after
     another, `allow_semantic` that those that change the experiment may be kept; `only` are
     the ids of those to try, all if it is empty. `fail_on` is "none", "any" (any finding) or
@@ -49,7 +48,6 @@ class Settings:
     extra_s: float | None = None
     stall_s: float = 300.0
     full_run_s: float = 0.0
-    soak_s: float | None = None
     trials: bool = True
     sequential: bool = False
     allow_semantic: bool = False
@@ -274,7 +272,6 @@ _READERS: dict[str, Callable[[object], object]] = {
     "extra": duration,
     "stall": duration,
     "full_run": duration,
-    "soak": duration,
     "trials": _flag,
     "sequential": _flag,
     "allow_semantic": _flag,

@@ -199,12 +199,12 @@ def test_utilisation_changes_by_more_than_a_few_hundredths_or_not_at_all() -> No
 
 
 def test_findings_are_new_gone_changed_or_still_there() -> None:
-    other = replace(CACHE, id="tf_prefetch", title="Prefetch", bound=1.3)
+    other = replace(CACHE, id="tf_interleave_parallel", title="Interleave", bound=1.3)
     before = replace(A, findings=(PARALLEL_MAP, CACHE), practices=())
     after = replace(A, findings=(replace(PARALLEL_MAP, bound=1.5), other), practices=())
     rows = [(one.id, one.state) for one in compare(before, after).findings]
     assert rows == [
-        ("tf_prefetch", "new"),
+        ("tf_interleave_parallel", "new"),
         ("tf_map_parallel", "changed"),
         ("tf_cache", "gone"),
     ]

@@ -1,12 +1,10 @@
-"""Late blocks against early ones, and memory over time."""
+"""Late blocks against early ones."""
 
 import pytest
 
 from recordings import FIT, observed
 from trainperf.evidence.over_time import over_time
-from trainperf.model import HostSample, Missing, OverTime, Sample
-
-MIB = 1024**2
+from trainperf.model import HostSample, OverTime, Sample
 
 
 def blocks(times, each_s=2.0, sizes=None):
@@ -19,12 +17,12 @@ def blocks(times, each_s=2.0, sizes=None):
     ]  # fmt: skip
 
 
-def samples(rss=lambda t: 1000 * MIB, waiting=lambda t: 0.0, until=60):
+def samples(waiting):
     """A sample each second; `waiting` threads are ready without a core, others have them."""
     return [
-        Sample(float(t), HostSample(1.0, 2.0, int(rss(t)), 1, 2, others_cores=1.0,
+        Sample(float(t), HostSample(1.0, 2.0, 1000, 1, 2, others_cores=1.0,
                                     threads_running=1.0, threads_waiting=waiting(t)))
-        for t in range(until)
+        for t in range(60)
     ]  # fmt: skip
 
 
@@ -32,15 +30,14 @@ def noisy(times, by=0.01):
     return [one * (1 + by * ((index * 7) % 5 - 2) / 2) for index, one in enumerate(times)]
 
 
-def seen(times, *events, samples=(), **how) -> OverTime:
-    found = over_time(observed(FIT, *blocks(times, **how), *events), samples)
+def seen(times, samples=(), **how) -> OverTime:
+    found = over_time(observed(FIT, *blocks(times, **how)), samples)
     assert isinstance(found, OverTime)
     return found
 
 
 HEALTHY = noisy([0.1] * 30)
 RISING = noisy([0.1 * (1 + index / 60) for index in range(30)])
-LOOK = {"e": "held", "n": 9, "counts": {}, "grown": []}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +48,7 @@ LOOK = {"e": "held", "n": 9, "counts": {}, "grown": []}
         [0.1] * 12 + [0.4] * 6 + [0.1] * 12,  # a burst in the middle
         [0.1] * 10 + [0.3] * 10 + [0.12] * 10,  # and one of which something is left
         [0.1] * 28 + [0.5, 0.5],  # the last blocks alone
-        noisy([0.1 * (1 + index / 1000) for index in range(30)]),  # a little
+        noisy([0.1 * (1 + index / 300) for index in range(30)]),  # a little
         RISING[::-1],  # quicker
     ],
 )
@@ -65,17 +62,11 @@ def test_a_trend_does_not_hide_itself_as_noise():
     assert found.high - found.low < 0.01
 
 
-def test_an_ordinary_run_has_to_be_slower_by_more_than_a_soak():
-    times = [0.1 * (1 + index / 300) for index in range(30)]
-    assert not seen(times).slower
-    assert seen(times, LOOK).slower
-
-
 def test_late_steps_that_take_longer_are_said_with_their_interval():
     found = seen(RISING)
     assert found.slower
     assert found.ratio == pytest.approx((1 + 24.5 / 60) / (1 + 4.5 / 60), rel=0.02)
-    assert 1.05 < found.low < found.ratio < found.high
+    assert 1.10 < found.low < found.ratio < found.high
 
 
 def test_larger_batches_are_the_reason_themselves():
@@ -104,52 +95,8 @@ def test_neighbours_that_were_there_from_the_start_are_not():
 
 @pytest.mark.parametrize("times", [[0.1] * 14, [0.1]])
 def test_too_few_blocks_tell_nothing(times):
-    assert isinstance(over_time(observed(FIT, *blocks(times))), Missing)
+    assert over_time(observed(FIT, *blocks(times))) is None
 
 
 def test_a_short_run_tells_nothing():
-    assert isinstance(over_time(observed(FIT, *blocks(RISING, each_s=0.1))), Missing)
-
-
-@pytest.mark.parametrize(
-    "rss",
-    [
-        lambda t: 1000 * MIB,
-        lambda t: (1000 + (t % 7) * 30) * MIB,  # up and down
-        lambda t: min(1000 + 50 * t, 1900) * MIB,  # an allocator that fills in the first third
-        lambda t: (1000 + t / 10) * MIB,  # a little
-    ],
-)
-def test_memory_that_does_not_surely_grow_is_not_said(rss):
-    assert seen(HEALTHY, LOOK, samples=samples(rss)).memory is None
-
-
-def test_memory_that_each_step_adds_is_said_with_its_interval():
-    found = seen(HEALTHY, LOOK, samples=samples(lambda t: (1000 + 10 * t + t % 3) * MIB)).memory
-    assert found is not None
-    assert found.low < found.per_step < found.high
-    assert found.per_step == pytest.approx(1.0 * MIB, rel=0.05)
-    assert found.gained == pytest.approx(400 * MIB, rel=0.05)
-
-
-def test_an_ordinary_run_is_not_asked_for_memory():
-    found = seen(HEALTHY, samples=samples(lambda t: (1000 + 10 * t) * MIB))
-    assert (found.soak, found.memory) == (False, None)
-
-
-def test_the_last_look_says_what_grew():
-    grown = {
-        "kind": "container",
-        "name": "losses",
-        "sizes": [[10, 10], [30, 30], [70, 70]],
-        "item": "Tensor",
-        "graph": True,
-        "of": "",
-        "where": {"file": "/t.py", "line": 3, "function": "main"},
-    }
-    found = seen(HEALTHY, LOOK, {**LOOK, "grown": [grown]})
-    assert found.soak
-    assert [(one.name, one.holds_graph, one.per_step) for one in found.grown] == [
-        ("losses", True, 1.0)
-    ]
-    assert found.grown[0].where.line == 3
+    assert over_time(observed(FIT, *blocks(RISING, each_s=0.1))) is None

@@ -174,7 +174,7 @@ def test_no_name_of_ours_is_no_group_of_ours(name: str, run_file: str) -> None:
 # --------------------------------------------------------------------------- settings
 
 NAMES = [
-    "steps", "budget", "measure", "extra", "stall", "full-run", "soak", "trials", "sequential",
+    "steps", "budget", "measure", "extra", "stall", "full-run", "trials", "sequential",
     "allow-semantic", "quiet", "output-dir", "json", "patch", "fail-on", "ignore", "only",
     "color", "price-per-hour", "output-format", "budget_s", "buget",
 ]  # fmt: skip
@@ -190,7 +190,7 @@ written = st.one_of(
 
 def checked(found: Settings) -> None:
     """Assert that settings are such as a run can be made with."""
-    times = (found.budget_s, found.stall_s, found.measure_s, found.extra_s, found.soak_s)
+    times = (found.budget_s, found.stall_s, found.measure_s, found.extra_s)
     assert all(one is None or (math.isfinite(one) and one > 0) for one in times), found
     assert found.steps is None or found.steps > 0
     assert found.price_per_hour is None or math.isfinite(found.price_per_hour)

@@ -18,11 +18,11 @@ from trainperf.model import Equivalence, ExperimentChange, ExperimentWay, Outcom
 from trainperf.patch import fix as fixing
 from trainperf.patch.patch import write_edits
 
-TEXT = "# é\r\nds = ▸x.map(f)◂\r\nds = ▸ds.batch(8)◂"
-FIXED = "# é\r\nds = x.map(f, num_parallel_calls=tf.data.AUTOTUNE)\r\nds = ds.batch(8)"
-BOTH = FIXED + ".prefetch(tf.data.AUTOTUNE)"
+TEXT = "# é\r\nds = ▸x.map(f)◂\r\nds = ▸ds.interleave(g)◂"
+FIXED = "# é\r\nds = x.map(f, num_parallel_calls=tf.data.AUTOTUNE)\r\nds = ds.interleave(g)"
+BOTH = FIXED[:-1] + ", num_parallel_calls=tf.data.AUTOTUNE)"
 FIXES = {fix.id: fix for fix in all_fixes()}
-MAP, PREFETCH = "tf_map_parallel", "tf_prefetch"
+MAP, INTERLEAVE = "tf_map_parallel", "tf_interleave_parallel"
 PREAMBLE = "import tensorflow as tf\r\n"
 
 
@@ -41,9 +41,9 @@ def run(tmp_path):
             bound=2.0,
             bound_basis="",
             where=(replace(site, file=str(script)),),
-            equivalence=Equivalence.SEMANTICS if id_ == PREFETCH else None,
+            equivalence=Equivalence.SEMANTICS if id_ == INTERLEAVE else None,
         )
-        for id_, site in zip((MAP, PREFETCH), sites, strict=True)
+        for id_, site in zip((MAP, INTERLEAVE), sites, strict=True)
     )
     patch = write_edits(project, findings, FIXES).patch
     assert patch.findings == (MAP,)
@@ -116,28 +116,28 @@ def test_a_patch_that_git_applied_is_seen_to_be_there(run):
 
 def test_fixes_are_written_one_after_another(run):
     fixing.fix(run, (MAP,), dry=False)
-    fixed = fixing.fix(run, (PREFETCH,), dry=False)
+    fixed = fixing.fix(run, (INTERLEAVE,), dry=False)
     assert text(run) == BOTH
-    assert f"{PREFETCH} changes the experiment" in fixed.lines
+    assert f"{INTERLEAVE} changes the experiment" in fixed.lines
     kept = (run.parent / "before" / "train.py").read_bytes().decode("utf-8-sig")
     assert kept == marked(PREAMBLE + TEXT)[0]
-    assert fixing.fix(run, (MAP, PREFETCH), dry=False).diff == ""
+    assert fixing.fix(run, (MAP, INTERLEAVE), dry=False).diff == ""
 
 
 def test_a_fix_that_was_tried_in_vain_is_written_with_a_word_of_it(run):
     saved = store.load(run)
-    trial = Trial(PREFETCH, Outcome.SLOWER, "0.9× as fast")
+    trial = Trial(INTERLEAVE, Outcome.SLOWER, "0.9× as fast")
     store.save(replace(saved, trials=(trial,)), run)
-    lines = fixing.fix(run, (PREFETCH,), dry=False).lines
-    assert f"{PREFETCH} was not kept by the run: slower (0.9× as fast)" in lines
+    lines = fixing.fix(run, (INTERLEAVE,), dry=False).lines
+    assert f"{INTERLEAVE} was not kept by the run: slower (0.9× as fast)" in lines
 
 
 def test_of_a_fix_with_variants_the_kept_one_is_told(run):
     saved = store.load(run)
-    kept = Trial(PREFETCH, Outcome.KEPT, "", variant="2", kept=True, speedup=2.0)
-    other = Trial(PREFETCH, Outcome.SLOWER, "0.9× as fast", variant="4")
+    kept = Trial(INTERLEAVE, Outcome.KEPT, "", variant="2", kept=True, speedup=2.0)
+    other = Trial(INTERLEAVE, Outcome.SLOWER, "0.9× as fast", variant="4")
     store.save(replace(saved, trials=(kept, other)), run)
-    lines = fixing.fix(run, (PREFETCH,), dry=False).lines
+    lines = fixing.fix(run, (INTERLEAVE,), dry=False).lines
     assert not [line for line in lines if "was not kept" in line]
 
 
@@ -145,7 +145,7 @@ def test_of_a_fix_with_variants_the_kept_one_is_told(run):
 def apart(run):
     """The run, with the other fix hidden until it was tried, and measured apart."""
     saved = store.load(run)
-    finding = next(one for one in saved.findings if one.id == PREFETCH)
+    finding = next(one for one in saved.findings if one.id == INTERLEAVE)
     advice = "Compare the accuracy."
     change = ExperimentChange(
         finding=replace(finding, advice=advice),
@@ -154,9 +154,9 @@ def apart(run):
         unit="samples",
         before_per_s=200.0,
         ways=(ExperimentWay("batch=64", 2.0, 1.9, 2.1, 12, 96, 400.0, 380.0, 420.0),),
-        patch=replace(saved.patch, diff="", findings=(PREFETCH,)),
+        patch=replace(saved.patch, diff="", findings=(INTERLEAVE,)),
     )
-    others = tuple(one for one in saved.findings if one.id != PREFETCH)
+    others = tuple(one for one in saved.findings if one.id != INTERLEAVE)
     store.save(replace(saved, findings=others, experiment_changes=(change,)), run)
     return run
 
@@ -164,10 +164,10 @@ def apart(run):
 def test_what_would_change_the_experiment_is_written_by_its_name_only(apart):
     fixing.fix(apart, (), dry=False)
     assert text(apart) == FIXED
-    lines = fixing.fix(apart, (PREFETCH,), dry=False).lines
+    lines = fixing.fix(apart, (INTERLEAVE,), dry=False).lines
     assert text(apart) == BOTH
     assert (
-        f"{PREFETCH} (batch=64) changes the experiment: 200 samples/s → 400 samples/s "
+        f"{INTERLEAVE} (batch=64) changes the experiment: 200 samples/s → 400 samples/s "
         "(380 to 420), 2.0× (1.9 to 2.1)"
     ) in lines
     assert "Compare the accuracy." in lines
@@ -177,10 +177,10 @@ def test_its_files_are_known_though_the_patch_does_not_touch_them(apart):
     saved = store.load(apart)
     empty = replace(saved.patch, diff="", findings=(), files=())
     store.save(replace(saved, patch=empty, created="2001-01-01T00:00:00+00:00"), apart)
-    assert fixing.fix(apart, (PREFETCH,), dry=True).diff
+    assert fixing.fix(apart, (INTERLEAVE,), dry=True).diff
     script(apart).write_bytes(script(apart).read_bytes() + b"\r\n")
     with pytest.raises(TrainperfError, match="was changed since the run"):
-        fixing.fix(apart, (PREFETCH,), dry=False)
+        fixing.fix(apart, (INTERLEAVE,), dry=False)
 
 
 def test_a_changed_file_is_refused_and_nothing_is_kept(run):
@@ -294,7 +294,7 @@ def test_a_run_without_edits_says_so(run):
 def test_where_all_was_tried_in_vain_that_is_said(run):
     saved = store.load(run)
     empty = replace(saved.patch, diff="", findings=(), files=(), skipped=())
-    trials = (Trial(MAP, Outcome.NO_EFFECT, ""), Trial(PREFETCH, Outcome.NOT_TRIED, ""))
+    trials = (Trial(MAP, Outcome.NO_EFFECT, ""), Trial(INTERLEAVE, Outcome.NOT_TRIED, ""))
     store.save(replace(saved, patch=empty, trials=trials), run)
     said = fixing.fix(run, (), dry=False).lines
     assert said == ("nothing to write: of 1 change tried none was kept",)

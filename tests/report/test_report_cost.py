@@ -22,7 +22,13 @@ def case(loop: Loop = LOOP, price: Price | None = PRICE, **fields: Any) -> Evide
 
 
 def stack(**fields: Any) -> Stack:
-    given = {"fixes": ("tf_prefetch",), "speedup": 2.0, "low": 1.9, "high": 2.1, "pairs": 9}
+    given = {
+        "fixes": ("tf_interleave_parallel",),
+        "speedup": 2.0,
+        "low": 1.9,
+        "high": 2.1,
+        "pairs": 9,
+    }
     rest = {"steps": 90, "interaction": None, "before_step_s": 0.1, "after_step_s": 0.05}
     return Stack(**{**given, **rest, **fields})
 

@@ -78,10 +78,10 @@ def test_another_batch_size_is_said_in_a_sentence() -> None:
 
 
 def test_new_and_gone_findings_are_listed_and_those_still_there_are_not() -> None:
-    new = replace(CACHE, id="tf_prefetch", bound=None)
+    new = replace(CACHE, id="tf_interleave_parallel", bound=None)
     report = text(INPUT_BOUND, replace(INPUT_BOUND, findings=(new, CACHE), practices=()))
     assert "new" in report
-    assert "tf_prefetch" in report
+    assert "tf_interleave_parallel" in report
     assert "gone" in report
     assert "tf_cache" not in report
 

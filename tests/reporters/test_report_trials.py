@@ -19,7 +19,7 @@ from reporters.samples_tried import (
     ONE_AFTER_ANOTHER,
     ONE_KEPT,
     OUT_OF_BUDGET,
-    PREFETCH,
+    SHUFFLE,
     STEPS_PER_CALL,
     TRIALS_INTERRUPTED,
     TRIED,
@@ -51,7 +51,7 @@ def test_a_measurement_without_a_prediction_says_so() -> None:
 def test_what_was_tried_and_rejected_is_no_advice() -> None:
     report = text(replace(ALL_OUTCOMES, experiment_changes=()), 100)
     advice, rejected = part(report, FINDINGS), part(report, "Tried, and not worth changing")
-    for finding in (PREFETCH, MIXED, STEPS_PER_CALL):
+    for finding in (SHUFFLE, MIXED, STEPS_PER_CALL):
         assert finding.snippet not in report
         assert finding.advice not in report
         assert finding.title not in advice

@@ -6,7 +6,6 @@ from trainperf.model import Equivalence, Finding, Run
 from trainperf.model.run import Epoch
 from trainperf.trial.candidates import (
     BETWEEN,
-    LATE,
     NO_EDIT,
     OUTSIDE,
     Candidate,
@@ -251,11 +250,6 @@ def test_what_a_finding_saves_outside_the_steps_is_not_tried_in_steps(run):
     outside = finding("one", MAP, call=".cache()", outside=True)
     _, skipped = chosen(run, outside)
     assert [one.reason for one in skipped] == [OUTSIDE]
-
-
-def test_what_a_finding_saves_late_in_a_run_is_not_tried_in_its_first_steps(run):
-    _, skipped = chosen(run, finding("one", MAP, call=".cache()", late=True))
-    assert [one.reason for one in skipped] == [LATE]
 
 
 def test_what_saves_in_steps_as_well_has_its_epoch_and_can_do_without(run):

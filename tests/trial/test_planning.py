@@ -40,8 +40,8 @@ from trainperf.trial.planning import (
 )
 from trainperf.trial.queue import CACHES
 
-PLAIN, (MAP, BATCH, COMPILE) = marked(
-    "import tensorflow as tf\nds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n"
+PLAIN, (MAP, READ, COMPILE) = marked(
+    "import tensorflow as tf\nds = ▸files.map(load)◂\nds = ▸ds.interleave(read)◂\n"
     '▸model.compile("adam", "mse")◂\n'
 )
 FIXES = {fix.id: fix for fix in all_fixes()}
@@ -56,7 +56,7 @@ def finding(fix, bound, where=MAP, **fields):
 
 
 PARALLEL = finding("tf_map_parallel", 1.5)
-PREFETCH = finding("tf_prefetch", 1.9, BATCH)
+INTERLEAVE = finding("tf_interleave_parallel", 1.9, READ)
 CACHE = finding("tf_cache", 4.0)
 XLA = finding("keras_jit_compile", 1.2, COMPILE)
 ADVICE = finding("early_stopping", None, rewritable=False)
@@ -140,16 +140,16 @@ def test_what_gained_nothing_in_the_loop_is_not_tried(subject):
 
 
 def test_all_that_fits_is_tried_side_by_side_in_the_order_of_the_report(subject):
-    made = planned(subject(PARALLEL, PREFETCH, ADVICE))
+    made = planned(subject(PARALLEL, INTERLEAVE, ADVICE))
     assert made.how.mode == "side by side"
     assert (made.how.mode_reason, made.how.reason, made.how.budget_needed_s) == ("", "", None)
-    assert names(made) == ["tf_map_parallel", "tf_prefetch"]
+    assert names(made) == ["tf_map_parallel", "tf_interleave_parallel"]
     assert [one.hope for one in made.chosen] == pytest.approx([1.5, 1.9])
     assert list(reasons(made)) == ["early_stopping"]
 
 
 def test_every_leg_has_the_same_seed_and_warm_up(subject):
-    made = planned(subject(PARALLEL, PREFETCH))
+    made = planned(subject(PARALLEL, INTERLEAVE))
     runs = [made.edits.run, *(one.run for one in made.chosen)]
     assert {run.seed for run in runs} == {SEED}
     assert {run.env["PYTHONHASHSEED"] for run in runs} == {"0"}
@@ -158,13 +158,13 @@ def test_every_leg_has_the_same_seed_and_warm_up(subject):
 
 
 def test_a_stack_is_a_leg_like_the_others(subject):
-    made = planned(subject(PARALLEL, PREFETCH))
-    both = made.edits.join(("tf_prefetch", "tf_map_parallel"))
+    made = planned(subject(PARALLEL, INTERLEAVE))
+    both = made.edits.join(("tf_interleave_parallel", "tf_map_parallel"))
     assert both.run.leg == made.edits.run.leg
     assert both.run.seed == SEED
     ((_, text),) = both.run.sources.items()
-    assert b"num_parallel_calls=tf.data.AUTOTUNE" in text
-    assert b".prefetch(tf.data.AUTOTUNE)" in text
+    assert b"map(load, num_parallel_calls=tf.data.AUTOTUNE)" in text
+    assert b"interleave(read, num_parallel_calls=tf.data.AUTOTUNE)" in text
 
 
 def test_only_the_leg_that_needs_a_whole_epoch_first_waits_for_it(subject):
@@ -176,22 +176,25 @@ def test_only_the_leg_that_needs_a_whole_epoch_first_waits_for_it(subject):
 
 
 def test_what_nothing_was_measured_of_promises_what_it_usually_gives(subject, monkeypatch):
-    monkeypatch.setattr(type(FIXES["tf_prefetch"]), "usual", 1.2)
-    made = planned(subject(finding("tf_prefetch", None, BATCH), PARALLEL))
+    monkeypatch.setattr(type(FIXES["tf_interleave_parallel"]), "usual", 1.2)
+    made = planned(subject(finding("tf_interleave_parallel", None, READ), PARALLEL))
     assert {one.name: one.hope for one in made.chosen} == {
-        "tf_prefetch": 1.2,
+        "tf_interleave_parallel": 1.2,
         "tf_map_parallel": 1.5,
     }
 
 
-HOPELESS = finding("tf_prefetch", 1.01, BATCH)
+HOPELESS = finding("tf_interleave_parallel", 1.01, READ)
 
 
 def test_what_cannot_matter_is_not_tried_unless_it_is_the_first(subject):
     made = planned(subject(PARALLEL, HOPELESS))
     assert names(made) == ["tf_map_parallel"]
-    assert reasons(made) == {"tf_prefetch": NOT_WORTH.format(1.0)}
-    assert names(planned(subject(HOPELESS, PARALLEL))) == ["tf_prefetch", "tf_map_parallel"]
+    assert reasons(made) == {"tf_interleave_parallel": NOT_WORTH.format(1.0)}
+    assert names(planned(subject(HOPELESS, PARALLEL))) == [
+        "tf_interleave_parallel",
+        "tf_map_parallel",
+    ]
 
 
 @pytest.mark.parametrize(("steps_s", "tried"), [(90.0, True), (4.0, False)])
@@ -222,8 +225,8 @@ def test_nobody_waits_for_an_epoch_without_end(subject):
 
 
 def test_all_that_could_be_tried_is_planned_whatever_time_there_is_for_it(subject):
-    made = planned(subject(PARALLEL, PREFETCH, seconds=90.0, first=20.0))
-    assert names(made) == ["tf_map_parallel", "tf_prefetch"]
+    made = planned(subject(PARALLEL, INTERLEAVE, seconds=90.0, first=20.0))
+    assert names(made) == ["tf_map_parallel", "tf_interleave_parallel"]
     assert made.how.budget_needed_s is None
 
 
@@ -261,10 +264,10 @@ def beside_neighbours(one):
 
 
 def test_a_low_bound_from_beside_neighbours_says_nothing(subject, monkeypatch):
-    monkeypatch.setattr(type(FIXES["tf_prefetch"]), "usual", 3.0)
-    one = subject(PARALLEL, finding("tf_prefetch", 0.7, BATCH))
+    monkeypatch.setattr(type(FIXES["tf_interleave_parallel"]), "usual", 3.0)
+    one = subject(PARALLEL, finding("tf_interleave_parallel", 0.7, READ))
     assert names(planned(one)) == ["tf_map_parallel"]
-    assert names(planned(beside_neighbours(one))) == ["tf_map_parallel", "tf_prefetch"]
+    assert names(planned(beside_neighbours(one))) == ["tf_map_parallel", "tf_interleave_parallel"]
 
 
 def test_no_trial_is_refused_for_what_threads_took_that_spun_beside_neighbours(subject):
@@ -328,7 +331,7 @@ def on_gpu(subject, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
 
     def make(startup, seconds):
-        one = subject(PARALLEL, PREFETCH, seconds=seconds)
+        one = subject(PARALLEL, INTERLEAVE, seconds=seconds)
         seen = replace(one.evidence, device=GPU, startup=startup)
         return replace(one, evidence=seen)
 
@@ -360,7 +363,7 @@ def test_as_many_legs_start_at_once_as_cores_let_run_and_one_that_imports(
 
 
 def test_all_legs_share_what_they_compile_apart_from_the_users(subject):
-    one = subject(PARALLEL, PREFETCH)
+    one = subject(PARALLEL, INTERLEAVE)
     user = replace(one.recording.run, env={"TORCHINDUCTOR_CACHE_DIR": "/home/me/compiled"})
     made = planned(replace(one, recording=replace(one.recording, run=user)))
     runs = [made.edits.run, *(candidate.run for candidate in made.chosen)]
@@ -370,15 +373,15 @@ def test_all_legs_share_what_they_compile_apart_from_the_users(subject):
 
 def test_changes_of_the_experiment_are_tried_after_all_others_unless_they_are_allowed(subject):
     changing = finding("tf_map_parallel", 9.0, equivalence=Equivalence.SEMANTICS)
-    apart = planned(subject(changing, PREFETCH)).chosen
+    apart = planned(subject(changing, INTERLEAVE)).chosen
     assert [(one.name, one.apart) for one in apart] == [
-        ("tf_prefetch", False),
+        ("tf_interleave_parallel", False),
         ("tf_map_parallel", True),
     ]
-    allowed = planned(subject(changing, PREFETCH, allow_semantic=True)).chosen
+    allowed = planned(subject(changing, INTERLEAVE, allow_semantic=True)).chosen
     assert [(one.name, one.apart) for one in allowed] == [
         ("tf_map_parallel", False),
-        ("tf_prefetch", False),
+        ("tf_interleave_parallel", False),
     ]
 
 

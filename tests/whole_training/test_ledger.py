@@ -27,7 +27,7 @@ from trainperf.whole_training.ledger import started_in, with_calls
 TEN = Length(400, "10 epochs of 40 steps", epochs=10)
 START = StartUp(12.0, imports_s=4.0, setup_s=6.0, tracing_s=1.5, first_step_s=2.0)
 PAUSE = BetweenEpochs(1.0, 3, 40, validation_s=0.6, callbacks_s=0.1, restart_s=0.2)
-STACK = Stack(("tf_prefetch",), 2.0, 1.9, 2.1, 12, 60, None, 0.1, 0.05, once_seconds=3.0)
+STACK = Stack(("tf_interleave_parallel",), 2.0, 1.9, 2.1, 12, 60, None, 0.1, 0.05, once_seconds=3.0)
 
 
 def made(**more):

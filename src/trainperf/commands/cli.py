@@ -58,8 +58,6 @@ def cli() -> None:
               "progress for so long [default: 5min].")  # fmt: skip
 @click.option("--full-run", metavar="TIME", help="What plain runs of the whole script, with the "
               "patch and without, may take beyond the budget.")  # fmt: skip
-@click.option("--soak", metavar="TIME", help="Run the script for so long once more, and say what "
-              "is slower late in it, and what grew: 10m.")  # fmt: skip
 @click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars an hour, "
               "for the cost of an epoch.")  # fmt: skip
 @click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")

@@ -76,8 +76,6 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
         )
         records.clean(folder)
         progress.note(_closing(place, recording, folder, where))
-        if settings.soak_s is not None:
-            progress.note("--soak is not used: a rank that has a trainperf of its own runs once")
         if settings.trace is not None:
             _trace(recording, rank_file(settings.trace, place.rank), place, progress)
     return _status(recording.ending)

@@ -218,7 +218,6 @@ def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[st
         only=settings.only,
         price_per_hour=settings.price_per_hour,
         full_run_s=settings.full_run_s,
-        soak_s=settings.soak_s,
     )
 
 

@@ -84,8 +84,8 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         around=parts.read_or(None, "the loop around `fit`", around, observed),
         startup=parts.read_or(None, "the start of the script", startup, observed),
         length_=parts.read("the length of the training", length, observed, own),
-        over_time_=parts.read(
-            "late steps against early ones", over_time, observed, recording.samples
+        over_time=parts.read_or(
+            None, "late steps against early ones", over_time, observed, recording.samples
         ),
         use=parts.read_or((), "the use of the machine", usage, recording, observed, on),
         facts=_all_facts(recording, observed, parts),

@@ -134,7 +134,6 @@ def _model(event: dict[str, Any]) -> ModelFacts:
                 layer["cls"],
                 dict(layer["config"]),
                 site(layer["where"]),
-                layer["supports_jit"],
             )
             for layer in event["recurrent"]
         ),

@@ -1,4 +1,4 @@
-"""Late blocks of steps against early ones, memory over time, and what grew."""
+"""Late blocks of steps against early ones."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from trainperf.child.timing.estimating import T95, estimate
-from trainperf.evidence.events import Observed, site
+from trainperf.child.timing.estimating import estimate
+from trainperf.evidence.events import Observed
 from trainperf.evidence.timing import CALM
 from trainperf.evidence.usage import waited
-from trainperf.model import Event, Grown, MemoryGrowth, Missing, OverTime, Sample
-from trainperf.model.evidence import NO_LONG_RUN
+from trainperf.model import Event, OverTime, Sample
 
 FEWEST_BLOCKS = 15
 """Blocks of which each third has an interval."""
@@ -20,27 +19,23 @@ SHORTEST_S = 15.0
 """From the first of them to the last: what takes longer to show is not looked for below."""
 WITHIN = 0.02
 """So far the middle third may lie outside of the other two."""
-BINS = 10
-LEAST_BYTES = 32 * 1024**2
-"""Memory that a soak must gain before it is said; our choice."""
 
 Interval = tuple[float, float, float]
 
 
-def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | Missing:
-    """How the last third of the real blocks compares with the first; why it does not."""
+def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | None:
+    """How the last third of the real blocks compares with the first; None where too few tell."""
     blocks = [one for one in observed.of("block") if one["p"] == "real" and one["n"] > 0]
     if len(blocks) < FEWEST_BLOCKS:
-        return NO_LONG_RUN
+        return None
     begun, ended = blocks[0]["s"], blocks[-1]["s"] + blocks[-1]["d"]
     if ended - begun < SHORTEST_S:
-        return NO_LONG_RUN
+        return None
     third = len(blocks) // 3
     early, middle, late = blocks[:third], blocks[third:-third], blocks[-third:]
     times = [_times(one, observed.steps_per_call) for one in (early, middle, late)]
     ratio, low, high = _ratio(times[2], times[0])
     means = [estimate(_level(one)).value for one in times]
-    looks = list(observed.of("held"))
     return OverTime(
         seconds=ended - begun,
         steps=round(sum(one["n"] for one in blocks) * observed.steps_per_call),
@@ -52,9 +47,6 @@ def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | 
         rising=means[0] * (1 - WITHIN) <= means[1] <= means[2] * (1 + WITHIN),
         batch_ratio=_batches(early, late),
         disturbed=_waited(samples, late) - _waited(samples, early) > CALM,
-        soak=bool(looks),
-        memory=_memory(samples, begun, ended, means[1]) if looks else None,
-        grown=tuple(_grown(one) for one in looks[-1]["grown"]) if looks else (),
     )
 
 
@@ -95,44 +87,3 @@ def _waited(samples: Sequence[Sample], blocks: Sequence[Event]) -> float:
     first = bisect.bisect_left(at, blocks[0]["s"])
     inside = samples[first : bisect.bisect_right(at, blocks[-1]["s"] + blocks[-1]["d"])]
     return waited(one.host for one in inside if one.host is not None) or 0.0
-
-
-def _memory(
-    samples: Sequence[Sample], begun: float, ended: float, step_s: float
-) -> MemoryGrowth | None:
-    """What a step adds to the memory of all processes, if that is surely something.
-
-    The first third is left out: allocators and caches fill in it. Neighbouring samples tell the
-    same, so the line is laid through the means of `BINS` stretches.
-    """
-    begun += (ended - begun) / 3
-    bins: list[list[int]] = [[] for _ in range(BINS)]
-    for one in samples:
-        if one.host is not None and begun <= one.t < ended:
-            bins[int(BINS * (one.t - begun) / (ended - begun))].append(one.host.rss)
-    if not all(bins):
-        return None
-    means = [statistics.fmean(one) for one in bins]
-    width = (ended - begun) / BINS
-    slope, base = statistics.linear_regression(range(BINS), means)
-    rest = sum((mean - base - slope * index) ** 2 for index, mean in enumerate(means))
-    spread = sum((index - (BINS - 1) / 2) ** 2 for index in range(BINS))
-    half = T95[BINS - 3] * math.sqrt(rest / (BINS - 2) / spread)
-    per_step = step_s / width
-    if (slope - half) * BINS < LEAST_BYTES:
-        return None
-    low, high = (slope - half) * per_step, (slope + half) * per_step
-    return MemoryGrowth(slope * per_step, low, high, round(slope * BINS))
-
-
-def _grown(told: Event) -> Grown:
-    return Grown(
-        kind=told["kind"],
-        name=told["name"],
-        sizes=tuple((steps, size) for steps, size in told["sizes"]),
-        item=told.get("item", ""),
-        holds_graph=bool(told.get("graph")),
-        cls=told.get("of", ""),
-        where=site(told.get("where")),
-        examples=tuple(told.get("examples", ())),
-    )

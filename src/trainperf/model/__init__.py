@@ -47,7 +47,6 @@ from trainperf.model.machine.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine.machine import CudaDevice, Gpu, Machine, MigSlice
 from trainperf.model.machine.storage import Channel, Objects, Reads, Volume
 from trainperf.model.outside import InPlace, Outside, Spent
-from trainperf.model.over_time import Grown, MemoryGrowth, OverTime
 from trainperf.model.parallel import (
     AllReduce,
     Ddp,
@@ -63,7 +62,7 @@ from trainperf.model.parallel import (
 from trainperf.model.pipeline import DrawnFrom, Function, Stage
 from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
 from trainperf.model.timeline import Moment, Span, Timeline
-from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
+from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
 from trainperf.model.torch.loader import Access, ItemLength, Loader, PipelineStep
 from trainperf.model.torch.step import (
     Evaluation,
@@ -130,7 +129,6 @@ __all__ = [
     "FunctionCost",
     "Gpu",
     "GpuSample",
-    "Grown",
     "HostSample",
     "Ignored",
     "InPlace",
@@ -148,7 +146,6 @@ __all__ = [
     "Loop",
     "Machine",
     "Measure",
-    "MemoryGrowth",
     "MigSlice",
     "Missing",
     "ModelFacts",

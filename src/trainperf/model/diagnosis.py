@@ -15,13 +15,12 @@ from trainperf.model.machine.instance import Cost
 from trainperf.model.machine.machine import Machine
 from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.outside import Outside
-from trainperf.model.over_time import OverTime
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.run import Ending
 from trainperf.model.running import RunningJob
 from trainperf.model.timeline import Timeline
-from trainperf.model.timing import BetweenEpochs, StartUp
+from trainperf.model.timing import BetweenEpochs, OverTime, StartUp
 from trainperf.model.torch.step import LogCall, Part, SyncPoint
 from trainperf.model.trace import TraceFile
 from trainperf.model.training import Training

@@ -25,10 +25,9 @@ from trainperf.model.machine.container import ContainerUse
 from trainperf.model.machine.machine import Machine
 from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.outside import NOTHING_SEEN, Outside
-from trainperf.model.over_time import OverTime
 from trainperf.model.parallel import Parallel
 from trainperf.model.pipeline import Stage
-from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
+from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
 from trainperf.model.torch.step import Torch
 from trainperf.model.training import Length
 
@@ -39,8 +38,6 @@ LEAST_INPUT = 0.05
 """An input that takes less than this share of what a step loses is not what it loses it to."""
 
 UNKNOWN_LENGTH = Missing("it was not seen how long the training is to be")
-
-NO_LONG_RUN = Missing("the run was too short to compare late steps with early ones")
 
 LEAST_SAMPLES = 25
 """Samples of the stack below which what they do not show may still be there."""
@@ -77,7 +74,7 @@ class Evidence:
     around: Site | None = None  # the loop of the script that calls `fit` again and again
     startup: StartUp | None = None
     length_: Length | Missing = UNKNOWN_LENGTH
-    over_time_: OverTime | Missing = NO_LONG_RUN
+    over_time: OverTime | None = None  # None: the run was too short to tell
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     torch_: Torch | None = None
@@ -107,11 +104,6 @@ class Evidence:
         """How long the training is configured to be; raises `NotMeasured`."""
         return taken(self.length_)
 
-    @property
-    def over_time(self) -> OverTime:
-        """How late steps of a run compare with early ones; raises `NotMeasured`."""
-        return taken(self.over_time_)
-
     def fact(self, name: str) -> Any:
         """Return the fact `name`; raises `NotMeasured` if it is not known."""
         return taken(self.facts.get(name, Missing(f"{name} is not known")))
@@ -126,10 +118,9 @@ class Evidence:
     @property
     def model(self) -> ModelFacts:
         """The Keras model that is trained; raises `NotMeasured` if none was seen."""
-        for model in self.models:
-            if model.trained:
-                return model
-        raise NotMeasured("no Keras model was seen in training")
+        if not self.models:
+            raise NotMeasured("no Keras model was seen in training")
+        return self.models[0]
 
     @property
     def torch(self) -> Torch:

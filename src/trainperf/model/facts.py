@@ -166,7 +166,6 @@ class LayerFacts:
     cls: str
     config: dict[str, Any] = field(default_factory=dict)
     where: Site | None = None
-    supports_jit: bool = True
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,6 @@ class ModelFacts:
     name: str
     cls: str
     parameters: int | None = None
-    trained: bool = True
     run_eagerly: bool = False
     jit_requested: str | bool | None = None
     jit: bool | None = None
@@ -310,7 +308,6 @@ class Padding:
     padded_length: float
     bucketed_length: float
     sequences: int
-    where: Site | None = None
     longest_length: float | None = None
     quartiles: tuple[int, ...] = ()
     leaf: int = 0

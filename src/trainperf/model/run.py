@@ -68,8 +68,7 @@ class Run:
     agree on their phases where each has a trainperf of its own; None: all are in this run.
     `devices` lets a process see so many devices only. With `trace`, a few steps are traced by
     the framework's own tracer when all else was timed. A `plain` run is not observed: only its
-    `sources` are laid over. One with `soak_s` takes real steps only, for so many seconds, its
-    epochs ending where they are written to.
+    `sources` are laid over.
     """
 
     command: tuple[str, ...]
@@ -92,7 +91,6 @@ class Run:
     devices: int | None = None
     trace: bool = False
     plain: bool = False
-    soak_s: float | None = None
 
 
 class Ending(StrEnum):

@@ -1,4 +1,4 @@
-"""The times of a step, of start-up, of epochs' ends, of probes."""
+"""The times of a step, early and late, of start-up, of epochs' ends, of probes."""
 
 from __future__ import annotations
 
@@ -223,3 +223,35 @@ class StartUp:
     evaluation_s: float | None = None
     mapped_s: float | None = None
     mapped_where: Site | None = None
+
+
+SLOWER = 1.10
+"""Late steps are slower if the whole interval of the ratio lies above this: below, clocks of the
+machine and neighbours that nobody sees may be it."""
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """The last third of a run's blocks of steps against the first one.
+
+    `ratio` is late over early with its 95 % interval, `batch_ratio` the same of a batch's bytes
+    where these surely changed. `disturbed` says that neighbours took more of the cores late than
+    early, `rising` that the middle third lies between the two.
+    """
+
+    seconds: float
+    steps: int
+    early_s: float
+    late_s: float
+    ratio: float
+    low: float
+    high: float
+    rising: bool = True
+    batch_ratio: float | None = None
+    disturbed: bool = False
+
+    @property
+    def slower(self) -> bool:
+        """Whether late steps are slower though they do the same work on as quiet a machine."""
+        larger = self.batch_ratio is not None and self.batch_ratio > 1
+        return self.low > SLOWER and self.rising and not self.disturbed and not larger

@@ -80,7 +80,6 @@ def prepare(run: Run, folder: Path) -> str:
         "devices": run.devices,
         "trace": run.trace,
         "plain": run.plain,
-        "soak_s": run.soak_s,
         "trainers": None if run.leg is not None or run.plain else trainer_settings.names(),
     }
     try:

@@ -147,8 +147,6 @@ def _peer(
     """
     try:
         kind = nvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, number)
-    except AttributeError:
-        kind = None
     except nvml.NVMLError as error:
         if getattr(error, "value", None) != _NO_FUNCTION:
             raise
@@ -182,7 +180,7 @@ def _version(nvml: Any, handle: Any, number: int) -> tuple[str, float | None]:
         if said in _HOPPER_SAYS:
             major, _ = nvml.nvmlDeviceGetCudaComputeCapability(handle)
             said = _HOPPER_SAYS[said] if major == _HOPPER else said
-    except (AttributeError, nvml.NVMLError):
+    except nvml.NVMLError:
         return "", None
     return NVLINK.get(said, ("", None))
 

@@ -16,7 +16,6 @@ from trainperf.rewrite import default_reader
 
 BETWEEN = "what it saves lies between epochs, and trials compare steps"
 OUTSIDE = "what it saves lies outside the training steps, and trials compare steps"
-LATE = "what it saves shows late in a long run, and trials compare its first steps"
 NO_EDIT = "no edit can be written for it: it takes a decision, see its advice"
 
 SMALLEST_GAIN = 0.02
@@ -129,8 +128,6 @@ def candidates(
             reason = BETWEEN
         elif finding.data.get("outside"):
             reason = OUTSIDE
-        elif finding.data.get("late"):
-            reason = LATE
         if reason:
             skipped.append(_not_tried(finding, reason))
             continue

@@ -412,18 +412,3 @@ def test_a_step_that_evaluates_now_and_then_is_left_out_of_the_times(
     assert blocks
     assert max(one["d"] / one["n"] for one in blocks) == pytest.approx(most_s, abs=0.02)
     assert any(one["p"] == "evaluated" for one in watcher.record.of("step")) is (every > 1)
-
-
-def test_a_soak_ends_epochs_where_they_are_written_to_and_looks_at_what_grows(loops, watcher):
-    watcher.settings["soak_s"] = 20.0
-    loader = Loader(50)
-    got = train(loops, loader)
-    blocks = watcher.record.of("block")
-    assert watcher.finished
-    assert {block["p"] for block in blocks} == {"real"}
-    assert 18.0 < sum(block["d"] for block in blocks) < 20.0  # starts of epochs are none
-    assert loader.opened == -(-len(got) // 50)  # by the script alone
-    assert got[:100] == [*range(50), *range(50)]
-    grown = watcher.record.of("held")[-1]["grown"]
-    own = [one for one in grown if one["kind"] == "container" and not one["of"]]  # no fake's
-    assert [(one["name"], one["where"]["function"]) for one in own] == [("got", "train")]

@@ -14,7 +14,6 @@ from trainperf.fixes.torch_step._source import inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
     PROBED,
     UNTRIED,
-    at_least,
     bound_by_probe,
     compute_seconds,
     part_seconds,
@@ -70,18 +69,6 @@ def test_a_probe_saves_no_more_than_its_share_of_the_step() -> None:
 
 def test_a_run_of_unknown_length_plans_no_number_of_steps() -> None:
     assert planned_steps(torch_evidence()) is None
-
-
-@pytest.mark.parametrize(
-    ("version", "new_enough"), [("2.13.0+cpu", True), ("2.2.1", True), ("1.13.1", False)]
-)
-def test_versions_compare_as_numbers(version: str, new_enough: bool) -> None:
-    assert at_least(version, 2, 2) is new_enough
-
-
-def test_a_version_that_is_no_number_is_not_known() -> None:
-    with pytest.raises(NotMeasured):
-        at_least("main", 2, 2)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class Script:
             sys.modules["runpy"] = self._runpy
         sys.path_importer_cache[self._given] = None
         sys.path.remove(self._given)
-        if not getattr(sys.flags, "safe_path", False):
+        if not sys.flags.safe_path:
             sys.path.insert(0, os.path.dirname(self._path))
         self._globals = vars(sys.modules["__main__"])
         self._globals["__file__"] = self._given

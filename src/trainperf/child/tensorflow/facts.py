@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import statistics
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
@@ -21,21 +19,6 @@ from .strategies.exchange import own_graphs
 
 if TYPE_CHECKING:
     from ..timing.drivers.loop_drivers import LoopDriver
-
-
-COUNTED = {"FuncGraph": "traced graphs", "Operation": "operations", "ResourceVariable": "variables"}
-"""Classes of TensorFlow whose objects a training makes once, and what they are called."""
-
-
-def held() -> dict[str, int]:
-    """How many graphs, operations and variables there are."""
-    kinds = (type(one) for one in gc.get_objects())
-    names = Counter(
-        kind.__name__
-        for kind in kinds
-        if kind.__name__ in COUNTED and kind.__module__.startswith("tensorflow.")
-    )
-    return {called: names[name] for name, called in COUNTED.items()}
 
 
 def loop_facts(driver: LoopDriver) -> dict[str, Any]:

@@ -66,12 +66,6 @@ class TensorFlowLoops(Loops):
         """This process's place among the workers of a strategy."""
         return scopes.world(self.strategies)
 
-    def held(self) -> dict[str, int]:
-        """Graphs that were traced, operations of the default graph, variables."""
-        from . import facts as tf_facts
-
-        return tf_facts.held()
-
     def facts(self, driver: Any) -> dict[str, Any]:
         """Size and kind of the batch, replicas, the call of `fit`."""
         from . import facts as tf_facts

@@ -162,7 +162,6 @@ def _recurrent(driver: LoopDriver, layer: Any) -> dict[str, Any]:
         "cls": type(layer).__name__,
         "config": config,
         "where": driver.loops.sites.get(("__init__", id(layer))),
-        "supports_jit": bool(getattr(layer, "supports_jit", True)),
     }
 
 

@@ -172,10 +172,6 @@ class DrivenLoop:
         """Bytes of the last batch; None where it is not seen."""
         return None
 
-    def held(self) -> dict[str, int]:
-        """The framework's own numbers of what may grow in a training."""
-        return {}
-
     def sync(self) -> None:
         """Wait until the device has done what was queued."""
 

@@ -51,10 +51,6 @@ class Framework:
         """Whether what happens now is none of the loop's own."""
         raise NotImplementedError
 
-    def held(self) -> dict[str, int]:
-        """The numbers of what the framework holds that may grow in a training, by their names."""
-        return {}
-
     def facts(self, driver: DrivenLoop) -> dict[str, Any]:
         """Size and kind of the batch, steps of an epoch, replicas."""
         raise NotImplementedError

@@ -100,8 +100,6 @@ class Plan:
     """Whether blocks hold epochs with all that is in them."""
     queues = False
     """Whether the devices run later than the host: steps end in its time before they are done."""
-    soaks = False
-    """Whether real steps are all there is to be had, and the run ends behind them."""
     every = 1
     """A block has a multiple of so many steps."""
 

@@ -1,4 +1,4 @@
-"""Which plan a loop follows: its own, one that its ranks agree on, a soak, slices of a leg."""
+"""Which plan a loop follows: its own, one that its ranks agree on, slices of a leg."""
 
 from __future__ import annotations
 
@@ -23,12 +23,6 @@ def _plan(driver: DrivenLoop, training: LegTraining, phases: tuple[str, ...]) ->
     settings = driver.process.settings
     if settings.get("leg") is None:
         budget = Budget.of(driver)
-        if settings.get("soak_s") is not None:
-            from .soak.looks import Looks
-            from .soak.plan import SoakPlan
-
-            looks = Looks(driver.process, driver.held)
-            return SoakPlan(driver.clock, budget, settings["soak_s"], looks)
         limits = (driver.clock, budget, settings.get("steps"), phases)
         if driver.world is None:
             return Plan(*limits, left=driver.steps_left)

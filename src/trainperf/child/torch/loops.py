@@ -234,12 +234,6 @@ class TorchLoops(Loops):
 
         return TorchUpdateDriver(self)
 
-    def held(self) -> dict[str, int]:
-        """The memory of the GPUs."""
-        from . import memory
-
-        return memory.held()
-
     def facts(self, driver: Any) -> dict[str, Any]:
         """Size and kind of the batch, steps of an epoch."""
         from . import facts as torch_facts

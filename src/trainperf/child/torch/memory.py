@@ -39,17 +39,6 @@ def retries() -> int:
     return sum(int(_cuda().memory_stats(each).get("num_alloc_retries", 0)) for each in _used())
 
 
-def held() -> dict[str, int]:
-    """Bytes that tensors hold on all GPUs, and those that PyTorch's allocator took for them."""
-    used, cuda = _used(), _cuda()
-    if not used:
-        return {}
-    return {
-        "bytes allocated on GPUs": sum(int(cuda.memory_allocated(each)) for each in used),
-        "bytes reserved on GPUs": sum(int(cuda.memory_reserved(each)) for each in used),
-    }
-
-
 def spare(device: Any) -> int | None:
     """Bytes that can still be allocated where tensors of this device lie; None: not known.
 

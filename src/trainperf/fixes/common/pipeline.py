@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable
 
 from trainperf.errors import NotMeasured
@@ -165,9 +164,3 @@ def function_name(stage: Stage, otherwise: str) -> str:
     """Return the name of the stage's function for a snippet, or `otherwise`."""
     name = stage.function.name if stage.function else ""
     return name if name.isidentifier() else otherwise
-
-
-def version(evidence: Evidence) -> tuple[int, int]:
-    """Return the framework's major and minor version; (0, 0) if it cannot be read."""
-    match = re.match(r"(\d+)\.(\d+)", evidence.framework.version)
-    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -68,7 +68,6 @@ FLAGS: dict[str, Any] = {
     "launch_blocking": False,
     "threads": 8,
     "omp_num_threads": None,
-    "sharing_strategy": "file_descriptor",
     "alloc_conf": "",
     "bf16_cpu": False,
     "float64_batch": False,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.words import at
-from trainperf.model import Equivalence, Evidence, Finding, Loop, ModelFacts
+from trainperf.model import Equivalence, Evidence, Finding, FrozenBase, Loop, ModelFacts
 
 TINY = {"adam": 1e-4, "nadam": 1e-4, "adamax": 1e-4, "rmsprop": 1e-4, "sgd": 1e-4}
 """Rates at or below which it is said, by optimizer: a tenth or less of Keras's default
@@ -62,8 +62,8 @@ class RaiseLearningRate(Fix):
         # ordinary for attention, and for AdamW
         evidence(model=ATTENTION),
         evidence(model=replace(MODEL, optimizer="AdamW", learning_rate=2e-5)),
-        # fine-tuning
-        evidence(model=MODEL, facts={"pretrained": True}),
+        # fine-tuning: what comes first does not train
+        evidence(model=replace(MODEL, frozen=FrozenBase(3, 2_200_000, 128_100, 5120))),
         evidence(model=replace(MODEL, learning_rate=None)),
     ]
     fires = [
@@ -84,7 +84,7 @@ class RaiseLearningRate(Fix):
         if any("Attention" in layer for layer in model.compute_layers):
             line = min(line, TRANSFORMER)
         # The rate is stored as float32, which may lie a hair above the number written.
-        if model.learning_rate > line * 1.001 or evidence.facts.get("pretrained"):
+        if model.learning_rate > line * 1.001 or model.frozen is not None:
             return None
         where = model.compile_where
         place = f" ({at(where)})" if where else ""

@@ -230,7 +230,7 @@ class Trainer:
 import torch
 from sklearn.preprocessing import StandardScaler
 
-grad_scaler = torch.cuda.amp.GradScaler()
+grad_scaler = torch.amp.GradScaler("cuda")
 
 scaler = StandardScaler()
 
@@ -244,7 +244,7 @@ class Trainer:
             grad_scaler.update()
             self.scheduler.step()
 """,
-        data={**SCALED, "scaler": "cuda.amp.GradScaler()"},
+        data=SCALED,
     ),
     Example(  # a context that is none on a CPU, a scaler that is off, micro-batches
         before="""\

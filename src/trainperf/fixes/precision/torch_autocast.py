@@ -21,7 +21,6 @@ from trainperf.fixes.torch_step._step import (
     DENSE,
     PROBED,
     RECURRENT,
-    at_least,
     compute_seconds,
     count_of,
     kernel_seconds,
@@ -218,9 +217,7 @@ class Autocast(Fix):
         assert calls is not None
         device = "cuda" if evidence.device.kind == "GPU" else "cpu"
         where = _where(evidence, dtype)
-        scaler = ""
-        if dtype == "float16":
-            scaler = 'amp.GradScaler("cuda")' if _new_amp(evidence) else "cuda.amp.GradScaler()"
+        scaler = 'amp.GradScaler("cuda")' if dtype == "float16" else ""
         return self.finding(
             title=title,
             text=f"{model.cls} is float32 and its forward runs outside autocast. {seen}".strip(),
@@ -339,14 +336,6 @@ def _probed_seconds(evidence: Evidence, measured: Probe) -> float:
     except NotMeasured:
         pass
     return min(seconds, step_seconds(evidence)) * (1 - 1 / measured.ratio)
-
-
-def _new_amp(evidence: Evidence) -> bool:
-    """Whether `torch.amp.GradScaler` is there; that of `torch.cuda.amp` always is."""
-    try:
-        return at_least(evidence.framework.version, 2, 3)
-    except NotMeasured:
-        return False
 
 
 def _where(evidence: Evidence, dtype: str) -> tuple[Site, ...]:

@@ -6,10 +6,7 @@ import re
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import evidence
-from trainperf.model import Equivalence, Evidence, Finding, Framework
-
-WITHOUT_S3 = (2, 16)
-"""TensorFlow from which no tensorflow-io gives s3:// back."""
+from trainperf.model import Equivalence, Evidence, Finding
 
 PATHS = {"s3_paths": ["s3://bucket/train/0.tfrecord", "s3://bucket/train/1.tfrecord"]}
 
@@ -52,21 +49,16 @@ class StageFromS3(Fix):
     silent = [
         evidence(),
         evidence(facts={"s3_paths": []}),
-        # an old TensorFlow, where tensorflow-io still serves them
-        evidence(facts=PATHS, framework=Framework("tensorflow", "2.11.1")),
-        evidence(facts=PATHS, framework=Framework("tensorflow", "")),
     ]
     fires = [
         evidence(facts=PATHS),
-        evidence(facts=PATHS, framework=Framework("tensorflow", "2.16.2")),
         evidence(facts={"s3_paths": ["s3://bucket/*.tfrecord"]}),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find s3:// paths that went to TensorFlow."""
         paths = [str(path) for path in evidence.fact("s3_paths")]
-        version = _version(evidence.framework.version)
-        if not paths or version is None or version < WITHOUT_S3:
+        if not paths:
             return None
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         return self.finding(
@@ -92,12 +84,3 @@ def _parts(path: str) -> dict[str, str]:
         "path": f"{folder}/" if folder else "",
         "name": folder.rpartition("/")[2] or bucket or "data",
     }
-
-
-def _version(text: str) -> tuple[int, int] | None:
-    """Major and minor version, or None if `text` is none."""
-    parts = text.split(".")
-    try:
-        return int(parts[0]), int(parts[1])
-    except (ValueError, IndexError):
-        return None

@@ -201,7 +201,7 @@ class BuildInScope(Fix):
         if not worth(evidence, bound):
             return None
         places = ", ".join(at(each) for each in found.models_outside)
-        compiled = next((one.compile_where for one in evidence.models if one.trained), None)
+        compiled = next((one.compile_where for one in evidence.models), None)
         others = tuple(site for site in (compiled, found.where) if site is not None)
         where = (*found.models_outside, *others)
         return self.finding(

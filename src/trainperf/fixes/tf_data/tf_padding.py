@@ -120,7 +120,7 @@ class TFPadding(Fix):
         return self._finding(evidence, padding, None) if padding is not None else None
 
     def _finding(self, evidence: Evidence, padding: Padding, bound: float | None) -> Finding:
-        where, longest = _places(evidence, padding), padding.longest_length or 0.0
+        where, longest = _places(evidence), padding.longest_length or 0.0
         spare = percent(1 - longest / padding.padded_length)
         return self.finding(
             title="Batches are padded beyond their longest sequence",
@@ -153,19 +153,19 @@ class TFPadding(Fix):
         cut_batches(script, finding.where, finding.data)
 
 
-def place_of_padding(evidence: Evidence, padding: Padding) -> Site | None:
+def place_of_padding(evidence: Evidence) -> Site | None:
     """The call that pads: `padded_batch`, if one was seen, or `fit`, which is given the arrays."""
     stages = evidence.stages_ if isinstance(evidence.stages_, tuple) else ()
     pads = [one.where for one in stages if one.op == "padded_batch" and one.by_user]
-    return padding.where or next((each for each in pads if each), evidence.loop.where)
+    return next((each for each in pads if each), evidence.loop.where)
 
 
-def _places(evidence: Evidence, padding: Padding) -> tuple[Site, ...]:
+def _places(evidence: Evidence) -> tuple[Site, ...]:
     """The last call that changes the batches of a pipeline, and `fit`'s; or the one that pads."""
     stages = evidence.stages_ if isinstance(evidence.stages_, tuple) else ()
     changing = (one for one in reversed(stages) if one.by_user and one.op not in SAME_BATCHES)
     last = next(changing, None)
-    found = [place_of_padding(evidence, padding)]
+    found = [place_of_padding(evidence)]
     if last is not None and last.op in PIPELINE and last.where is not None:
         found = [last.where, evidence.loop.where]
     return tuple(dict.fromkeys(each for each in found if each is not None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE, evidence, stage
+from trainperf.fixes.common.cases import evidence, stage
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.tf_data.edits.buckets import batch_by_length
@@ -25,7 +25,7 @@ ENOUGH = 64
 
 
 def _padded(mean: float, padded: float, bucketed: float, seen: int = 640) -> Any:
-    return evidence(padding=Padding(mean, padded, bucketed, seen, SITE))
+    return evidence(padding=Padding(mean, padded, bucketed, seen))
 
 
 class PaddingBuckets(Fix):
@@ -58,16 +58,14 @@ class PaddingBuckets(Fix):
         # batches are alike already: buckets would not be shorter
         _padded(40, 100, 98),
         # the step is not what costs
-        evidence(real=0.1, resident=0.004, padding=Padding(20, 100, 30, 640, SITE)),
-        evidence(real=0.1, resident=None, padding=Padding(20, 100, 30, 640, SITE)),
-        evidence(real=0.1, resident=0.05, input=0.1, padding=Padding(20, 100, 30, 640, SITE)),
+        evidence(real=0.1, resident=0.004, padding=Padding(20, 100, 30, 640)),
+        evidence(real=0.1, resident=None, padding=Padding(20, 100, 30, 640)),
+        evidence(real=0.1, resident=0.05, input=0.1, padding=Padding(20, 100, 30, 640)),
     ]
     fires = [
         _padded(20, 100, 30),
         _padded(58, 400, 75.5),
         evidence(padding=Padding(20, 100, 30, 640), stages_=(stage("padded_batch", 0.01),)),
-        # arrays padded up front, given to `fit`: the place of the padding was not seen
-        evidence(padding=Padding(20, 100, 30, 640)),
     ]
 
     examples = EXAMPLES
@@ -84,7 +82,7 @@ class PaddingBuckets(Fix):
         bound = bound_if_saved(evidence, saved)
         if not worth(evidence, bound):
             return None
-        where = place_of_padding(evidence, padding)
+        where = place_of_padding(evidence)
         return self.finding(
             title="Most of each sequence is padding",
             text=(

@@ -153,11 +153,3 @@ def planned_steps(evidence: Evidence) -> int | None:
     if loop.epochs is None or loop.epoch_steps is None:
         return None
     return loop.epochs * loop.epoch_steps
-
-
-def at_least(version: str, major: int, minor: int) -> bool:
-    """Say whether a version such as "2.13.0+cpu" is not older; raises `NotMeasured`."""
-    found = version.split(".")[:2]
-    if len(found) < 2 or not all(part.isdigit() for part in found):
-        raise NotMeasured("the version of PyTorch is not known")
-    return (int(found[0]), int(found[1])) >= (major, minor)

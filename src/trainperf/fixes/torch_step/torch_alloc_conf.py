@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GIB, GPU
 from trainperf.fixes.common.step import step_may_matter
 from trainperf.fixes.common.torch_cases import torch_evidence
-from trainperf.fixes.common.words import percent, size
-from trainperf.fixes.over_time._growth import over_time
-from trainperf.model import Equivalence, Evidence, Finding, Grown, OverTime
+from trainperf.fixes.common.words import percent
+from trainperf.model import Equivalence, Evidence, Finding
 
 APART = 2.0
 """Reserved over allocated bytes from which memory counts as fragmented (TraceML's rule)."""
 
 LEAST_SHARE = 0.25
 """Share of a GPU's memory that must be reserved: below, nothing is short of anything."""
-
-ALLOCATED, RESERVED = "bytes allocated on GPUs", "bytes reserved on GPUs"
-"""Names of what a soak looks at, as `child.torch.memory` has them."""
-
-MORE = Grown("framework", RESERVED, ((40, 900_000_000), (240, 1_100_000_000), (640, 1_500_000_000)))
 
 SETTING = "expandable_segments:True"
 
@@ -73,12 +66,6 @@ class ExpandableSegments(Fix):
         torch_evidence(
             device=GPU, torch=_memory(4, 20, retries=3), flags={"alloc_conf": f"a:1,{SETTING}"}
         ),
-        # tensors take more as well
-        torch_evidence(
-            device=GPU,
-            torch=_memory(14, 16),
-            over_time_=over_time(grown=(MORE, replace(MORE, name=ALLOCATED))),
-        ),
         # input-bound
         torch_evidence(device=GPU, torch=_memory(4, 20), resident=0.01, input=0.099),
     ]
@@ -88,11 +75,10 @@ class ExpandableSegments(Fix):
         torch_evidence(
             device=GPU, torch=_memory(20, 23, 1), flags={"alloc_conf": "max_split_size_mb:64"}
         ),
-        torch_evidence(device=GPU, torch=_memory(14, 16), over_time_=over_time(grown=(MORE,))),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
-        """Find an allocator that had to start over, holds twice what is used, or more and more."""
+        """Find an allocator that had to start over, or holds twice what is used."""
         memory = evidence.torch.memory
         allocated, reserved = memory.get("allocated_peak"), memory.get("reserved_peak")
         retries, total = memory.get("retries"), memory.get("total")
@@ -100,8 +86,7 @@ class ExpandableSegments(Fix):
             return None
         apart = reserved >= APART * allocated and reserved >= LEAST_SHARE * total
         given = str(evidence.torch.flag("alloc_conf"))
-        more = _more(evidence)
-        if "expandable_segments" in given or not (retries or apart or more):
+        if "expandable_segments" in given or not (retries or apart):
             return None
         if not step_may_matter(evidence):
             return None
@@ -113,12 +98,6 @@ class ExpandableSegments(Fix):
         if retries:
             often = "once" if retries == 1 else f"{retries:,} times"
             text += f" It found no free block {often}, and gave all of them back to the driver."
-        if more is not None:
-            (_, before), (steps, after) = more.sizes[0], more.sizes[-1]
-            text += (
-                f" What it holds grew from {size(before)} to {size(after)} in {steps:,} steps, and "
-                "what tensors took did not."
-            )
         return self.finding(
             title="The GPU's memory is in pieces",
             text=text,
@@ -132,10 +111,3 @@ class ExpandableSegments(Fix):
     def environment(self, finding: Finding) -> dict[str, str]:
         """Add the setting to those that the allocator has."""
         return {"PYTORCH_CUDA_ALLOC_CONF": str(finding.data.get("conf", SETTING))}
-
-
-def _more(evidence: Evidence) -> Grown | None:
-    """What the allocator held at each look of a soak, where that alone grew."""
-    seen = evidence.over_time_
-    grown = {one.name: one for one in seen.grown} if isinstance(seen, OverTime) else {}
-    return None if ALLOCATED in grown else grown.get(RESERVED)

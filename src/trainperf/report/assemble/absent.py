@@ -41,8 +41,6 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
         yield NotTaken("the parts of a step", ONE_STEP)
     if evidence.torch_ is not None and evidence.torch_.untraced:
         yield NotTaken("the operators of a step", evidence.torch_.untraced)
-    if isinstance(evidence.over_time_, Missing) and "soak_s" in evidence.facts:
-        yield NotTaken("late steps against early ones", evidence.over_time_.reason)
     yield from _sending(evidence)
     yield from _probes(evidence)
     if not recording.gpus:

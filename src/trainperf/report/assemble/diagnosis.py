@@ -73,7 +73,7 @@ def assemble(
         startup=evidence.startup,
         between_epochs=evidence.between_epochs,
         outside=None if isinstance(evidence.outside_, Missing) else evidence.outside_,
-        over_time=None if isinstance(evidence.over_time_, Missing) else evidence.over_time_,
+        over_time=evidence.over_time,
         stages=parts.read_or((), "the input's stages", stages, evidence),
         step_parts=parts.read_or((), "the step's parts", step_parts, evidence),
         sync_points=parts.read_or((), "the places that wait", sync_points, evidence),

@@ -1,10 +1,10 @@
-"""Where the time goes: input stages, between epochs, callbacks, functions."""
+"""Where the time goes: input stages, between epochs, callbacks, functions, late steps."""
 
 from __future__ import annotations
 
 from trainperf.model import BetweenEpochs, CallbackCost, Diagnosis, Site
 from trainperf.model import words as units
-from trainperf.report.document import SHORT, Page, Words, say
+from trainperf.report.document import SHORT, WARN, Page, Words, say
 from trainperf.report.places import defined, place
 
 INPUT_MATTERS = 0.10
@@ -161,3 +161,18 @@ def _callback_share(callback: CallbackCost, diagnosis: Diagnosis) -> float | Non
     if callback.epoch_s is None or epoch is None or between is None or not between.epoch_steps:
         return min(1.0, callback.batch_s / real)
     return min(1.0, (callback.batch_s * between.epoch_steps + callback.epoch_s) / epoch)
+
+
+def over_time(diagnosis: Diagnosis, page: Page) -> None:
+    """Print how late steps compare with early ones, where they are slower."""
+    seen = diagnosis.over_time
+    if seen is None or not seen.slower:
+        return
+    lasted = f"{units.clock(seen.seconds)}, {units.count(seen.steps, 'step')}"
+    page.heading(f"Over time (one run: {lasted})")
+    taken = f"late {units.seconds(seen.late_s)}, early {units.seconds(seen.early_s)}"
+    ratio = units.measured(seen.ratio, seen.low, seen.high)
+    page.fact("steps", say(f"{taken}: {ratio} as long", WARN), 8)
+    if seen.batch_ratio is not None:
+        text = f"late ones have {units.number(seen.batch_ratio)} times the bytes of early ones"
+        page.fact("input", say(text), 8)

@@ -373,9 +373,6 @@ class Driver(DrivenLoop):
         if self.device.asynchronous and self.device.marks:
             self.record.write("device", busy=self._times.queue.busy_s())
         completing.describe(self)
-        if self.plan.soaks:
-            self.process.finish()
-            return
         completing.measure(self, completing.extras(self))
         self.tracing = tracing.begin(self)
         if self.tracing is None:

@@ -58,10 +58,6 @@ class LoopDriver(Driver):
         """As the framework's batches tell."""
         return None if self.batch is None else self.batches.size_in_bytes(self.batch)
 
-    def held(self) -> dict[str, int]:
-        """As the framework has it."""
-        return self._framework.held()
-
     def calls(self) -> list[dict[str, Any]]:
         """Those of a model's methods that do not train."""
         found: list[dict[str, Any]] = self.loops.calls.take()

@@ -53,7 +53,7 @@ class Slices:
 
     slow = False
     counts_only = True
-    queues = soaks = False
+    queues = False
 
     def __init__(self, training: LegTraining, settings: dict[str, Any]) -> None:
         process = training.process

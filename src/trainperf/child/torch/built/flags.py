@@ -84,7 +84,6 @@ def flags(driver: Any) -> dict[str, Any]:
         "launch_blocking": lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "threads": torch.get_num_threads,
         "omp_num_threads": _omp_num_threads,
-        "sharing_strategy": lambda: str(torch.multiprocessing.get_sharing_strategy()),
         "alloc_conf": _alloc_conf,
         "bf16_cpu": lambda: _bf16_cpu(torch),
         "cpp_compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,

@@ -65,9 +65,8 @@ class Times:
 
 
 def logged(ddp: Any) -> dict[str, Any]:
-    """DDP's own logging data, empty where this version has none."""
-    read = getattr(ddp, "_get_ddp_logging_data", None)
-    return dict(read()) if read is not None and ddp.logger is not None else {}
+    """DDP's own logging data."""
+    return dict(ddp._get_ddp_logging_data()) if ddp.logger is not None else {}
 
 
 def last(data: dict[str, Any]) -> Sample | None:

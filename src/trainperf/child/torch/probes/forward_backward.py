@@ -223,7 +223,4 @@ def _region_now(device: str) -> bool:
     """Whether an autocast region is open around the place where the probes run."""
     import torch
 
-    try:
-        return bool(torch.is_autocast_enabled(device))
-    except TypeError:  # before PyTorch 2.4
-        return bool(torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled())
+    return bool(torch.is_autocast_enabled(device))

@@ -167,7 +167,7 @@ class Detail:
         torch, hooks, seen = self._torch, self._hooks, self._hooks.seen
         put, timed = self._patches.replace, self._hooks.timed
         module, utils = torch.nn.Module, torch.nn.utils
-        scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+        scaler = torch.amp.GradScaler
         put(module, "__call__", hooks.forward)
         put(module, "zero_grad", timed("zero_grad", "module"))
         put(torch.optim.Optimizer, "zero_grad", timed("zero_grad", "", seen.zero_grad))

@@ -14,7 +14,6 @@ from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
     PROBED,
-    at_least,
     bound_by_probe,
     compute_seconds,
     planned_steps,
@@ -35,7 +34,6 @@ from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
-    Framework,
     Loop,
     Missing,
     Operator,
@@ -68,9 +66,6 @@ BUSY = 0.70
 
 MOST_SHAPES = 3
 """Input shapes up to which compiling one by one, or once for all, is soon over."""
-
-IN_PLACE_FROM = (2, 2)
-"""The version of PyTorch from which `Module.compile()` compiles a module in place."""
 
 SMALL = replace(MODEL, modules={"Linear": 4}, image_input=False, graph_calls=240)
 IN_BLOCKS = replace(SMALL, blocks=(Blocks(".layers", "Layer", 12),))
@@ -176,10 +171,6 @@ class Compile(Fix):
         torch_evidence(
             model=SMALL, probes={"compile": FASTER}, calls=replace(CALLS, retains_graph=True)
         ),
-        # too old
-        torch_evidence(
-            model=SMALL, probes={"compile": FASTER}, framework=Framework("torch", "1.13.1")
-        ),
     ]
     fires = [
         torch_evidence(device=GPU, model=SMALL, use=_busy(31)),
@@ -208,7 +199,6 @@ class Compile(Fix):
         torch_evidence(model=SMALL, flags=COMPILER, calls=replace(CALLS, retains_graph=True)),
         # a chain of matrix products, on a CPU
         torch_evidence(model=SMALL, flags=COMPILER, torch={"trace": MATMULS}),
-        torch_evidence(model=SMALL, flags=COMPILER, framework=Framework("torch", "1.13.1")),
         # built where no edit can reach
         torch_evidence(model=replace(SMALL, where=None), flags=COMPILER),
         # nothing the step does matters
@@ -376,9 +366,7 @@ def _compilable(evidence: Evidence) -> bool:
         return False
     if torch.calls is not None and torch.calls.retains_graph:  # gradients of gradients
         return False
-    if evidence.device.kind != "GPU" and torch.flags.get("cpp_compiler") is False:
-        return False
-    return at_least(evidence.framework.version, *IN_PLACE_FROM)
+    return evidence.device.kind == "GPU" or torch.flags.get("cpp_compiler") is not False
 
 
 def _bound_by_trace(evidence: Evidence) -> float | None:

@@ -18,6 +18,7 @@ from trainperf.model.diagnosis import (
     Overhead,
     ReportedStage,
     ReportedTimes,
+    TraceFile,
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
@@ -77,7 +78,6 @@ from trainperf.model.torch.step import (
     TorchOptimizer,
     Trace,
 )
-from trainperf.model.trace import TraceFile
 from trainperf.model.trainer import Trainer
 from trainperf.model.training import Item, Length, Training
 from trainperf.model.trials import (

@@ -15,8 +15,7 @@ from .clock import TorchClock
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
-    from ..timing.driven_loop import Extra
-    from ..timing.tracer import Tracer
+    from ..timing.driven_loop import Extra, Tracer
     from ..timing.training import Training
     from .exchange.ddp import Ddps
     from .exchange.exchange import Exchange
@@ -265,26 +264,21 @@ class TorchLoops(Loops):
         from .probes import probes as torch_probes
         from .step import pass_trace
 
-        traced = self.training.world is None and self.process.settings.get("trace")
-        names = [f"probe {one}" for one in torch_probes.PROBES]
-        return tuple(names if traced else [*names, pass_trace.WHAT])
+        return (*(f"probe {one}" for one in torch_probes.PROBES), pass_trace.WHAT)
 
     def probes(self, driver: Any, deadline: float) -> None:
-        """Time the step against variations of it, then trace it.
-
-        With `--trace` that is done behind the steps of the loop that are traced.
-        """
+        """Time the step against variations of it, then trace it."""
         from .probes import probes as torch_probes
         from .step import pass_trace
 
         torch_probes.record(driver, deadline - pass_trace.RESERVED_S)
         if driver.world is not None:
             driver.record.write("missing", what=pass_trace.WHAT, reason=ALONE)
-        elif not self.process.settings.get("trace"):
+        else:
             pass_trace.record(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:
         """Kineto."""
-        from .step.tracer import TorchTracer
+        from .step.pass_trace import TorchTracer
 
         return TorchTracer(driver)

@@ -65,7 +65,7 @@ from trainperf.model.pipeline import DrawnFrom, Function, Stage
 from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
 from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
-from trainperf.model.torch.loader import Access, ItemLength, Loader, PipelineStep
+from trainperf.model.torch.loader import Access, ItemLength, Loader
 from trainperf.model.torch.step import (
     Evaluation,
     LogCall,
@@ -169,7 +169,6 @@ __all__ = [
     "Patch",
     "PatchedFile",
     "PhaseUse",
-    "PipelineStep",
     "Price",
     "Probe",
     "Proof",

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from ..timing.training import Training
     from .exchange.ddp import Ddps
     from .exchange.exchange import Exchange
-    from .exchange.fsdp import Collectives
     from .exchange.gradient_sums import Sums
-    from .exchange.placed import Sharded
     from .loader.places import Place
     from .step.detail import Detail
     from .trainers import Made
@@ -66,14 +64,12 @@ class TorchLoops(Loops):
         self.checkpointed = 0
         self.checkpoint_sites: list[dict[str, Any]] = []
         self.saves: tuple[int, Any] = (0, None)
-        self.sharded: Sharded | None = None
         self.data_parallels: list[Any] = []
         self.exchanging: Exchange | None = None
         self.exchange_recorded: Any = None
         self.detail: Detail | None = None
         self.ddps: Ddps | None = None
         self.sums: Sums | None = None
-        self.shards: Collectives | None = None
         self.graphs = Graphs(self)
         self.in_backward = False
         self._within: list[Any] = []
@@ -98,8 +94,6 @@ class TorchLoops(Loops):
 
     def step_begins(self, driver: Any) -> None:
         """A step of the loop begins."""
-        if self.shards is not None:
-            self.shards.step_begins()
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer updated the weights, or did so but for a gradient that is not finite."""

@@ -175,6 +175,41 @@ CASES = {
         "attn_mask=mask.to(q.dtype) if mask is not None else None",
         "self.attention_head_size = 4; self.dropout = nn.Dropout(0.0)",
     ),
+    "three dimensions": Case(
+        """
+        B, T, C = q.shape
+        wei = q @ k.transpose(-2, -1) * C ** -0.5
+        wei = wei.masked_fill(self.tri[:T, :T] == 0, float("-inf"))
+        wei = F.softmax(wei, dim=-1)
+        v = v + 1
+        return self.drop(wei) @ v""",
+        ".squeeze(0)",
+        'self.drop = nn.Dropout(0.0); self.register_buffer("tri", torch.tril(torch.ones(9, 9)))',
+        rank=3,
+    ),
+    "three dimensions and a mask for each sample": Case(
+        """
+        scores = torch.bmm(q, k.transpose(1, 2)) * 0.3
+        scores = scores + mask
+        return torch.bmm(torch.softmax(scores, dim=2), v)""",
+        "q.unsqueeze(0)",
+        mask="of samples",
+        rank=3,
+    ),
+    "a head of a small GPT": Case(
+        """
+        B, T, C = q.shape
+        k = k + self.key(q)
+        q = self.query(q)
+        wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
+        wei = wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))
+        wei = F.softmax(wei, dim=-1)
+        return wei @ v""",
+        "q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), is_causal=True ).squeeze(0)",
+        "torch.manual_seed(1); self.key = nn.Linear(4, 4); self.query = nn.Linear(4, 4); "
+        'self.register_buffer("tril", torch.tril(torch.ones(9, 9)))',
+        rank=3,
+    ),
 }
 
 
@@ -267,7 +302,6 @@ def test_dropout_is_on_in_training_only() -> None:
         ("w = torch.softmax(q @ k.mT, 1)\n        return w @ v", "not over the last dimension"),
         ("return torch.softmax(q @ k.mT, -1)", "its softmax is not one of scores"),
         ("return torch.softmax(q @ k.T, -1) @ v", "two dimensions"),
-        ("return torch.softmax(torch.bmm(q, k.mT), -1) @ v", "tensors have three"),
         (
             "s = torch.sqrt(torch.tensor(4.0))\n        return torch.softmax(q @ k.mT / s, -1) @ v",
             "may be a tensor",

@@ -117,7 +117,9 @@ class _Edit:
         text = self.scope.text(operand.node) + operand.moved
         if operand.moved and not _atom(operand.node):
             text = f"({self.scope.text(operand.node)}){operand.moved}"
-        return text
+        if self.chain.rank != 3:  # the fast kernels want four dimensions
+            return text
+        return f"{text if _atom(ast.parse(text, mode='eval').body) else f'({text})'}.unsqueeze(0)"
 
     def _typed(self) -> str:
         """A name among the operands whose type the masks take."""
@@ -135,7 +137,7 @@ class _Edit:
 
     def _text(self, arguments: list[str]) -> str:
         called = f"{self._functional()}.scaled_dot_product_attention"
-        tail = self.found.moved
+        tail = (".squeeze(0)" if self.chain.rank == 3 else "") + self.found.moved
         line = ", ".join(arguments)
         source = self.scope.source
         start, end = source.span(self.found.product)
@@ -163,8 +165,8 @@ class _Edit:
     # ------------------------------------------------------------------- whether it may
 
     def _check_order(self) -> None:
-        if self.chain.rank == 3:
-            raise CannotRewrite("the fast kernels want four dimensions, and its tensors have three")
+        if self.chain.rank == 2:
+            raise CannotRewrite("its tensors have two dimensions")
         added = False
         for step in self.chain.steps:
             if added and step.kind in ("times", "over"):

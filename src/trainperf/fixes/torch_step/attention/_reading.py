@@ -81,7 +81,7 @@ def weights_of(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
 def _chain(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
     made = product(node)
     if made is not None:
-        return Chain(made, at, rank=made.rank)
+        return Chain(made, at, rank=made.rank or _rank(scope, made.left, at))
     if isinstance(node, ast.Name):
         return _named(scope, node.id, at)
     if isinstance(node, ast.BinOp):
@@ -89,6 +89,29 @@ def _chain(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
     if not isinstance(node, ast.Call):
         return None
     return _module(scope, node, at) or _called(scope, node, at)
+
+
+def _rank(scope: Scope, node: ast.expr, at: ast.stmt) -> int | None:
+    """How many dimensions `self.query(x)` has, if `B, T, C = x.shape` tells; else None."""
+    if isinstance(node, ast.Call) and len(node.args) == 1 and scope.made_by(node.func) == "Linear":
+        return _rank(scope, node.args[0], at)
+    if not isinstance(node, ast.Name):
+        return None
+    try:
+        held = scope.held(node.id, at)
+    except CannotRewrite:
+        return None
+    if held is not None:
+        return _rank(scope, *held)
+    counts = {
+        len(target.elts)
+        for each in ast.walk(scope.function)
+        if isinstance(each, ast.Assign)
+        and isinstance(target := each.targets[0], ast.Tuple)
+        and ast.unparse(each.value) in (f"{node.id}.shape", f"{node.id}.size()")
+        and not any(isinstance(part, ast.Starred) for part in target.elts)
+    }
+    return counts.pop() if len(counts) == 1 else None
 
 
 # ------------------------------------------------------------------- what a name holds

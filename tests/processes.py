@@ -29,8 +29,6 @@ HOOKED_RANK = """
     names = (
         "torch",
         "torch.distributed.distributed_c10d",
-        "torch.distributed.fsdp._fully_shard._fully_shard",
-        "torch.distributed.fsdp.fully_sharded_data_parallel",
         "torch.nn.parallel.distributed",
         "torch.optim.optimizer",
     )
@@ -59,12 +57,11 @@ def hooked() -> Iterator[Any]:
     """The loops of a `Watcher`, and hooks for what exchanges gradients."""
     import torch
     from torch.distributed import distributed_c10d
-    from torch.distributed.fsdp import fully_sharded_data_parallel
     from torch.nn.parallel import distributed
 
     from trainperf.child.process.patching import undo
     from trainperf.child.torch.exchange import ddp as torch_ddp
-    from trainperf.child.torch.exchange import fsdp, gradient_sums, placed
+    from trainperf.child.torch.exchange import gradient_sums, placed
     from trainperf.child.torch.loops import TorchLoops
 
     data_parallel: Any = sys.modules["torch.nn.parallel.data_parallel"]  # a function has its name
@@ -73,7 +70,6 @@ def hooked() -> Iterator[Any]:
     torch_ddp.watch(loops, distributed)
     gradient_sums.watch(loops, distributed_c10d)
     placed.watch_data_parallel(loops, data_parallel)
-    placed.watch_fsdp(loops, fully_sharded_data_parallel)
     placed.watch_saves(loops, torch.serialization)
     loops.ddps = torch_ddp.ddps(loops)
     loops.sums = gradient_sums.sums(loops)
@@ -81,11 +77,9 @@ def hooked() -> Iterator[Any]:
         yield loops
     finally:
         loops.ddps.unhook()
-        fsdp.collectives(loops).unhook()
         undo(distributed.DistributedDataParallel, "__init__")
         undo(distributed_c10d, "all_reduce")
         undo(data_parallel.DataParallel, "__init__")
-        undo(fully_sharded_data_parallel.FullyShardedDataParallel, "__init__")
         undo(torch.serialization, "save")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -14,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from recordings import recording
 from reporters.samples import HOSTILE
 from reporters.samples_observed import DECODE, HEALTHY, INPUT_BOUND, PARALLEL_MAP
 from trainperf import store
@@ -21,7 +23,7 @@ from trainperf.commands import outputs
 from trainperf.commands._shared import check_outputs
 from trainperf.commands.outputs import DOCUMENTS, FORMATS, Output, check, parse
 from trainperf.errors import TrainperfError
-from trainperf.model import Diagnosis
+from trainperf.model import Diagnosis, Event, TraceFile
 from trainperf.model.diagnosis import Ignored
 from trainperf.reporters import REPORTERS
 from trainperf.settings import Settings
@@ -268,28 +270,39 @@ def test_what_is_ignored_is_no_alert_on_github(tmp_path: Path) -> None:
         assert len(run["results"]) == results
 
 
+LOOP: Event = {"e": "loop", "t": 10.0, "kind": "iterator"}
+
+
 @pytest.mark.parametrize(
-    ("file", "words", "hint"),
+    ("events", "reason"),
     [
-        ("gone/t.json", "there is no folder", "make the folder"),
-        (".", "is a folder", "name a file in it"),
-        ("taken.json.gz", "taken-tensorboard is no folder", "--trace"),
-        ("report.html", "html and trace would both go to", "a file for each"),
+        ([{"e": "import", "name": "torch"}], "no training loop was seen"),
+        ([LOOP], "the run was over before its steps were traced"),
+        (
+            [LOOP, {"e": "missing", "what": "a trace of a few steps", "reason": "it is busy"}],
+            "it is busy",
+        ),
     ],
 )
-def test_a_place_where_no_trace_can_go_is_refused_before_the_run(file, words, hint, tmp_path):
-    (tmp_path / "taken-tensorboard").write_text("mine")
-    wanted = parse([f"html={tmp_path}/report.html"])
-    with pytest.raises(TrainperfError, match=words) as caught:
-        outputs.check_trace(tmp_path / file, wanted)
-    assert hint in caught.value.hint
+def test_without_a_traced_step_there_is_a_reason_and_no_file(events, reason, tmp_path):
+    file = tmp_path / "t.json"
+    assert outputs.write_trace(recording(*events), file) == TraceFile(str(file), reason=reason)
+    assert not file.exists()
 
 
-def test_a_trace_may_go_where_one_is_already(tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_text("an older one")
-    (tmp_path / "t-tensorboard").mkdir()
-    outputs.check_trace(tmp_path / "t.json", parse([]))
-    assert (tmp_path / "t.json").read_text() == "an older one"
+@pytest.mark.parametrize("name", ["t.json", "t.json.gz", "gone/t.json"])
+def test_what_the_tracer_left_is_moved_to_where_it_was_asked_for(name, tmp_path):
+    left, file = tmp_path / "trace-1.json", tmp_path / name
+    left.write_text("{}")
+    traced = {"e": "traced_steps", "steps": 3, "file": str(left), "note": "it was late"}
+    trace = outputs.write_trace(recording(LOOP, traced), file)
+    assert not left.exists()
+    if "gone" in name:
+        assert trace.reason == f"{file} cannot be written: No such file or directory"
+    else:
+        assert trace == TraceFile(str(file), 3, "it was late")
+        data = file.read_bytes()
+        assert (gzip.decompress(data) if name.endswith(".gz") else data) == b"{}"
 
 
 # ------------------------------------------------------- nothing is written over what is read
@@ -320,6 +333,7 @@ def refused(tmp_path, monkeypatch):
         {"json": "./train.py"},
         {"patch": "config.yaml"},
         {"trace": "config.yaml"},
+        {"trace": "train.py"},
         {"output_format": ("html=train.py",)},
     ],
 )
@@ -336,7 +350,9 @@ def test_no_report_takes_the_place_of_a_source_by_a_link(refused):
 def test_two_outputs_of_one_name_and_one_that_cannot_be_written_are_refused(refused):
     assert "would both go to" in refused(json="a.json", patch="a.json")
     assert "would both go to" in refused(json="a.json", output_format=("html=a.json",))
+    assert "would both go to" in refused(trace="a.html", output_format=("html=a.html",))
     assert "no folder" in refused(patch="missing/a.patch")
+    assert "no folder" in refused(trace="missing/t.json")
 
 
 def test_a_file_that_is_no_input_may_be_replaced_and_a_folder_for_json_is_made(tmp_path):

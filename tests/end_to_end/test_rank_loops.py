@@ -216,7 +216,7 @@ def test_ranks_inside_of_join_are_measured_with_their_exchange(tmp_path):
     assert all("Join" in one for one in reasons)
 
 
-def test_ranks_that_shard_their_model_run_free_of_each_other_for_a_while(tmp_path):
+def test_of_ranks_that_shard_their_model_the_exchange_is_not_observed(tmp_path):
     recording = run(tmp_path, SHARDED)
     assert recording.ending is Ending.MEASURED
     first, second = blocks(recording)
@@ -224,8 +224,8 @@ def test_ranks_that_shard_their_model_run_free_of_each_other_for_a_while(tmp_pat
     job = read(recording, tmp_path).parallel
     assert job.exchange is not None
     assert job.exchange.method == "fully_shard"
-    assert job.exchange.bytes == 4 * (32 * 64 + 64 + 2 * 64 + 2)  # both of the last are padded
-    assert sum(job.exchange.gathers) > job.exchange.bytes
-    assert [one.rank for one in job.stragglers] == [1]
+    assert isinstance(job.exchange.seconds_, Missing)
+    assert "FSDP" in job.exchange.seconds_.reason
+    assert job.exchange.bytes is None
     made = read(recording, tmp_path).probes["autocast"]
     assert isinstance(made, Missing)

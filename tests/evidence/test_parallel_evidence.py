@@ -331,16 +331,6 @@ def test_the_exchange_is_real_less_local_of_the_slowest_rank() -> None:
     assert (found.exchange.method, found.exchange.bytes) == ("DistributedDataParallel", 12_600_000)
 
 
-def test_what_fsdp_gathers_is_known_beside_what_it_reduces() -> None:
-    event = {**EXCHANGE, "gathers": [8, 8, 4]}
-    found = job(process(0, extra=(event,)), process(1))
-    assert found.exchange is not None
-    assert found.exchange.gathers == (8, 8, 4)
-    plain = job(process(0, extra=(EXCHANGE,)), process(1))
-    assert plain.exchange is not None
-    assert plain.exchange.gathers == ()
-
-
 def test_drift_of_the_machine_cancels_in_the_interval() -> None:
     steady = cost(job(process(0, extra=(EXCHANGE,), drift=0.10), process(1, drift=0.10)))
     assert steady.low is not None

@@ -57,9 +57,10 @@ def test_rank_0_says_where_the_records_are_and_how_to_join_them(rank, tmp_path):
     assert lines[2].endswith(f"trainperf merge {tmp_path / 'records'}")
 
 
-def test_a_rank_says_where_its_own_trace_is_or_why_there_is_none(rank, tmp_path):
-    said = rank(trace=tmp_path / "t.json")[2]
-    assert "rank 1 of 2: no step was traced: no training loop was seen" in said
+def test_the_first_rank_alone_says_where_the_trace_is_or_why_there_is_none(rank, tmp_path):
+    assert "traced" not in rank(trace=tmp_path / "t.json")[2]
+    said = rank(FIRST, trace=tmp_path / "t.json")[2]
+    assert "rank 0 of 2: no step was traced: no training loop was seen" in said
     assert not list(tmp_path.glob("t*.json"))
 
 

@@ -56,7 +56,6 @@ CASES = [
     Case("mirrored_cpus.py", "tf_strategy_single", 1.2),
     Case("waiting_numpy_function.py", "tf_py_function", 1.3),
     Case("loader_keywords.py", "torch_workers", 1.1),
-    Case("web_dataset.py", "torch_workers", 1.1, library="webdataset", edit="num_workers="),
     Case("config_object.py", "torch_workers", 1.1, edit="default.num_workers = "),
     Case("histograms_each_step.py", "torch_step_logging", 1.5, apart=True, library="tensorboard"),
     Case(

@@ -41,7 +41,7 @@ def test_requests_times_and_the_probe_are_said_with_units_and_cost():
 
 def test_what_was_not_measured_is_not_said_as_zero():
     text = said(Objects("data", reason="no AWS credentials were found"))
-    assert "no request by boto3, s3fs or s3torchconnector was seen" in text
+    assert "no request by boto3 or s3fs was seen" in text
     assert "Not probed: no AWS credentials were found." in text
     assert "0 " not in text
     assert "None" not in text

@@ -47,26 +47,6 @@ def test_one_process_on_one_device_says_nothing_of_ranks() -> None:
     assert f"\n{EXCHANGE}\n" not in report
 
 
-def test_what_the_cost_of_fsdp_holds_and_what_not_is_said() -> None:
-    report = " ".join(text(exchanging(method="fully_shard", gathers=(2**20,) * 9)).split())
-    assert "Parameters 9.00 MiB gathered in a step, in 9 all-gathers" in report
-    assert "reduce-scatters" in report
-    assert "gathering parameters and reducing gradients, which were left out together" in report
-    assert "Collectives alone" in report
-    assert "All-reduce alone" not in report
-    assert "gathering and exchange" in report
-    assert "gather" not in text(SYNC)
-
-
-def test_fsdp_that_gathers_twice_is_told_how_to_gather_once() -> None:
-    twice = exchanging(method="fully_shard", bytes=2**20, gathers=(2**20,) * 2)
-    report = " ".join(text(replace(twice, findings=(), trials=())).split())
-    assert "stay gathered from forward to backward (`reshard_after_forward=False`)" in report
-    assert "Each of the others changes the experiment" in report
-    once = exchanging(method="fully_shard", bytes=2**20, gathers=(2**20,))
-    assert "stay gathered" not in text(replace(once, findings=(), trials=()))
-
-
 def test_absent_ranks_come_before_all_else() -> None:
     assert text(LATE).startswith("Rank 3 of 4 has left no record: ")
     more = text(changed(LATE, absent=(1, 3), ranks=job(LATE).ranks[:1]))

@@ -118,16 +118,6 @@ def test_an_exchange_that_dominates_is_named_with_its_share_method_and_bytes() -
     assert not answer.healthy
 
 
-def test_of_sharded_parameters_it_is_said_that_they_are_gathered() -> None:
-    slow = exchange(0.041, method="fully_shard", bytes=2**22, gathers=(2**22, 2**22))
-    answer = said(parallel={"exchange": slow})
-    assert answer.text == (
-        "Sync-bound: 41 % of each step passes in gathering parameters and exchanging gradients "
-        "between 2 ranks (fully_shard, gloo); each gathers 8.00 MiB of parameters and gives away "
-        "4.00 MiB of gradients a step."
-    )
-
-
 def test_one_process_exchanges_between_replicas() -> None:
     slow = exchange(0.041, method="MirroredStrategy", backend="NcclAllReduce", bytes=None)
     answer = said(framework="tensorflow", parallel={"exchange": slow})

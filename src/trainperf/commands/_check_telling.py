@@ -13,10 +13,10 @@ from trainperf import compare
 from trainperf.check import Baseline, Checked, Criteria, Runs
 from trainperf.commands import outputs, run_folders
 from trainperf.commands._shared import console
+from trainperf.commands.compare import render
 from trainperf.commands.outputs import Output
 from trainperf.commands.streams import tell
 from trainperf.model import Check, Compared, Diagnosis
-from trainperf.reporters.terminal.comparison import render
 from trainperf.settings import Settings
 
 PASSED, FAILED = 0, 1
@@ -40,8 +40,9 @@ def answer(question: Question, runs: Runs, settings: Settings, asked: Sequence[O
     comparison = compare.compare(saved, runs.diagnosis)
     err = outputs.takes_stdout(asked)
     if checked.outcome == "passed":
-        for remark in comparison.remarks:
-            tell(f"note: {remark}", err=err)
+        for row in comparison.tables[compare.WORDS]:
+            was, now = row.before or "not known", row.after or "not known"
+            tell(f"note: {row.name}: {was} before, {now} now", err=err)
     else:
         render(comparison, console(stderr=err, color=settings.color))
         click.echo(err=err)

@@ -68,17 +68,17 @@ def check_outputs(settings: Settings, traces: bool = False, inputs: Sequence[str
     place of a source or of what `inputs`, words of a command, name. With `traces` the same of its
     trace.
     """
-    from trainperf.commands.outputs import Output, check, check_trace, distinct, parse, spare
+    from trainperf.commands.outputs import Output, check, distinct, parse, spare
 
     wanted = parse(settings.output_format)
     named = [("--json", settings.json), ("--patch", settings.patch)]
     named += [(one.format, one.file) for one in wanted]
     made = settings.json is not None and not settings.json.parent.exists()  # with its folder
     check([*wanted, *(Output(what, file) for what, file in named[made:2])])
-    distinct(named)
     if traces and settings.trace is not None:
-        check_trace(settings.trace, wanted)
+        check([Output("trace", settings.trace)])
         named.append(("--trace", settings.trace))
+    distinct(named)
     spare(named, inputs)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from trainperf import store
 from trainperf.commands import redaction
+from trainperf.commands.outputs import write_trace
 from trainperf.commands.progress import Progress
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
@@ -28,7 +29,6 @@ from trainperf.run.event_files import training
 from trainperf.run.launch import launch
 from trainperf.run.spawn import OUTPUT, interruptible
 from trainperf.settings import default_output_dir
-from trainperf.trace.write import rank_file, write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,8 +76,12 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
         )
         records.clean(folder)
         progress.note(_closing(place, recording, folder, where))
-        if settings.trace is not None:
-            _trace(recording, rank_file(settings.trace, place.rank), place, progress)
+        if settings.trace is not None and place.rank == 0:
+            trace = write_trace(recording, settings.trace)
+            said = f"a trace of {count(trace.steps, 'step')} is in {trace.file}"
+            if trace.reason:
+                said = f"no step was traced: {trace.reason}"
+            progress.note(f"{_who(place)}: {said}")
     return _status(recording.ending)
 
 
@@ -173,15 +177,6 @@ def _run(target: Target, settings: Settings, where: Path, place: Place) -> Run:
         board=str(where / board),
         trace=settings.trace is not None,
     )
-
-
-def _trace(recording: Recording, file: Path, place: Place, progress: Progress) -> None:
-    """Write the trace of this rank, to a file of its own; say where, or why there is none."""
-    trace = write(recording, file)
-    said = f"a trace of {count(trace.steps, 'step')} is in {file}"
-    if trace.reason:
-        said = f"no step was traced: {trace.reason}"
-    progress.note(f"{_who(place)}: {said}")
 
 
 def _frameworks(recording: Recording) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gzip
 import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trainperf import store
+from trainperf.child.timing.tracing import WHAT
 from trainperf.commands.streams import close_stdout, silence
 from trainperf.errors import TrainperfError
-from trainperf.model import Diagnosis
+from trainperf.model import Diagnosis, Recording, TraceFile
 from trainperf.report.level import Judgement
 from trainperf.report.plain import no_commands
 from trainperf.reporters import reporter
@@ -36,6 +38,8 @@ _JUDGED = ("markdown", "github", "sarif", "junit")
 
 SOURCES = (".py", ".ipynb")
 """No report is written over a file of such a name."""
+
+NO_LOOP = "no training loop was seen"
 
 _COLUMNS = 100
 """Width of a terminal report in a file."""
@@ -124,18 +128,28 @@ def check(outputs: Iterable[Output]) -> None:
             raise TrainperfError(f"{target} cannot be written to", hint="name another place")
 
 
-def check_trace(file: Path, outputs: Iterable[Output]) -> None:
-    """Raise `TrainperfError` where a trace cannot be written to `file`, or a report goes there."""
-    from trainperf.trace.write import profile_folder
+def write_trace(recording: Recording, file: Path) -> TraceFile:
+    """Move the trace that the framework's tracer left to `file`, compressed for a name in `.gz`.
 
-    check((Output("trace", file),))
-    profile = profile_folder(file)
-    if profile.exists() and not profile.is_dir():
-        raise TrainperfError(
-            f"{profile} is no folder, and TensorFlow's profile would go there",
-            hint="name another file with --trace",
-        )
-    distinct([*((one.format, one.file) for one in outputs), ("trace", file)])
+    Where there is none, or it cannot be written, the value says why.
+    """
+    events = [event for of_process in recording.events.values() for event in of_process]
+    traced = next((event for event in events if event["e"] == "traced_steps"), None)
+    if traced is None:
+        said = (event for event in events if event["e"] == "missing" and event["what"] == WHAT)
+        reason = next((str(event["reason"]) for event in said), "")
+        looped = any(event["e"] == "loop" for event in events)
+        over = "the run was over before its steps were traced"
+        return TraceFile(str(file), reason=reason or (over if looped else NO_LOOP))
+    left = Path(traced["file"])
+    try:
+        data = left.read_bytes()
+        store.write_whole(file, gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
+    except OSError as error:
+        return TraceFile(str(file), reason=f"{file} cannot be written: {error.strerror}")
+    finally:
+        left.unlink(missing_ok=True)
+    return TraceFile(str(file), steps=traced["steps"], note=traced["note"])
 
 
 def write(

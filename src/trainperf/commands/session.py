@@ -14,6 +14,7 @@ from trainperf import store
 from trainperf.commands import notebooks, redaction
 from trainperf.commands.beside import Beside, environment_of, said, startable
 from trainperf.commands.elsewhere import with_elsewhere
+from trainperf.commands.outputs import write_trace
 from trainperf.commands.progress import Progress
 from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
@@ -24,7 +25,6 @@ from trainperf.model.cells import is_notebook
 from trainperf.ranks import records
 from trainperf.run import guarding, running
 from trainperf.run.sweeping import Swept, sweep
-from trainperf.trace import write as tracing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -179,8 +179,7 @@ def run(
         if beside is not None:
             diagnosis = replace(diagnosis, running=beside.seen())
         if settings.trace is not None:
-            progress.say(f"{named}: writing the trace")
-            diagnosis = replace(diagnosis, trace=tracing.write(recording, settings.trace))
+            diagnosis = replace(diagnosis, trace=write_trace(recording, settings.trace))
     diagnosis = with_elsewhere(diagnosis)
     if not settings.keep_secrets:
         diagnosis = redaction.of_diagnosis(diagnosis)

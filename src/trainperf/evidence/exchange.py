@@ -53,7 +53,6 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
         all_reduce=_all_reduce(lead),
         link=_link(lead),
         overlap=_overlap(lead),
-        gathers=tuple(event.get("gathers") or ()),
     )
 
 

@@ -18,6 +18,7 @@ from trainperf.model.diagnosis import (
     Overhead,
     ReportedStage,
     ReportedTimes,
+    TraceFile,
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
@@ -63,7 +64,7 @@ from trainperf.model.pipeline import DrawnFrom, Function, Stage
 from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
 from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
-from trainperf.model.torch.loader import Access, ItemLength, Loader, PipelineStep
+from trainperf.model.torch.loader import Access, ItemLength, Loader
 from trainperf.model.torch.step import (
     Evaluation,
     LogCall,
@@ -76,7 +77,6 @@ from trainperf.model.torch.step import (
     TorchOptimizer,
     Trace,
 )
-from trainperf.model.trace import TraceFile
 from trainperf.model.trainer import Trainer
 from trainperf.model.training import Item, Length, Training
 from trainperf.model.trials import (
@@ -166,7 +166,6 @@ __all__ = [
     "Patch",
     "PatchedFile",
     "PhaseUse",
-    "PipelineStep",
     "Price",
     "Probe",
     "Proof",

@@ -22,7 +22,6 @@ from trainperf.model.running import RunningJob
 from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, OverTime, StartUp
 from trainperf.model.torch.step import LogCall, Part, SyncPoint
-from trainperf.model.trace import TraceFile
 from trainperf.model.training import Training
 from trainperf.model.trials import Control, Proof, Stack, Trial, Trials
 
@@ -50,6 +49,19 @@ class Verdict:
     utilization: float | None = None
     healthy: bool = False
     grade: Grade = "settled"
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """The Chrome trace that `--trace` wrote of so many steps, or the `reason` why there is none.
+
+    `note` is what is to be said of it.
+    """
+
+    file: str
+    steps: int = 0
+    note: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -57,9 +57,7 @@ class AllReduce:
     """All-reduces of the gradients' own sizes, timed alone, nothing else running.
 
     `seconds` is for all of a step's gradients, one call after another: a lower bound of
-    what the exchange costs while training. `calls` are (bytes, seconds) of each size. Of
-    FSDP these are its all-gathers and reduce-scatters, and `bytes` half of all of them:
-    an all-reduce is one of each.
+    what the exchange costs while training. `calls` are (bytes, seconds) of each size.
     """
 
     bytes: int
@@ -93,7 +91,7 @@ class Exchange:
     `seconds_` is by difference: the real step less the slowest rank's step with the
     exchange switched off (or the probe of one process: with less without). `waiting_`
     is what the mean rank waits for the slowest in each step. Both in seconds; they do
-    not overlap. Of FSDP `seconds_` holds the gathering of parameters as well.
+    not overlap.
     """
 
     method: str  # "DistributedDataParallel", "MirroredStrategy", …
@@ -106,7 +104,6 @@ class Exchange:
     all_reduce: AllReduce | Missing = NOT_TIMED
     link: Link | None = None
     overlap: Overlap | None = None
-    gathers: tuple[int, ...] = ()  # FSDP: bytes of each all-gather of parameters in a step
 
     @property
     def seconds(self) -> float:

@@ -54,8 +54,7 @@ class ReportedExchange:
 
     `low_s` and `high_s` are the 95 % interval of `seconds_per_step`; where `low_s` is 0
     the cost does not stand out of the noise. `share` is of the real step. `waiting_s` is
-    what the mean rank waits for the slowest one in each step. `gathers` are the bytes of
-    each all-gather of parameters in a step, where FSDP makes them: the cost holds them.
+    what the mean rank waits for the slowest one in each step.
     """
 
     method: str
@@ -71,7 +70,6 @@ class ReportedExchange:
     all_reduce: ReportedAllReduce | None
     link: Link | None
     overlap: Overlap | None
-    gathers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -101,17 +101,11 @@ def _exchanging(job: Parallel, exchange: Exchange, share: float) -> str:
             f"another: what each takes varies from step to step, while the exchange itself "
             f"({how}) takes {ms(alone.seconds)} alone."
         )
-    what = "gathering parameters and exchanging" if exchange.gathers else "the exchange of"
-    text = f"Sync-bound: {percent(share)} of each step passes in {what} gradients between "
-    text += f"{many} ({how})"
+    text = f"Sync-bound: {percent(share)} of each step passes in the exchange of gradients "
+    text += f"between {many} ({how})"
     if unknown := job.unmeasured:
         text += f", or in waiting for {_named(unknown)} that left no step"
-    if exchange.bytes and exchange.gathers:
-        text += (
-            f"; each gathers {size(sum(exchange.gathers))} of parameters and gives away "
-            f"{size(exchange.bytes)} of gradients a step"
-        )
-    elif exchange.bytes:
+    if exchange.bytes:
         text += f"; each sends {size(exchange.bytes)} a step"
     return f"{text}."
 

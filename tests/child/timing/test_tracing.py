@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,14 +16,13 @@ from trainperf.child.timing import tracing
 
 
 class Tracer:
-    """Remembers what it is told; `events` are those of any step."""
+    """Remembers what it is told."""
 
-    def __init__(self, refusal: str = "", events: int = 100, fails: str = "") -> None:
+    def __init__(self, refusal: str = "", fails: str = "") -> None:
         self.told: list[str] = []
         self.refused = refusal
-        self.events = events
         self.fails = fails
-        self.folder = ""
+        self.file = ""
 
     def refusal(self) -> str:
         return self.refused
@@ -29,26 +30,19 @@ class Tracer:
     def start(self) -> None:
         self._do("start")
 
-    def step_begins(self, number: int) -> None:
+    @contextmanager
+    def step(self, number: int) -> Iterator[None]:
         self._do(f"step {number}")
-
-    def step_ends(self) -> None:
+        yield
         self._do("ends")
 
-    def trace_passes(self) -> None:
-        self._do("passes")
-
-    def stop(self) -> int:
+    def stop(self) -> None:
         self._do("stop")
-        return self.events
 
-    def save(self, folder: str, name: str) -> dict[str, Any]:
+    def save(self, file: str) -> str:
         self._do("save")
-        self.folder = folder
-        return {"events": f"{folder}/{name}.json", "mark": "step ", "notes": ["it is told"]}
-
-    def trace_passes_alone(self) -> None:
-        self._do("passes alone")
+        self.file = file
+        return "it is told"
 
     def _do(self, what: str) -> None:
         self.told.append(what)
@@ -78,8 +72,6 @@ def run(driver: Driver, most: int = 50) -> int:
     steps = 0
     while one is not None and one.boundary():
         driver.clock.tick()
-        one.waited(STEP_S / 4)
-        driver.clock.tick()
         steps += 1
         assert steps <= most
     return steps
@@ -107,27 +99,18 @@ def test_a_loop_without_a_tracer_is_a_reason() -> None:
 
 def test_the_scripts_own_profiler_is_left_alone() -> None:
     driver = Driver(tracer := Tracer("the script's own profiler is on"))
-    assert run(driver) == tracing.SETTLE_STEPS
+    assert run(driver) == tracing.SETTLE
     assert missing(driver) == [(tracing.WHAT, "the script's own profiler is on")]
-    assert tracer.told == ["passes alone"], "what the verdict rests on is taken by itself"
+    assert tracer.told == []
     assert not driver.off
 
 
 def test_steps_for_which_there_is_no_time_are_not_traced() -> None:
-    driver = Driver(tracer := Tracer(), budget_s=10.0)
+    driver = Driver(Tracer(), budget_s=10.0)
     driver.settings["began"] = driver.clock()
     driver.step_s = 8.0
     assert run(driver) == 0
     assert missing(driver) == [(tracing.WHAT, "too little time was left")]
-    assert tracer.told == ["passes alone"]
-
-
-def test_a_step_that_no_viewer_could_show_is_not_traced() -> None:
-    driver = Driver(Tracer(events=tracing.MOST_EVENTS + 1))
-    run(driver)
-    [(_, reason)] = missing(driver)
-    assert reason.startswith("one step is 300,001 events of the tracer")
-    assert not driver.record.of("traced_steps")
 
 
 @pytest.mark.parametrize("fails", ["start", "step 0", "ends", "stop", "save"])
@@ -136,112 +119,95 @@ def test_a_tracer_that_fails_is_stopped_and_a_reason(fails: str) -> None:
     driver._lenient = True
     run(driver)
     assert missing(driver) == [(tracing.WHAT, f"RuntimeError: cannot {fails}")]
-    assert tracer.told[-1] == "passes alone"
-    assert tracer.told.count("start") <= tracer.told.count("stop") + (fails == "start")
+    assert tracer.told.count("stop") == (fails != "start")
+    assert not driver.record.of("traced_steps")
+    assert not driver.off
 
 
 # What must be traced.
 
 
-def test_after_steps_that_settle_and_one_for_the_tracer_five_are_kept() -> None:
+def test_after_steps_that_settle_and_some_for_the_tracer_five_are_marked() -> None:
     driver = Driver(tracer := Tracer())
-    assert run(driver) == tracing.SETTLE_STEPS + 1 + tracing.STEPS
-    kept = [word for n in range(tracing.STEPS) for word in (f"step {n}", "ends")]
-    first = ["start", "step 0", "ends", "stop"]
-    assert tracer.told == [*first, "start", *kept, "passes", "stop", "save"]
-    [event] = driver.record.of("traced_steps")
-    assert [one["n"] for one in event["steps"]] == [0, 1, 2, 3, 4]
-    for one in event["steps"]:
-        assert one["end"] - one["begin"] == pytest.approx(2 * STEP_S)
-        [(since, until)] = one["waits"]
-        assert one["begin"] < since < until < one["end"]
-    assert event["notes"] == ["it is told"]
-    assert tracer.folder == "/run"
+    assert run(driver) == 2 * tracing.SETTLE + tracing.STEPS
+    marked = [word for n in range(tracing.STEPS) for word in (f"step {n}", "ends")]
+    assert tracer.told == ["start", *marked, "stop", "save"]
+    assert driver.record.of("traced_steps") == [
+        {"e": "traced_steps", "steps": 5, "file": tracer.file, "note": "it is told"}
+    ]
+    assert tracer.file.startswith("/run/trace-")
     assert driver.record.of("phase") == [{"e": "phase", "p": "trace", "b": 0}]
     assert driver.record.of("tracing")[0]["limit_s"] > 0
     assert not missing(driver)
 
 
-def test_on_a_device_that_runs_later_steps_that_are_not_kept_fill_its_queue_again() -> None:
-    driver = Driver(tracer := Tracer())
-    driver.device.asynchronous = True
-    assert run(driver) == 2 * tracing.SETTLE_STEPS + 1 + tracing.STEPS
-    again = tracer.told.index("start", 1)
-    assert tracer.told[again : again + 2] == ["start", "step 0"]
-    assert tracer.told.count("start") == 2, "the queue is filled under the tracer"
-    [event] = driver.record.of("traced_steps")
-    begun = driver.clock() - tracing.STEPS * 2 * STEP_S
-    assert event["steps"][0]["begin"] == pytest.approx(begun)
-    assert [one["n"] for one in event["steps"]] == [0, 1, 2, 3, 4]
-
-
-def test_of_slow_steps_one_is_kept() -> None:
+def test_of_slow_steps_one_is_taken() -> None:
     driver = Driver(tracer := Tracer())
     driver.step_s, driver.plan.slow = 30.0, True
-    assert run(driver) == 2
-    assert [word for word in tracer.told if word.startswith("step")] == ["step 0", "step 0"]
-
-
-def test_of_steps_with_many_events_fewer_are_kept_and_that_is_said() -> None:
-    driver = Driver(Tracer(events=tracing.MOST_EVENTS // 2))
-    assert run(driver) == tracing.SETTLE_STEPS + 1 + 2
-    [event] = driver.record.of("traced_steps")
-    assert len(event["steps"]) == 2
-    assert event["notes"][0] == "a step is 150,000 events of the tracer; steps kept: 2"
+    assert run(driver) == 1
+    assert tracer.told == ["start", "step 0", "ends", "stop", "save"]
 
 
 def test_a_loop_that_ends_meanwhile_leaves_what_was_traced() -> None:
     driver = Driver(tracer := Tracer())
     one = tracing.begin(driver)  # type: ignore[arg-type]
     assert one is not None
-    for _ in range(tracing.SETTLE_STEPS + 1 + 2):
+    for _ in range(2 * tracing.SETTLE + 2):
         assert one.boundary()
-        driver.clock.tick()
     one.end("the script ended")
     one.end("said twice")
     [event] = driver.record.of("traced_steps")
-    assert len(event["steps"]) == 2
-    assert event["notes"][0] == "the script ended: 2 of the steps were traced"
-    assert tracer.told[-2:] == ["stop", "save"]
-    assert "passes" not in tracer.told
+    assert event["steps"] == 2
+    assert tracer.told[-3:] == ["ends", "stop", "save"]
     assert not one.boundary()
 
 
-def test_a_loop_that_ends_before_any_step_is_a_reason_and_its_model_is_left_alone() -> None:
+@pytest.mark.parametrize("steps", [1, tracing.SETTLE + 1])
+def test_a_loop_that_ends_before_any_mark_is_a_reason(steps: int) -> None:
     driver = Driver(tracer := Tracer())
     one = tracing.begin(driver)  # type: ignore[arg-type]
     assert one is not None
-    assert one.boundary()
+    for _ in range(steps):
+        assert one.boundary()
     one.end("the script ended")
     assert missing(driver) == [(tracing.WHAT, "the script ended")]
-    assert tracer.told == []
+    assert tracer.told == (["start", "stop"] if steps > tracing.SETTLE else [])
 
 
 # Ranks take the same steps, whatever happens to one of them.
 
 
 class World:
-    def __init__(self, says: Any, absent: tuple[int, ...] = ()) -> None:
+    def __init__(self, says: Any, absent: tuple[int, ...] = (), rank: int = 0) -> None:
         self.says = says
         self.absent = absent
+        self.rank = rank
 
     def told(self, name: str, value: Any) -> Any:
         return self.says
 
 
 def test_ranks_take_the_steps_that_rank_0_says() -> None:
-    driver = Driver(tracer := Tracer(events=10 * tracing.MOST_EVENTS))
-    driver.world = World([1, 0, 3])
-    assert run(driver) == 1 + 1 + 3
+    driver = Driver(tracer := Tracer())
+    driver.world = World([1, 3])
+    assert run(driver) == 2 * 1 + 3
     assert tracer.told.count("save") == 1
+
+
+def test_of_several_ranks_the_others_are_not_traced() -> None:
+    driver = Driver(tracer := Tracer())
+    driver.world = World([1, 3], rank=1)
+    assert run(driver) == 2 * 1 + 3
+    assert tracer.told == []
+    assert not missing(driver)
 
 
 def test_a_rank_whose_tracer_fails_takes_the_steps_of_the_others() -> None:
     driver = Driver(tracer := Tracer(fails="start"))
     driver._lenient = True
-    driver.world = World([2, 0, 5])
-    assert run(driver) == 2 + 1 + 5
-    assert tracer.told == ["start"], "no rank runs a model by itself"
+    driver.world = World([2, 5])
+    assert run(driver) == 2 * 2 + 5
+    assert tracer.told == ["start"]
     assert missing(driver)
 
 
@@ -249,8 +215,8 @@ def test_a_rank_whose_tracer_fails_takes_the_steps_of_the_others() -> None:
     ("world", "reason"),
     [
         (World(None), "too little time was left"),
-        (World([2, 0, 0]), "too little time was left"),
-        (World([2, 0, 5], absent=(1,)), "some ranks are not observed"),
+        (World([2, 0]), "too little time was left"),
+        (World([2, 5], absent=(1,)), "some ranks are not observed"),
     ],
 )
 def test_ranks_that_cannot_agree_trace_nothing(world: World, reason: str) -> None:
@@ -303,8 +269,7 @@ def test_a_loop_goes_on_until_its_steps_are_traced_and_no_further(loops: Traced)
     kinds = [event["e"] for event in record.events]
     assert kinds.index("measured") < kinds.index("traced_steps")
     [event] = record.of("traced_steps")
-    assert len(event["steps"]) == tracing.STEPS
-    assert all(one["waits"] for one in event["steps"])
+    assert event["steps"] == tracing.STEPS
 
 
 def test_no_pause_and_no_first_step_is_timed_while_steps_are_traced(loops: Traced) -> None:

@@ -17,7 +17,6 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from looping import Watcher  # noqa: E402
 from processes import driver_of, hooked, process_group, train  # noqa: E402
 from trainperf.child.torch.exchange import exchange as torch_exchange  # noqa: E402
-from trainperf.child.torch.exchange import fsdp, placed  # noqa: E402
 from trainperf.child.torch.exchange.exchange import Exchange  # noqa: E402
 
 X = torch.ones(2, 3)
@@ -191,11 +190,14 @@ def test_a_static_graph_before_its_first_step_cannot_be_without(loops):
     del ddp
 
 
-def test_fsdp_whose_exchange_was_not_seen_cannot_be_without(loops, monkeypatch):
+def test_fsdp_whose_exchange_is_not_observed_cannot_be_without(loops, monkeypatch):
     several(monkeypatch)
-    loops.sharded = placed.Sharded("fully_shard")
-    assert loops.exchange.off() == fsdp.UNSEEN
-    assert not fsdp.collectives(loops).off
+    net = nn.Linear(3, 3)
+    net.__class__ = type("FSDPLinear", (type("FSDPModule", (), {}), nn.Linear), {})
+    loops.model_calls[id(net)] = (net, (), {})
+    assert torch_exchange.method(loops) == "fully_shard"
+    assert torch_exchange.sent(loops) == (None, [])
+    assert loops.exchange.off() == torch_exchange.FSDP
 
 
 def test_what_dynamo_traces_is_left_alone(loops):

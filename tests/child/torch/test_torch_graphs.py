@@ -23,7 +23,6 @@ from emulation import fake_cuda  # noqa: E402
 from looping import Watcher, watching  # noqa: E402
 from trainperf.child.timing.losses import Losses  # noqa: E402
 from trainperf.child.torch import hooks  # noqa: E402
-from trainperf.child.torch.exchange.fsdp import Collectives  # noqa: E402
 from trainperf.child.torch.graphs import capturing  # noqa: E402
 from trainperf.child.torch.loops import TorchLoops  # noqa: E402
 from trainperf.model import Equivalence  # noqa: E402
@@ -167,13 +166,6 @@ def test_a_batch_that_is_taken_while_a_graph_is_captured_begins_no_step(gpu, loo
         loops.updates += 1
     assert len(taken) == 4
     assert watcher.driver is None
-
-
-def test_the_exchange_of_fsdp_is_not_stood_in_for_in_a_graph(gpu, loops):
-    found = Collectives(loops)
-    found.off = True
-    gpu.capturing = True
-    assert found.called("sum", lambda *args: "done", (), {}) == "done"
 
 
 # ------------------------------------------------------------------ whole steps replayed

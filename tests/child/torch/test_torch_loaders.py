@@ -219,6 +219,12 @@ def test_whether_an_iterable_dataset_asks_which_worker_it_is_in(loops, dataset, 
     assert event["iterable"] is (sharded is not None)
 
 
+def test_of_a_library_that_divides_shards_by_itself_it_is_not_known(loops):
+    library = type("WebDataset", (Endless,), {"__module__": "webdataset.compat"})
+    (event,) = recorded(loops, DataLoader(library()))
+    assert event["sharded"] is None
+
+
 def test_an_iterable_dataset_has_no_length_and_is_not_asked_by_the_loader(loops):
     loader = DataLoader(Endless())
     assert recorded(loops, loader)[0]["batches"] is None

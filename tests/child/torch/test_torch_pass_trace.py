@@ -187,10 +187,6 @@ def test_the_step_is_traced_when_the_probes_are_over(monkeypatch):
     TorchLoops.probes(loops, driver(), 10.0)
     assert list(ends) == [probes.__name__, pass_trace.__name__]
     assert ends[probes.__name__] < ends[pass_trace.__name__] == 10.0
-    loops.process.settings["trace"] = True
-    ends.clear()
-    TorchLoops.probes(loops, driver(), 10.0)
-    assert list(ends) == [probes.__name__], "it is read from the trace of the loop's steps"
 
 
 SCRIPT = """

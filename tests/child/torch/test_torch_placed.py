@@ -14,7 +14,7 @@ if not torch.distributed.is_available():
 
 from torch import nn  # noqa: E402
 
-from processes import driver_of, hooked, process_group  # noqa: E402
+from processes import driver_of, hooked  # noqa: E402
 from trainperf.child.torch.exchange import placed  # noqa: E402
 
 
@@ -52,39 +52,6 @@ def test_a_data_parallel_model_says_where_it_was_built(loops):
     assert "end_col" in found["where"]
     assert found["device_ids"] == list(range(torch.cuda.device_count()))
     del kept
-
-
-def test_what_fsdp_shards_is_told_with_its_last_call(loops):
-    with process_group():
-        inner = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-        whole = torch.distributed.fsdp.FullyShardedDataParallel(
-            inner, limit_all_gathers=False, device_id=torch.device("cpu")
-        )
-        found = recorded(loops)["fsdp"]
-    assert found["kind"] == "FullyShardedDataParallel"
-    assert found["units"] == 1
-    assert found["model"] == "Sequential"
-    assert found["where"]["file"] == __file__
-    assert found["settings"]["sharding_strategy"]
-    assert found["settings"]["limit_all_gathers"] is False
-    del whole
-
-
-def test_fully_shard_is_counted_for_each_module(loops):
-    module = SimpleNamespace(fully_shard=lambda module, **settings: module)
-    placed.watch_fully_shard(loops, module)
-    net = nn.Sequential(nn.Linear(2, 2))
-    for one in (net[0], net):
-        assert module.fully_shard(one, reshard_after_forward=False) is one
-    found = recorded(loops)["fsdp"]
-    assert (found["kind"], found["units"], found["model"]) == ("fully_shard", 2, "Sequential")
-    assert found["settings"] == {"reshard_after_forward": False}
-
-
-def test_a_class_that_fully_shard_made_has_the_users_name():
-    module = type("FSDPNet", (type("FSDPModule", (), {}), type("Net", (), {})), {})()
-    assert placed._class(module) == "Net"
-    assert placed._class(nn.Linear(1, 1)) == "Linear"
 
 
 def test_a_model_on_one_device_was_not_spread(loops):

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-S3 = ("aiobotocore.client", "botocore.client", "s3torchconnector._s3client._s3client")
+S3 = ("aiobotocore.client", "botocore.client")
 TABLES = "datasets.arrow_dataset"

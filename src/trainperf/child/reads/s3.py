@@ -28,11 +28,7 @@ _current: ContextVar[Bucket | None] = ContextVar("trainperf_s3", default=None)
 
 def hook(counts: Counts, module: ModuleType) -> None:
     """Set the hooks of `botocore.client` or another client of S3, just imported."""
-    if module.__name__.startswith("s3torchconnector."):
-        from . import s3_connector
-
-        s3_connector.hook(counts, module)
-    elif module.__name__ == "botocore.client":
+    if module.__name__ == "botocore.client":
         replace(module.BaseClient, "_make_api_call", lambda original: _called(counts, original))
         _hook_attempts(sys.modules.get("botocore.endpoint"), "Endpoint", _attempted)
         body = getattr(sys.modules.get("botocore.response"), "StreamingBody", None)

@@ -21,8 +21,7 @@ from .strategies.scopes import Strategies
 from .tape import Tape
 
 if TYPE_CHECKING:
-    from ..timing.driven_loop import Extra
-    from ..timing.tracer import Tracer
+    from ..timing.driven_loop import Extra, Tracer
     from ..timing.training import Training
 
 

@@ -6,6 +6,7 @@ Whatever leads a loop through its phases knows it by this: `Driver` is its base.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from ..process.recorder import Recorder
     from ..reads.files import FileReads
     from .device.clock import DeviceClock
-    from .tracer import Tracer
 
 
 Extra = tuple[str, Callable[[float], None]]
@@ -29,6 +29,25 @@ class Exchange(Protocol):
 
     def on(self) -> None:
         """Exchange again."""
+
+
+class Tracer(Protocol):
+    """The tracer of a framework, for `--trace`."""
+
+    def refusal(self) -> str:
+        """Why it cannot be used now, "" if it can."""
+
+    def start(self) -> None:
+        """Begin to trace."""
+
+    def step(self, number: int) -> AbstractContextManager[Any]:
+        """The mark of a step, as the framework's own tools know steps."""
+
+    def stop(self) -> None:
+        """Wait for the devices, and stop."""
+
+    def save(self, file: str) -> str:
+        """Write what was traced as a Chrome trace; return what is to be said of it, or ""."""
 
 
 class FitCycles(Protocol):

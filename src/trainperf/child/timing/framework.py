@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .device.clock import DeviceClock
-    from .driven_loop import DrivenIterator, DrivenLoop, Exchange, Extra
-    from .tracer import Tracer
+    from .driven_loop import DrivenIterator, DrivenLoop, Exchange, Extra, Tracer
 
 
 class Batches(Protocol):

@@ -14,9 +14,8 @@ from .loader import digest, loaders
 
 if TYPE_CHECKING:
     from ..timing.device.clock import Mark
-    from ..timing.driven_loop import Extra
+    from ..timing.driven_loop import Extra, Tracer
     from ..timing.loops import Loops
-    from ..timing.tracer import Tracer
 
 
 class TorchDriver(LoopDriver):

@@ -212,20 +212,6 @@ def watch_data_parallel(loops: TorchLoops, module: Any) -> None:
     placed.watch_data_parallel(loops, module)
 
 
-def watch_fsdp(loops: TorchLoops, module: Any) -> None:
-    """See modules being sharded by FSDP."""
-    from .exchange import placed
-
-    placed.watch_fsdp(loops, module)
-
-
-def watch_fully_shard(loops: TorchLoops, module: Any) -> None:
-    """See modules being sharded by `fully_shard`."""
-    from .exchange import placed
-
-    placed.watch_fully_shard(loops, module)
-
-
 def watch_saves(loops: TorchLoops, module: Any) -> None:
     """See ranks write files."""
     from .exchange import placed

@@ -15,14 +15,11 @@ from .clock import TorchClock
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
-    from ..timing.driven_loop import Extra
-    from ..timing.tracer import Tracer
+    from ..timing.driven_loop import Extra, Tracer
     from ..timing.training import Training
     from .exchange.ddp import Ddps
     from .exchange.exchange import Exchange
-    from .exchange.fsdp import Collectives
     from .exchange.gradient_sums import Sums
-    from .exchange.placed import Sharded
     from .loader.places import Place
     from .step.detail import Detail
     from .trainers import Made
@@ -67,14 +64,12 @@ class TorchLoops(Loops):
         self.checkpointed = 0
         self.checkpoint_sites: list[dict[str, Any]] = []
         self.saves: tuple[int, Any] = (0, None)
-        self.sharded: Sharded | None = None
         self.data_parallels: list[Any] = []
         self.exchanging: Exchange | None = None
         self.exchange_recorded: Any = None
         self.detail: Detail | None = None
         self.ddps: Ddps | None = None
         self.sums: Sums | None = None
-        self.shards: Collectives | None = None
         self.graphs = Graphs(self)
         self.in_backward = False
         self._within: list[Any] = []
@@ -99,8 +94,6 @@ class TorchLoops(Loops):
 
     def step_begins(self, driver: Any) -> None:
         """A step of the loop begins."""
-        if self.shards is not None:
-            self.shards.step_begins()
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer updated the weights, or did so but for a gradient that is not finite."""
@@ -259,26 +252,21 @@ class TorchLoops(Loops):
         from .probes import probes as torch_probes
         from .step import pass_trace
 
-        traced = self.training.world is None and self.process.settings.get("trace")
-        names = [f"probe {one}" for one in torch_probes.PROBES]
-        return tuple(names if traced else [*names, pass_trace.WHAT])
+        return (*(f"probe {one}" for one in torch_probes.PROBES), pass_trace.WHAT)
 
     def probes(self, driver: Any, deadline: float) -> None:
-        """Time the step against variations of it, then trace it.
-
-        With `--trace` that is done behind the steps of the loop that are traced.
-        """
+        """Time the step against variations of it, then trace it."""
         from .probes import probes as torch_probes
         from .step import pass_trace
 
         torch_probes.record(driver, deadline - pass_trace.RESERVED_S)
         if driver.world is not None:
             driver.record.write("missing", what=pass_trace.WHAT, reason=ALONE)
-        elif not self.process.settings.get("trace"):
+        else:
             pass_trace.record(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:
         """Kineto."""
-        from .step.tracer import TorchTracer
+        from .step.pass_trace import TorchTracer
 
         return TorchTracer(driver)

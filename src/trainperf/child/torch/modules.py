@@ -19,8 +19,6 @@ HOOKS = {
     "torch.cuda": "watch_devices",
     "torch.cuda.graphs": "watch_graphs",
     "torch.distributed.distributed_c10d": "watch_processes",
-    "torch.distributed.fsdp._fully_shard._fully_shard": "watch_fully_shard",
-    "torch.distributed.fsdp.fully_sharded_data_parallel": "watch_fsdp",
     "torch.nn.modules.module": "watch_modules",
     "torch.nn.parallel.data_parallel": "watch_data_parallel",
     "torch.nn.parallel.distributed": "watch_ddp",

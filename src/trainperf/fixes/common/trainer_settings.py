@@ -122,7 +122,6 @@ TRIED = {
     "lightning": ("2.2.5", "2.6.6"),
     "accelerate": ("0.30.1", "1.15.0"),
     "datasets": ("2.19.2", "5.2.0"),
-    "webdataset": ("1.0.2", "1.0.2"),
 }
 """The oldest version that scripts were diagnosed with, and the newest (PyTorch 2.13): older ones
 are not promised to work."""

@@ -71,11 +71,10 @@ def set_setting(
 def check_call(script: Script, site: Site) -> None:
     """Raise `CannotRewrite` unless the call at `site` is one of `DataLoader` itself.
 
-    A subclass or a function of the user's may take its arguments in another order; WebDataset's
-    `WebLoader` hands them all on.
+    A subclass or a function of the user's may take its arguments in another order.
     """
     source = script.source(site.file)
     called = source.call(site).func
     name = source.module.name(called) or ast.unparse(called)
-    if name.rpartition(".")[2] not in ("DataLoader", "WebLoader"):
+    if name.rpartition(".")[2] != "DataLoader":
         raise CannotRewrite(f"the loader is built by {ast.unparse(called)}, not by DataLoader")

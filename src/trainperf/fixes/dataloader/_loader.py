@@ -7,7 +7,7 @@ import re
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.pipeline import cores
-from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
+from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.model import Evidence, Loader, Measure, Site, is_taken
 
 ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
@@ -135,42 +135,6 @@ def bound_with_workers(evidence: Evidence, workers: int) -> float:
     input but also hide it behind the step: even one worker saves. Raises `NotMeasured`.
     """
     return max(1.0, evidence.times.real / max(step_beside_s(evidence, workers), 1e-9))
-
-
-def most_sharing(loader: Loader) -> int | None:
-    """Return how many workers a pipeline of WebDataset gives work, and no more samples than now.
-
-    Each takes its own shards, and counts the samples of an epoch by itself where they are counted:
-    one worker counts as the training did. None where nothing limits them.
-    """
-    if loader.counted is not None:
-        return max(1, loader.workers)
-    return loader.shards
-
-
-def sharing_said(loader: Loader) -> str:
-    """Say what limits its workers, as a sentence with a space before it; "" where nothing does."""
-    if loader.counted is not None:
-        return (
-            f" Its epochs are counted (`with_epoch`, {loader.counted:,}) in each worker: with more "
-            "of them an epoch would be as many times as long."
-        )
-    if loader.shards is None:
-        return ""
-    files = "one shard" if loader.shards == 1 else f"{loader.shards} shards"
-    return f" Its samples lie in {files}, each of which one worker reads: no more have work."
-
-
-def dearest_step(loader: Loader) -> str:
-    """Say which step of a pipeline of WebDataset takes most, as a sentence with a space before."""
-    if not loader.pipeline:
-        return ""
-    step = loader.pipeline[0]
-    place = f" ({at(step.where)})" if step.where is not None else ""
-    return (
-        f" Of the steps of its pipeline `{step.name}`{place} takes most: {percent(step.share)}, "
-        f"{ms(step.seconds)} for each that it gives."
-    )
 
 
 def workers_needed(evidence: Evidence) -> int:

@@ -31,12 +31,6 @@ EXAMPLES = [
     Example.untouched(
         'loader = ▸DataLoader(data, num_workers=int(os.environ.get("N", "0")))◂\n', {"workers": 4}
     ),
-    Example(  # around a loader, and given all that it takes
-        before="import webdataset as wds\n\nloader = ▸wds.WebLoader(data, batch_size=None)◂\n",
-        after="import webdataset as wds\n\n"
-        "loader = wds.WebLoader(data, batch_size=None, num_workers=4)\n",
-        data={"workers": 4},
-    ),
     Example(  # settings that cannot be seen
         before="loader = ▸DataLoader(dataset, **settings)◂\n",
         after='loader = DataLoader(dataset, **{**settings, "num_workers": 4})\n',

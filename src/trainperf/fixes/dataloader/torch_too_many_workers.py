@@ -74,8 +74,6 @@ class TooManyWorkers(Fix):
         starved(MANY, resident=None),
         starved(MANY, stages=Missing("not timed")),
         starved(replace(LOADER, role="")),
-        # samples of an epoch are counted in each
-        starved(replace(MANY, iterable=True, sharded=True, counted=1000)),
     ]
     fires = [
         starved(MANY),
@@ -92,7 +90,6 @@ class TooManyWorkers(Fix):
         starved(replace(WITH_WORKERS, workers=1), resident=None, machine=machine(cores=1)),
         # a loader built where no edit can reach
         starved(replace(MANY, where=None), resident=None),
-        starved(replace(MANY, iterable=True, sharded=True, counted=1000), resident=None),
     ]
     tries = [
         starved(MANY, resident=None),
@@ -127,8 +124,6 @@ class TooManyWorkers(Fix):
         loader, width = evidence.torch.loader, max(1, cores_per_rank(evidence))
         if loader.workers <= width or _workers_wait(evidence, loader.workers):
             return None
-        if loader.counted is not None:  # fewer of them would make an epoch shorter
-            return None
         offered = choices(evidence, 1, width)
         if not offered:
             return None
@@ -162,8 +157,6 @@ class TooManyWorkers(Fix):
         fewer = dict.fromkeys([width, max(1, width - 1), max(1, width // 2), 1])
         offered = [n for n in fewer if n < loader.workers]
         if loader.workers < width or not offered or (loader.iterable and not loader.sharded):
-            return None
-        if loader.counted is not None:
             return None
         bound = waits_at_most(evidence)
         return self.finding(

@@ -22,18 +22,15 @@ from trainperf.fixes.dataloader._loader import (
     cores_per_rank,
     cores_said,
     costs_said,
-    dearest_step,
     fits_shm,
     keeps_order,
     likeliest_first,
     maker_share,
     making_share,
-    most_sharing,
     most_workers,
     named,
     places,
     predicted,
-    sharing_said,
     waits_at_most,
 )
 from trainperf.fixes.dataloader._workers_examples import EXAMPLES
@@ -45,16 +42,12 @@ from trainperf.model import (
     FunctionCost,
     Loader,
     Missing,
-    PipelineStep,
-    Site,
     StartUp,
 )
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-DECODE = PipelineStep("map", 0.002, 0.9, Site("data.py", 12, "decode"))
-SHARDS = replace(LOADER, iterable=True, sharded=True, shards=3, pipeline=(DECODE,))
 ITEMS = FunctionCost("Images.__getitem__", "data.py", 30, 0.47, "main", 94, "open")
 
 SHARDED = """\
@@ -107,8 +100,8 @@ class Workers(Fix):
     - When processes are spawned (Windows, macOS, or set so): the script needs
       `if __name__ == "__main__":`, and the dataset must be picklable.
     - When epochs are very short: the workers start anew for each.
-    - Of WebDataset each worker reads shards of its own: no more are tried than there are shards,
-      nor more than one where `with_epoch` counts samples in each.
+    - Of WebDataset each worker reads shards of its own, and counts an epoch by itself after
+      `with_epoch`: how many workers serve is yours to tell.
     """
 
     framework = "torch"
@@ -140,9 +133,6 @@ class Workers(Fix):
         starved(WITH_WORKERS, stages=made(None)),
         # no DataLoader
         starved(replace(LOADER, role="evaluation")),
-        # as many workers as tar shards; an epoch that is counted in each worker
-        starved(replace(SHARDS, shards=2, workers=2, prefetch_factor=2), stages=made(0.4)),
-        starved(replace(SHARDS, counted=5000, workers=1, prefetch_factor=2)),
     ]
     fires = [
         starved(),
@@ -154,10 +144,7 @@ class Workers(Fix):
         starved(replace(LOADER, shared_state="`self.file` is an open file"), startup=StartUp(5.0)),
         starved(replace(LOADER, iterable=True, sharded=False)),
         starved(replace(LOADER, iterable=True, sharded=True)),
-        # tar shards: one worker for one
-        starved(SHARDS),
-        starved(replace(SHARDS, shards=1)),
-        starved(replace(SHARDS, shards=None, counted=5000)),
+        starved(replace(LOADER, iterable=True)),  # whether each worker takes a part is not known
         starved(replace(WITH_WORKERS, workers=2), stages=made(0.150), input=0.085),
         # they wait for storage: on two cores, on one, with as many workers as cores
         starved(machine=machine(cores=2), use=drained(0.05), stages=made(0.400)),
@@ -185,7 +172,7 @@ class Workers(Fix):
         starved(replace(LOADER, iterable=True, sharded=False), resident=None),
         # built where no edit can reach, or no loader at all
         starved(replace(LOADER, where=None), resident=None),
-        starved(replace(SHARDS, shards=2, workers=2), resident=None),
+        starved(replace(LOADER, iterable=True), resident=None),
         starved(replace(LOADER, role="evaluation"), resident=None),
     ]
     tries = [
@@ -197,7 +184,6 @@ class Workers(Fix):
         starved(replace(WITH_WORKERS, workers=2), resident=None),
         starved(replace(LOADER, random=None, shared_state=None), resident=None),
         starved(WITH_WORKERS, stages=made(None)),
-        starved(replace(SHARDS, shards=1), resident=None),
     ]
     examples = EXAMPLES
 
@@ -208,7 +194,7 @@ class Workers(Fix):
             return None
         if loader.workers and evidence.times.input < FITS * evidence.times.resident:
             return None
-        offered = choices(evidence, loader.workers + 1, min(most, most_sharing(loader) or most))
+        offered = choices(evidence, loader.workers + 1, most)
         if not offered:
             return None
         bound = bound_with_workers(evidence, max(offered))
@@ -242,13 +228,12 @@ class Workers(Fix):
         bound, share = waits_at_most(evidence), making_share(evidence)
         offered = dict.fromkeys([width, *(n for n in SWEEP if n < width)])
         prefetch = loader.prefetch_factor or PREFETCH
-        most = most_sharing(loader) or width
-        fitting = (n for n in offered if loader.workers < n <= most)
+        fitting = (n for n in offered if loader.workers < n <= width)
         suited = [n for n in fitting if fits_shm(evidence, n, prefetch)]
         if not suited:
             return None
         text = f"{named(loader)} is read with `num_workers={loader.workers}`; "
-        text += f"{cores_said(evidence)}.{sharing_said(loader)}"
+        text += f"{cores_said(evidence)}."
         if share is not None and loader.workers == 0:
             seen = percent(share)
             text += f" The training's own thread was seen making batches {seen} of the time."
@@ -286,17 +271,16 @@ def _title(loader: Loader) -> str:
 def _text(evidence: Evidence, loader: Loader, most: int) -> str:
     step, there = ms(evidence.times.resident), cores_said(evidence)
     why = _waiting(evidence, loader, most)
-    of_pipeline = dearest_step(loader) + sharing_said(loader)
     if loader.workers == 0:
         return (
             f"{named(loader)} is read with `num_workers=0`: a step takes {costs_said(evidence)}, "
-            f"and the model, which waits meanwhile, {step}; {there}.{why}{of_pipeline}"
+            f"and the model, which waits meanwhile, {step}; {there}.{why}"
         )
     many = "one worker" if loader.workers == 1 else f"{loader.workers} workers"
     return (
         f"{named(loader)} is read by {many}, which deliver a batch every "
         f"{ms(evidence.times.input)}, while the model needs {step}. One process takes "
-        f"{costs_said(evidence)}; {there}.{why}{of_pipeline}"
+        f"{costs_said(evidence)}; {there}.{why}"
     )
 
 
@@ -317,6 +301,8 @@ def _waiting(evidence: Evidence, loader: Loader, most: int) -> str:
 
 def _obstacle(loader: Loader) -> str:
     """Why workers cannot simply be added, as a sentence; "" if nothing stands against it."""
+    if loader.iterable and loader.sharded is None:
+        return "Whether each worker takes a part of its own is not known of such a dataset."
     if loader.iterable and not loader.sharded:
         return (
             "It is an iterable dataset that does not ask which worker it is in: each worker "

@@ -191,11 +191,9 @@ def _break_even(evidence: Evidence) -> int | None:
 def _advice(evidence: Evidence) -> str:
     batch = _break_even(evidence)
     more = f"more than about {batch:,} samples" if batch else "more samples"
-    sharded = evidence.parallel.exchange is not None and evidence.parallel.exchange.gathers
-    fits = " if the model fits there" if sharded else ""
     return (
-        f"Train on one device{fits}, or give each {more} per step, with the learning rate "
-        "adjusted to the global batch."
+        f"Train on one device, or give each {more} per step, with the learning rate adjusted to "
+        "the global batch."
     )
 
 

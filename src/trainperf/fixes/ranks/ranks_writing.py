@@ -107,7 +107,7 @@ class RanksWriting(Fix):
         _writing(1),
         # each writes its own part
         _writing(4, {"exchange": an_exchange(method="FullyShardedDataParallel")}),
-        _writing(4, fsdp={"kind": "fully_shard"}),
+        _writing(4, {"exchange": an_exchange(method="fully_shard")}),
         # not known
         _writing(None),
     ]
@@ -167,7 +167,7 @@ def _sharded(evidence: Evidence) -> bool:
         method = exchange(evidence).method
     except NotMeasured:
         method = ""
-    return method in SHARDED or bool(evidence.facts.get("fsdp"))
+    return method in SHARDED
 
 
 def _site(place: Any) -> Site | None:

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.ranks._parallel_cases import parallel_evidence, ranks, strategy
 from trainperf.model import Equivalence, Evidence, Finding, Site, Strategy
 
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
-
 BY_FILE = ("AUTO", "FILE")
 """Policies that share out whole files, where the dataset reads files."""
-
-OPTIONS = "sharding"
-"""The name of the `tf.data.Options` that the edit makes."""
 
 SNIPPET = """\
 options = tf.data.Options()
@@ -66,6 +58,7 @@ class ShardByData(Fix):
     category = "sync"
     equivalence = Equivalence.NUMERICS
     between_epochs = True
+    without_edit = "whether to shard by samples or to write more files takes a decision"
 
     silent = [
         # one worker
@@ -86,38 +79,6 @@ class ShardByData(Fix):
         _workers(4, 3),
         _workers(2, 1, "FILE"),
         _workers(4, 5),
-    ]
-    examples = [
-        Example(
-            before="import tensorflow as tf\n\n"
-            "data = ▸tf.data.TFRecordDataset(files).batch(64)◂\n"
-            "parts = strategy.experimental_distribute_dataset(data)\n",
-            after="import tensorflow as tf\n\n"
-            "sharding = tf.data.Options()\n"
-            "sharding.experimental_distribute.auto_shard_policy = "
-            "tf.data.experimental.AutoShardPolicy.DATA\n"
-            "data = tf.data.TFRecordDataset(files).batch(64).with_options(sharding)\n"
-            "parts = strategy.experimental_distribute_dataset(data)\n",
-        ),
-        Example(  # the call that distributes it
-            before="import tensorflow as tf\n\n"
-            "parts = ▸strategy.experimental_distribute_dataset(data)◂\n",
-            after="import tensorflow as tf\n\n"
-            "sharding = tf.data.Options()\n"
-            "sharding.experimental_distribute.auto_shard_policy = "
-            "tf.data.experimental.AutoShardPolicy.DATA\n"
-            "parts = strategy.experimental_distribute_dataset(data.with_options(sharding))\n",
-        ),
-        Example.untouched(
-            "import tensorflow as tf\n\n"
-            "parts = ▸strategy.distribute_datasets_from_function(make)◂\n"
-        ),
-        Example.untouched(
-            "import tensorflow as tf\n\n"
-            "options = tf.data.Options()\n"
-            "options.experimental_distribute.auto_shard_policy = policy\n"
-            "data = ▸tf.data.TFRecordDataset(files)◂.with_options(options)\n"
-        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -143,27 +104,6 @@ class ShardByData(Fix):
             advice="Set AutoShardPolicy.DATA, or write the data into more files.",
             snippet=SNIPPET,
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give the dataset options of its own, in a statement before it is made."""
-        for site in finding.where:
-            text, file = script.expression(site), script.source(site.file)
-            if "auto_shard_policy" in file.text:
-                raise CannotRewrite(f"{file.name} sets the policy itself")
-            if "distribute_datasets_from_function" in text or "with_options" in text:
-                raise CannotRewrite("the dataset has options, or is sharded by hand")
-            options = script.free_name(site.file, OPTIONS)
-            tf = script.module_name(site.file, "tensorflow", site)
-            script.insert_before(
-                site,
-                f"{options} = {tf}.data.Options()\n"
-                f"{options}.experimental_distribute.auto_shard_policy = "
-                f"{tf}.data.experimental.AutoShardPolicy.DATA",
-            )
-            if "distribute_dataset(" in text:
-                script.wrap_argument(site, 0, f"{{}}.with_options({options})")
-            else:
-                script.append_call(site, f".with_options({options})")
 
 
 def _text(found: Strategy) -> str:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.step import at_most, step_can_matter
+from trainperf.fixes import Fix
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,
@@ -17,14 +14,7 @@ from trainperf.fixes.ranks._exchange import (
     exchange_share,
 )
 from trainperf.fixes.ranks._parallel_cases import exchange, on_gpus, parallel_evidence, strategy
-from trainperf.fixes.strategies._source import called
 from trainperf.model import Equivalence, Evidence, Finding, Strategy
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
-
-POSITION = 1
-"""Where `cross_device_ops` stands among the arguments of `MirroredStrategy`."""
 
 COLLECTIVE = "CollectiveAllReduce"
 """TensorFlow's own choice (2.21); over NCCL where all devices are GPUs."""
@@ -62,6 +52,7 @@ class CrossDeviceOps(Fix):
 
     category = "sync"
     equivalence = Equivalence.NUMERICS
+    without_edit = "why other means of exchange were set is not in the source"
 
     silent = [
         # the exchange is a small part, was not timed, or none was seen
@@ -98,43 +89,6 @@ class CrossDeviceOps(Fix):
         # built where no edit can reach
         parallel_evidence("tensorflow", parallel=DEAR, strategy=replace(GIVEN, where=None)),
     ]
-    tries_not = [
-        parallel_evidence("tensorflow"),
-        parallel_evidence("tensorflow", parallel=DEAR, strategy=strategy(replicas=1)),
-        parallel_evidence("tensorflow", strategy=replace(GIVEN, where=None)),
-    ]
-    tries = [
-        parallel_evidence("tensorflow", strategy=GIVEN),
-        parallel_evidence("tensorflow", parallel={"exchange": None}, strategy=GIVEN),
-    ]
-    examples = [
-        Example(
-            before="import tensorflow as tf\n\n"
-            "strategy = ▸tf.distribute.MirroredStrategy(\n"
-            "    cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()\n)◂\n",
-            after="import tensorflow as tf\n\n"
-            "strategy = tf.distribute.MirroredStrategy(\n"
-            "    cross_device_ops=tf.distribute.NcclAllReduce()\n)\n",
-            data={"ops": "NcclAllReduce"},
-        ),
-        Example(
-            before='strategy = ▸MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=ops)◂\n',
-            after='strategy = MirroredStrategy(["CPU:0", "CPU:1"])\n',
-            data={"ops": ""},
-        ),
-        Example(
-            before="strategy = ▸MirroredStrategy(devices, ReductionToOneDevice())◂\n",
-            after="strategy = MirroredStrategy(devices, None)\n",
-            data={"ops": ""},
-        ),
-        Example.untouched(
-            "import tensorflow as tf\n\nstrategy = ▸make_strategy(2)◂\n", {"ops": "NcclAllReduce"}
-        ),
-        Example.untouched(
-            "import tensorflow as tf\n\nstrategy = ▸tf.distribute.MirroredStrategy(**settings)◂\n",
-            {"ops": "NcclAllReduce"},
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a `MirroredStrategy` whose exchange takes a share and could be made otherwise."""
@@ -144,23 +98,11 @@ class CrossDeviceOps(Fix):
         bound = bound_by_share(evidence)
         if not worth(evidence, bound):
             return None
-        return self._finding(evidence, found, f"{exchange_said(evidence)}; ", bound)
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try other means of exchange wherever the script asks for slow ones."""
-        found = _slow(evidence)
-        if found is None or not step_can_matter(evidence):
-            return None
-        return self._finding(evidence, found, "", at_most(evidence))
-
-    def _finding(
-        self, evidence: Evidence, found: Strategy, said: str, bound: float | None
-    ) -> Finding:
         gpus = evidence.device.kind == "GPU"
         better = "tf.distribute.NcclAllReduce()" if gpus else "None"
         return self.finding(
             title=f"{found.cross_device_ops} exchanges the gradients",
-            text=f"{said}{found.replicas} "
+            text=f"{exchange_said(evidence)}; {found.replicas} "
             f"{'GPUs' if gpus else 'devices of the CPU'} exchange them by the "
             f"{found.cross_device_ops} that the script asks for.",
             bound=bound,
@@ -170,23 +112,7 @@ class CrossDeviceOps(Fix):
             if gpus
             else "Leave cross_device_ops out: TensorFlow's own choice suits these devices.",
             snippet=f"strategy = tf.distribute.MirroredStrategy(cross_device_ops={better})",
-            data={"ops": "NcclAllReduce" if gpus else ""},
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Set the keyword in the call that builds the strategy, or take it out."""
-        for site in finding.where:
-            name = called(script, site)
-            if name != "MirroredStrategy":
-                raise CannotRewrite(f"the strategy is built by {name}, not by MirroredStrategy")
-            if finding.data["ops"]:
-                tf = script.module_name(site.file, "tensorflow", site)
-                value = f"{tf}.distribute.{finding.data['ops']}()"
-                script.set_keyword(site, "cross_device_ops", value, position=POSITION)
-            elif "cross_device_ops" in script.call_keywords(site):
-                script.remove_keyword(site, "cross_device_ops")
-            else:
-                script.replace_argument(site, POSITION, "None")
 
 
 def _slow(evidence: Evidence) -> Strategy | None:

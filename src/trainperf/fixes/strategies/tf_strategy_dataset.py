@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes import Example, Fix
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.ranks._exchange import exchange_seconds
 from trainperf.fixes.ranks._parallel_cases import parallel_evidence, strategy
-from trainperf.fixes.strategies._source import strategy_name
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Site
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 DATASET_SITE = Site("train.py", 14, "main", col=14, end_line=14, end_col=60)
 
@@ -31,9 +25,6 @@ dataset = strategy.experimental_distribute_dataset(dataset)
 for batch in dataset:
     strategy.run(train_step, args=(batch,))  # its loss: the sum over the global batch's size
 """
-
-TAKES_BATCHES = ("iter", "enumerate", "zip")
-"""Functions that only iterate over what they are given."""
 
 
 class DistributeDataset(Fix):
@@ -57,6 +48,7 @@ class DistributeDataset(Fix):
 
     category = "sync"
     equivalence = Equivalence.SEMANTICS
+    without_edit = "the loss is to be divided by the global batch as well"
 
     silent = [
         parallel_evidence("tensorflow", loop=LOOP),
@@ -76,36 +68,6 @@ class DistributeDataset(Fix):
             loop=LOOP,
             strategy=replace(WHOLE, replicas=8),
             parallel={"exchange": None},
-        ),
-    ]
-    examples = [
-        Example(
-            before="strategy = ▸MirroredStrategy()◂\n"
-            "for batch in ▸data.batch(64)◂:\n"
-            "    strategy.run(step, args=(batch,))\n",
-            after="strategy = MirroredStrategy()\n"
-            "for batch in strategy.experimental_distribute_dataset(data.batch(64)):\n"
-            "    strategy.run(step, args=(batch,))\n",
-        ),
-        Example(
-            before="both = ▸MirroredStrategy()◂\n"
-            "batches = ▸data.batch(64)◂\n"
-            "for number, batch in enumerate(batches):\n"
-            "    both.run(step, args=(batch,))\n",
-            after="both = MirroredStrategy()\n"
-            "batches = both.experimental_distribute_dataset(data.batch(64))\n"
-            "for number, batch in enumerate(batches):\n"
-            "    both.run(step, args=(batch,))\n",
-        ),
-        Example.untouched(
-            "strategy = ▸MirroredStrategy()◂\n"
-            "batches = ▸data.batch(64)◂\n"
-            "print(batches.element_spec)\n"
-            "for batch in batches:\n"
-            "    strategy.run(step, args=(batch,))\n"
-        ),
-        Example.untouched(
-            "strategy = ▸MirroredStrategy()◂\nfor batch in ▸data.batch(64)◂:\n    step(batch)\n"
         ),
     ]
 
@@ -135,36 +97,4 @@ class DistributeDataset(Fix):
             where=where,
             advice="Distribute the dataset, and divide the loss by the size of the global batch.",
             snippet=SNIPPET,
-            rewritable=len(where) == len(places) and all(site.exact for site in where),
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Distribute the dataset where it is made, if it is only iterated over."""
-        built, dataset = finding.where
-        name = strategy_name(script, built, dataset)
-        source = script.source(dataset.file)
-        if f"{name}.run(" not in source.text:
-            raise CannotRewrite(f"nothing runs by {name}.run in {source.name}")
-        _check_only_iterated(source.tree, source.call(dataset), source.statement(dataset)[0])
-        script.wrap_call(dataset, f"{name}.experimental_distribute_dataset({{}})")
-
-
-def _check_only_iterated(tree: ast.Module, call: ast.Call, statement: ast.stmt) -> None:
-    """Raise `CannotRewrite` unless the dataset, or the name it gets, is only iterated over."""
-    if isinstance(statement, ast.For) and statement.iter is call:
-        return
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    target = targets[0] if len(targets) == 1 else None
-    if not isinstance(target, ast.Name) or getattr(statement, "value", None) is not call:
-        raise CannotRewrite("the dataset is not assigned to a plain name where it is made")
-    iterated = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.For):
-            iterated.add(id(node.iter))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in TAKES_BATCHES:
-            iterated |= {id(each) for each in node.args}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Name) or node.id != target.id or node is target:
-            continue
-        if id(node) not in iterated or not isinstance(node.ctx, ast.Load):
-            raise CannotRewrite(f"{target.id} is used for more than to iterate over it")

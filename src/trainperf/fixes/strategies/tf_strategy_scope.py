@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import OTHER_SITE, SITE
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, worth
 from trainperf.fixes.ranks._parallel_cases import parallel_evidence, strategy
-from trainperf.fixes.strategies._scope_edits import put_in_scope
 from trainperf.model import Equivalence, Evidence, Finding, Loop, ModelFacts, Site
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 SINGLE = Loop("fit", where=SITE, batch_size=64, epochs=10, epoch_steps=1000, input_kind="tf.data")
 
@@ -27,10 +22,6 @@ with strategy.scope():
 """
 
 
-def _left_alone(*sources: str) -> tuple[Example, ...]:
-    return tuple(Example.untouched(each) for each in sources)
-
-
 class BuildInScope(Fix):
     """Build the model in the strategy's scope.
 
@@ -40,8 +31,8 @@ class BuildInScope(Fix):
     others do nothing.
 
     ## What changes
-    The statements from the one that builds the model to its `compile` move into the
-    scope. Each step gives every device its part of the batch and sums the gradients.
+    What builds the model, and its `compile`, stand in the scope. Each step gives every
+    device its part of the batch and sums the gradients.
 
     ## When not to
     - Batch normalisation takes its statistics of each device's part of the batch.
@@ -52,6 +43,7 @@ class BuildInScope(Fix):
 
     category = "sync"
     equivalence = Equivalence.NUMERICS
+    without_edit = "all that a model is built of, and its optimizer, are to move into the scope"
 
     silent = [
         parallel_evidence("tensorflow"),
@@ -103,92 +95,6 @@ class BuildInScope(Fix):
             loop=SINGLE,
         ),
     ]
-    examples = [
-        Example(
-            before="strategy = ▸tf.distribute.MirroredStrategy()◂\n"
-            "model = ▸keras.Sequential([keras.layers.Dense(9)])◂\n"
-            "model.summary()\n"
-            '▸model.compile("adam", "mse")◂\n'
-            "model.fit(data)\n",
-            after="strategy = tf.distribute.MirroredStrategy()\n"
-            "with strategy.scope():\n"
-            "    model = keras.Sequential([keras.layers.Dense(9)])\n"
-            "    model.summary()\n"
-            '    model.compile("adam", "mse")\n'
-            "model.fit(data)\n",
-        ),
-        Example(  # in a function that is called once
-            before="def build():\n"
-            "    inputs = Input((9,))\n"
-            "    return ▸Model(inputs, Dense(1)(inputs))◂\n"
-            "\n\n"
-            "def main():\n"
-            "    both = ▸MirroredStrategy()◂\n"
-            "    model = build()\n"
-            "    optimizer = Adam()\n"
-            '    ▸model.compile(loss="mse", optimizer=optimizer)◂\n'
-            "    model.fit(data)\n",
-            after="def build():\n"
-            "    inputs = Input((9,))\n"
-            "    return Model(inputs, Dense(1)(inputs))\n"
-            "\n\n"
-            "def main():\n"
-            "    both = MirroredStrategy()\n"
-            "    with both.scope():\n"
-            "        model = build()\n"
-            "        optimizer = Adam()\n"
-            '        model.compile(loss="mse", optimizer=optimizer)\n'
-            "    model.fit(data)\n",
-        ),
-        Example(  # which compiles it as well
-            before="strategy = ▸MirroredStrategy()◂\n"
-            "\n\n"
-            "def build():\n"
-            "    model = ▸Model(inputs, outputs)◂\n"
-            "    ▸model.compile(Adam(), loss)◂\n"
-            "    return model\n"
-            "\n\n"
-            "build().fit(data)\n",
-            after="strategy = MirroredStrategy()\n"
-            "\n\n"
-            "def build():\n"
-            "    model = Model(inputs, outputs)\n"
-            "    model.compile(Adam(), loss)\n"
-            "    return model\n"
-            "\n\n"
-            "with strategy.scope():\n"
-            "    build().fit(data)\n",
-        ),
-        *_left_alone(
-            # its layers hold weights already
-            "strategy = ▸MirroredStrategy()◂\n"
-            "outputs = Dense(1)(inputs)\n"
-            "model = ▸Model(inputs, outputs)◂\n"
-            "▸model.compile(Adam(), loss)◂\n",
-            # layers are added later
-            "strategy = ▸MirroredStrategy()◂\n"
-            "model = ▸Sequential()◂\n"
-            "▸model.compile(Adam(), loss)◂\n"
-            "model.add(Dense(9))\n",
-            # the optimizer was made before: it cannot change its strategy
-            "strategy = ▸MirroredStrategy()◂\n"
-            "optimizer = Adam()\n"
-            "model = ▸Sequential([Dense(9)])◂\n"
-            "▸model.compile(optimizer, loss)◂\n",
-            # the strategy comes later
-            "model = ▸Sequential([Dense(9)])◂\n"
-            "strategy = ▸MirroredStrategy()◂\n"
-            "▸model.compile(Adam(), loss)◂\n",
-            # nobody keeps it
-            "▸MirroredStrategy()◂\nmodel = ▸Sequential([Dense(9)])◂\n"
-            "▸model.compile(Adam(), loss)◂\n",
-            # another strategy may be in the name
-            "strategy = ▸MirroredStrategy()◂\n"
-            "strategy = wrapped(strategy)\n"
-            "model = ▸Sequential([Dense(9)])◂\n"
-            "▸model.compile(Adam(), loss)◂\n",
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a `fit` on one device of a model outside of the scope of several."""
@@ -214,9 +120,4 @@ class BuildInScope(Fix):
             where=where,
             advice="Build and compile the model under `with strategy.scope():`.",
             snippet=SNIPPET,
-            rewritable=len(others) == 2 and all(site.exact for site in where),
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Put all from what builds the model to what compiles it in the scope."""
-        put_in_scope(script, finding.where)

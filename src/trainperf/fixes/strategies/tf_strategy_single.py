@@ -11,7 +11,6 @@ from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.step import at_most, step_can_matter
 from trainperf.fixes.common.words import at
-from trainperf.fixes.strategies._source import called
 from trainperf.model import Equivalence, Evidence, Finding, Site, Strategy
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ scale = 1.0 / strategy.num_replicas_in_sync
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put the default strategy in its place; the global batch keeps its size."""
         site = finding.where[0]
-        name = called(script, site)
+        name = ast.unparse(script.call(site).func).rpartition(".")[2]
         if name != "MirroredStrategy":
             raise CannotRewrite(f"the strategy is built by {name}, not by MirroredStrategy")
         tf = script.module_name(site.file, "tensorflow", site)

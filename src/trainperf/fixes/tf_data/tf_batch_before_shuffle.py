@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import OTHER_SITE, SITE, stage
 from trainperf.fixes.common.words import at
 from trainperf.fixes.tf_data._input_cases import starved
-from trainperf.fixes.tf_data._moves import change_places
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 CHAINED = Site("train.py", 12, "main", col=5, end_line=12, end_col=28)
 """The inner of two calls of one chain: it starts where the outer one starts."""
@@ -40,6 +34,7 @@ class BatchBeforeShuffle(Fix):
 
     category = "practice"
     equivalence = Equivalence.SEMANTICS
+    without_edit = "how large a buffer of samples is to be, memory decides"
 
     silent = [
         starved(stage("shuffle", 0.01), stage("batch", 0.09)),
@@ -61,22 +56,6 @@ class BatchBeforeShuffle(Fix):
             stage("shuffle", 0.01, where=OTHER_SITE, arguments={"buffer_size": 100}),
         ),
     ]
-    examples = [
-        Example(
-            before="ds = ▸▸files.map(load).batch(32)◂.shuffle(1000)◂.prefetch(1)\n",
-            after="ds = files.map(load).shuffle(1000).batch(32).prefetch(1)\n",
-        ),
-        Example(
-            before="ds = ▸ds.batch(32)◂\nds = ▸ds.shuffle(1000)◂\n",
-            after="ds = ds.shuffle(1000)\nds = ds.batch(32)\n",
-        ),
-        Example(  # a chain over lines: calls are seen to start at their names
-            before="ds = (\n    files.map(load)\n    .▸batch(32)◂\n    .▸shuffle(1000)◂\n)\n",
-            after="ds = (\n    files.map(load)\n    .shuffle(1000)\n    .batch(32)\n)\n",
-        ),
-        Example.untouched("ds = files.▸batch(32)◂.map(f).▸shuffle(9)◂\n"),
-        Example.untouched("batches = ▸ds.batch(32)◂\nds = ▸batches.shuffle(1000)◂\n"),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a shuffle of whole batches, with no shuffle of samples before them."""
@@ -89,8 +68,6 @@ class BatchBeforeShuffle(Fix):
         held = ""
         if isinstance(buffer, int) and isinstance(size, int) and buffer > 0:
             held = f" Its buffer of {buffer} batches holds {buffer * size} samples."
-        chain = evidence.stages
-        adjacent = chain.index(shuffle) - chain.index(batch) == 1
         where = tuple(each.where for each in (shuffle, batch) if each.where is not None)
         return self.finding(
             title="Whole batches are shuffled, not samples",
@@ -103,13 +80,7 @@ class BatchBeforeShuffle(Fix):
             where=where,
             advice="Call `shuffle` before `batch`; its buffer counts samples then.",
             snippet="dataset = dataset.shuffle(buffer_size).batch(batch_size)",
-            rewritable=adjacent and len(where) == 2 and all(site.exact for site in where),
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Let the two calls, or the two statements they stand in, change places."""
-        one, other = finding.where
-        change_places(script, one, other)
 
 
 def _pair(stages: tuple[Stage, ...]) -> tuple[Stage, Stage] | None:

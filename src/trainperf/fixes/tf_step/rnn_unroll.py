@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence
-from trainperf.fixes.common.step import at_most, step_can_matter, step_may_matter
+from trainperf.fixes.common.step import step_may_matter
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.tf_step.rnn_cudnn import CUDNN_LAYERS, UNROLL, why_not
 from trainperf.model import (
@@ -19,9 +19,6 @@ from trainperf.model import (
     Site,
     StartUp,
 )
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 LONG_TRACING_S = 10.0
 """Tracing that takes longer than this is felt at every start of the script."""
@@ -61,8 +58,8 @@ class RollUp(Fix):
     """
 
     category = "model"
-    usual = 1.3
     equivalence = Equivalence.EXACT
+    without_edit = "without a GPU the steps themselves may get slower"
 
     silent = [
         evidence(),
@@ -87,33 +84,6 @@ class RollUp(Fix):
         evidence(device=GPU, model=_model(SITE, OTHER_SITE, cls="SimpleRNN"), startup=SLOW_START),
         evidence(model=_model(SITE), startup=SLOW_START, loop=SHORT_RUN),
     ]
-    tries_not = [
-        evidence(),
-        evidence(model=_model(SITE, unroll=False)),
-        evidence(model=_model()),
-        evidence(model=_model(SITE), resident=0.004, input=0.1),
-    ]
-    tries = [
-        evidence(model=_model(SITE)),
-        evidence(model=_model(SITE), startup=StartUp(6.0, tracing_s=3.0), loop=SHORT_RUN),
-        evidence(device=GPU, model=_model(SITE, recurrent_dropout=0.2)),
-    ]
-    examples = [
-        Example(
-            before="x = ▸keras.layers.LSTM(64, unroll=True)◂(x)\n",
-            after="x = keras.layers.LSTM(64)(x)\n",
-        ),
-        Example(
-            before="""\
-a = ▸layers.GRU(64, return_sequences=True, unroll=True)◂(x)
-b = ▸layers.GRU(64, unroll=True)◂(a)
-""",
-            after="""\
-a = layers.GRU(64, return_sequences=True)(x)
-b = layers.GRU(64)(a)
-""",
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find unrolled layers that miss cuDNN for it, or make the start too long."""
@@ -127,18 +97,6 @@ b = layers.GRU(64)(a)
         if not kept_off and not _start_matters(evidence, tracing):
             return None
         consequences = _consequences(kept_off, on_gpu, tracing, evidence)
-        return self._finding(layers, consequences, None, kept_off)
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try the layers rolled up, though without a GPU their steps may be slower then."""
-        layers = _unrolled(evidence)
-        if not layers or not step_can_matter(evidence):
-            return None
-        return self._finding(layers, "", at_most(evidence), evidence.device.kind == "GPU")
-
-    def _finding(
-        self, layers: list[LayerFacts], consequences: str, bound: float | None, kept_off: bool
-    ) -> Finding:
         names = ", ".join(
             f"{layer.cls} {layer.name}{f' ({at(layer.where)})' if layer.where else ''}"
             for layer in layers
@@ -146,18 +104,13 @@ b = layers.GRU(64)(a)
         return self.finding(
             title="Recurrent layers are unrolled into one copy per time step",
             text=f"unroll=True on {names}.{consequences}",
-            bound=bound,
+            bound=None,
             bound_basis="not measured: the layer would have to be built anew",
             where=tuple(layer.where for layer in layers if layer.where),
             advice="Leave unroll out.",
             snippet=f"keras.layers.{layers[0].cls}(units)",
             equivalence=Equivalence.NUMERICS if kept_off else Equivalence.EXACT,
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Remove the keyword from each layer's constructor."""
-        for site in finding.where:
-            script.remove_keyword(site, "unroll")
 
 
 def _unrolled(evidence: Evidence) -> list[LayerFacts]:

@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix, unmarked
+from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.torch_step._step import RECURRENT, count_of, part_seconds
-from trainperf.fixes.torch_step.attention._scope import Scope
 from trainperf.model import Evidence, Finding, Missing, Site
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 HEAD = Site("model.py", 12, "forward", end_line=12)
 RECURRENT_MODEL = replace(MODEL, modules={"LSTM": 2, "Linear": 1}, image_input=False)
 SCATTERED = replace(RECURRENT_MODEL, scattered=(HEAD,))
-
-
-TAGGER = """\
-class Tagger(nn.Module):
-    def __init__(self, rnn):
-        self.embed = nn.Embedding(9, 8)
-        self.lstm = {}
-
-    def ▸forward(self, x)◂:
-        x = self.embed(x)
-        {}
-        return out
-"""
-CALLED = "out, _ = self.lstm(x)"
-
-
-def _of(made: str, before: str, after: str) -> Example:
-    old, new = TAGGER.format(made, before), TAGGER.format(made, after)
-    return Example(old, unmarked(new))
-
-
-EXAMPLES = [
-    _of("nn.LSTM(8, 8)", CALLED, f"self.lstm.flatten_parameters()\n        {CALLED}"),
-    _of(  # in two ways
-        "nn.GRU(8, 8)",
-        "if x.ndim > 2:\n            out = self.lstm(x)[0]",
-        "if x.ndim > 2:\n            self.lstm.flatten_parameters()\n"
-        "            out = self.lstm(x)[0]",
-    ),
-    # who knows what it is; it does so already
-    _of("rnn", CALLED, CALLED),
-    _of(
-        "nn.LSTM(8, 8)",
-        f"self.lstm.flatten_parameters()\n        {CALLED}",
-        f"self.lstm.flatten_parameters()\n        {CALLED}",
-    ),
-]
 
 
 class FlattenParameters(Fix):
@@ -80,8 +36,8 @@ class FlattenParameters(Fix):
 
     category = "model"
     framework = "torch"
+    without_edit = "whether the weights are scattered once or in each forward is not seen"
 
-    examples = EXAMPLES
     silent = [
         # they lie side by side
         torch_evidence(device=GPU, model=RECURRENT_MODEL),
@@ -126,26 +82,3 @@ class FlattenParameters(Fix):
             "in forward.",
             snippet="self.rnn.flatten_parameters()\noutput, state = self.rnn(x)",
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Call `flatten_parameters` in each `forward`, ahead of what calls its layer.
-
-        Where the weights lie side by side already, that is a check of their addresses.
-        """
-        for site in finding.where:
-            _flatten(script, site)
-
-
-def _flatten(script: Script, site: Site) -> None:
-    source = script.source(site.file)
-    scope = Scope(source, source.function(site))
-    calls: dict[str, ast.Call] = {}
-    for node in ast.walk(scope.function):
-        if isinstance(node, ast.Call) and scope.made_by(node.func) in RECURRENT:
-            calls.setdefault(ast.unparse(node.func), node)
-    if not calls:
-        raise CannotRewrite("its recurrent layers are not called by a plain name")
-    if "flatten_parameters" in source.text_of(scope.function):
-        raise CannotRewrite("it calls flatten_parameters itself")
-    for name, call in calls.items():
-        script.insert_before(source.site(call, site), f"{name}.flatten_parameters()")

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import torch_evidence, traced
 from trainperf.fixes.common.words import at, ms, worth
-from trainperf.fixes.torch_step._copies import made_there, pins
 from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
 from trainperf.model import Equivalence, Evidence, Finding, PhaseUse, Site
 from trainperf.model.torch.step import DeviceWait
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 MOST_NAMED = 4
 
@@ -42,7 +35,7 @@ class HiddenWaits(Fix):
     ## What changes
     The places named do the same without a number that the host has to know: `torch.where`
     in place of a mask, constants made once, pinned memory. Sums over masked values are
-    added up in another order. An edit is written for copies only: masks take a decision.
+    added up in another order. `torch_transfers` edits copies; masks take a decision.
 
     ## When not to
     Where the GPU is busy all the time nothing is lost. A wait once every hundred steps costs
@@ -52,6 +45,7 @@ class HiddenWaits(Fix):
     category = "sync"
     equivalence = Equivalence.NUMERICS
     framework = "torch"
+    without_edit = "what gives the same without a number of the GPU's takes a decision"
 
     silent = [
         torch_evidence(),
@@ -71,16 +65,6 @@ class HiddenWaits(Fix):
         # input-bound: the loop cannot be faster than its input
         torch_evidence(device=GPU, torch={"trace": traced(0.40), "waits": (MASK,)}, input=0.099),
         torch_evidence(device=GPU, torch={"trace": traced(0.40), "waits": (MASK,)}, real=None),
-    ]
-    examples = [
-        Example(  # pinned batches; what is picked by a mask takes a decision
-            before="for x, y in loader:\n    x = ▸x.to(device)◂\n    y = ▸y.cuda()◂\n"
-            "    loss = ▸losses(model(x), y)[y > 0]◂.mean()\n",
-            after="for x, y in loader:\n    x = x.to(device, non_blocking=True)\n"
-            "    y = y.cuda(non_blocking=True)\n    loss = losses(model(x), y)[y > 0].mean()\n",
-            data={"pinned": True},
-        ),
-        Example.untouched("loss = ▸losses[kept]◂.mean()\nx = ▸x.to(device)◂\n", {"pinned": False}),
     ]
     fires = [
         torch_evidence(device=GPU, torch={"trace": traced(0.40), "waits": (MASK,)}),
@@ -111,19 +95,7 @@ class HiddenWaits(Fix):
             where=tuple(one.where for one in waits if one.where is not None),
             advice="Do the same without a number that the host must know.",
             snippet=SNIPPET,
-            data={"pinned": pins(evidence.torch.loaders)},
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Change the copies among the places, unless none of them can be."""
-        refused = []
-        for site in finding.where:
-            try:
-                made_there(script, site, finding.data["pinned"])
-            except CannotRewrite as error:
-                refused.append(error)
-        if refused and len(refused) == len(finding.where):
-            raise refused[0]
 
 
 def _named(waits: list[DeviceWait]) -> str:

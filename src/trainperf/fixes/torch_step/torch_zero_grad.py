@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, SITE
-from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, worth
-from trainperf.fixes.torch_step._step import UNTRIED, part_seconds, to_try
+from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, TorchOptimizer
-from trainperf.rewrite.arguments import RecordedCall, set_argument
-from trainperf.rewrite.wanted import Wanted
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 ADDED = 3
 """Passes over the gradients that the backward makes to add to zeros: two reads, a write.
@@ -50,6 +42,7 @@ class SetToNone(Fix):
     category = "model"
     equivalence = Equivalence.EXACT
     framework = "torch"
+    without_edit = "weights without a gradient in some steps would be passed over"
 
     silent = [
         # PyTorch's default
@@ -70,80 +63,27 @@ class SetToNone(Fix):
         torch_evidence(split=DEAR, optimizer=ZEROED, device=GPU),
         torch_evidence(split=DEAR, optimizer=replace(ZEROED, zero_grad_where=None)),
     ]
-    tries_not = [
-        torch_evidence(split=DEAR),
-        torch_evidence(split=DEAR, optimizer=replace(ZEROED, set_to_none=None)),
-        torch_evidence(split=DEAR, optimizer=None),
-        torch_evidence(split=DEAR, optimizer=replace(ZEROED, zero_grad_where=None)),
-        torch_evidence(split=DEAR, optimizer=ZEROED, resident=0.002, input=0.099),
-    ]
-    tries = [
-        torch_evidence(split=split(forward=0.09, zero_grad=0.0002), optimizer=ZEROED),
-        torch_evidence(split=Missing("not timed"), optimizer=ZEROED),
-    ]
-    examples = [
-        Example(
-            before="▸optimizer.zero_grad(set_to_none=False)◂\n", after="optimizer.zero_grad()\n"
-        ),
-        Example(before="▸optimizer.zero_grad(False)◂\n", after="optimizer.zero_grad(True)\n"),
-        Example.untouched("▸optimizer.zero_grad(set_to_none=args.drop)◂\n"),
-        Example.untouched("▸clear(optimizer)◂\n"),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find optimizers whose gradients are filled with zeros at a price."""
-        if not _filled(evidence):
+        filled = _filled(evidence)
+        if not filled:
             return None
         part, bound = _bound(evidence)
         if not worth(evidence, bound):
             return None
-        return self._finding(evidence, part, bound)
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try it wherever zeros are written."""
-        if not _filled(evidence):
-            return None
-        to_try(evidence)  # raises where no step matters
-        try:
-            return self._finding(evidence, *_bound(evidence))
-        except NotMeasured:
-            return self._finding(evidence, None, None)
-
-    def _finding(self, evidence: Evidence, part: float | None, bound: float | None) -> Finding:
-        filled = _filled(evidence)
         where = tuple(one.zero_grad_where for one in filled if one.zero_grad_where is not None)
         tensors = sum(one.tensors for one in filled)
-        text = f"Gradients of {tensors} tensors are filled with zeros, and the backward "
-        if part is not None:
-            text = (
-                f"Filling the gradients of {tensors} tensors with zeros takes {ms(part)} of the "
-                f"{ms(evidence.times.real)} step, and the backward "
-            )
         return self.finding(
             title="Gradients are filled with zeros in every step",
-            text=f"{text}adds to them.",
+            text=f"Filling the gradients of {tensors} tensors with zeros takes {ms(part)} of the "
+            f"{ms(evidence.times.real)} step, and the backward adds to them.",
             bound=bound,
-            bound_basis=UNTRIED
-            if bound is None
-            else "no zeros written, and none added to in the backward",
+            bound_basis="no zeros written, and none added to in the backward",
             where=where,
             advice="Call `zero_grad()` without `set_to_none=False`.",
             snippet="optimizer.zero_grad(set_to_none=True)",
-            data=seen_in_call(evidence, set_to_none=False),
-            rewritable=len(where) == len(filled) and all(site.exact for site in where),
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Take `set_to_none=False` out of each call."""
-        for site in dict.fromkeys(finding.where):
-            given = script.argument(site, 0, "set_to_none")
-            if given is None:
-                raise CannotRewrite("set_to_none is not written out")
-            if script.call_keywords(site).get("set_to_none") == "False":
-                script.remove_keyword(site, "set_to_none")
-            else:
-                found = RecordedCall.of(finding.data, "set_to_none", {})
-                set_argument(script, site, Wanted("set_to_none", "True", position=0), found)
 
 
 def _filled(evidence: Evidence) -> list[TorchOptimizer]:

@@ -42,20 +42,6 @@ class Access:
 
 
 @dataclass(frozen=True)
-class PipelineStep:
-    """A step of a pipeline of WebDataset, by the name of its filter, while items were made.
-
-    `seconds` are those for each item that it gives, without those of the steps before; `share` is
-    of what all steps took. `where` is the head of the user's function in it.
-    """
-
-    name: str
-    seconds: float
-    share: float
-    where: Site | None = None
-
-
-@dataclass(frozen=True)
 class Loader:
     """A `DataLoader`, by the place where it is built, as its constructor left it.
 
@@ -67,9 +53,7 @@ class Loader:
     cannot be pickled), "" if nothing stands against it; all None where not looked at.
     `item_threads` is how many threads making items used at most, `length` how long the sequences
     of items are, None where they hold none that batches pad; `accesses` is how items got at
-    their data. Of a pipeline of WebDataset, `shards` are the tar files that its workers divide,
-    None where they draw from all of them; `counted` is how many items it gives before it begins
-    anew (`with_epoch`), in each worker; `pipeline` are its steps, the dearest first.
+    their data.
     """
 
     where: Site | None = None
@@ -96,8 +80,5 @@ class Loader:
     item_threads: int | None = None
     length: ItemLength | None = None
     accesses: tuple[Access, ...] = ()
-    shards: int | None = None
-    counted: int | None = None
-    pipeline: tuple[PipelineStep, ...] = ()
     worker_start_s: float | None = None  # from opening it to its first batch, less one batch
     given: dict[str, Any] = field(default_factory=dict)  # keywords written out in the call

@@ -81,7 +81,6 @@ def _exchange(found: Exchange, real: float | None) -> ReportedExchange:
         all_reduce=_all_reduce(found.all_reduce),
         link=found.link,
         overlap=found.overlap,
-        gathers=found.gathers,
     )
 
 

@@ -65,16 +65,12 @@ def traced(diagnosis: Diagnosis, page: Page) -> None:
     if trace.reason:
         page.prose(f"No step was traced: {trace.reason}.")
         return
-    ranks = f" on each of {trace.processes} ranks" if trace.processes > 1 else ""
-    text = (
-        f"A trace of {units.count(trace.steps, 'step')}{ranks} is in {trace.file}: open it at "
+    page.prose(
+        f"A trace of {units.count(trace.steps, 'step')} is in {trace.file}: open it at "
         "ui.perfetto.dev or chrome://tracing. Tracing slows steps; no figure here is from them."
     )
-    if trace.profile:
-        text += f" For XProf: tensorboard --logdir {shlex.quote(trace.profile)}."
-    page.prose(text)
-    for note in trace.notes:
-        page.item(note)
+    if trace.note:
+        page.item(trace.note)
 
 
 def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:

@@ -18,11 +18,6 @@ from trainperf.report.sections.shares import EXPOSED
 LABEL = 18
 """Columns of the labels at the left of the facts."""
 
-OF_FSDP = (
-    "gathering parameters and reducing gradients, which were left out together; not the copies "
-    "that FSDP makes around these calls, nor what the script itself exchanges"
-)
-
 
 def exchange(diagnosis: Diagnosis, page: Page) -> None:
     """Print how gradients are exchanged, what that costs, and what the links could give."""
@@ -43,24 +38,16 @@ def _facts(
     yield "By", f"{found.method}{over}, {units.count(found.replicas, 'replica')}{at}"
     if found.seconds_per_step is not None:
         yield "Costs a step", _cost(found, diagnosis.times.real_s) + _or_waiting(job)
-        if found.gathers:
-            yield "It holds", OF_FSDP
     if found.waiting_s is not None and job.expected > 1:
         yield (
             "Waiting",
             f"{units.seconds(found.waiting_s)} of each step for the slowest rank, mean of ranks",
         )
-    if found.gathers:
-        calls = units.count(len(found.gathers), "all-gather")
-        yield "Parameters", f"{units.size(sum(found.gathers))} gathered in a step, in {calls}"
     if found.bytes:
-        call = "reduce-scatter" if found.gathers else "bucket"
-        buckets = f", in {units.count(len(found.buckets), call)}" if found.buckets else ""
+        buckets = f", in {units.count(len(found.buckets), 'bucket')}" if found.buckets else ""
         yield "Gradients", f"{units.size(found.bytes)} from each replica in a step{buckets}"
-    if found.all_reduce is not None and found.gathers:
-        yield "Collectives alone", _alone(found.all_reduce, "all-gathers and reduce-scatters")
-    elif found.all_reduce is not None:
-        yield "All-reduce alone", _alone(found.all_reduce, "gradients")
+    if found.all_reduce is not None:
+        yield "All-reduce alone", _alone(found.all_reduce)
     if found.link is not None:
         most = found.link.bytes_s
         gives = "" if most is None else f" can give {units.size(most)}/s"
@@ -97,9 +84,9 @@ def _or_waiting(job: ReportedParallel) -> str:
     return "" if known >= job.expected else f", any wait for {unknown} not measured included"
 
 
-def _alone(found: ReportedAllReduce, what: str) -> str:
+def _alone(found: ReportedAllReduce) -> str:
     return (
-        f"{units.seconds(found.seconds)} for a step's {what} between {found.devices} devices, "
+        f"{units.seconds(found.seconds)} for a step's gradients between {found.devices} devices, "
         f"{units.size(found.bus_bytes_s)}/s on the bus"
     )
 

@@ -23,7 +23,7 @@ def objects(diagnosis: Diagnosis, page: Page) -> None:
 def _seen(one: Objects) -> str:
     """The script's own requests."""
     if not one.requests:
-        return "Named in the script; no request by boto3, s3fs or s3torchconnector was seen."
+        return "Named in the script; no request by boto3 or s3fs was seen."
     text = units.count(one.requests, "request")
     if one.requests_s is not None:
         text += f", {units.rate(one.requests_s, 'requests')}"

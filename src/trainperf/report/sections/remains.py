@@ -10,10 +10,6 @@ from trainperf.report.sections.shares import EXPOSED
 NOT_WORTH = "parallel_not_worth"
 """The finding that says the same with its numbers."""
 
-TWICE = 1.5
-"""So many bytes gathered for each of a gradient are more than one gathering (the unit that
-FSDP was given last is often gathered once)."""
-
 
 def remains(diagnosis: Diagnosis, page: Page) -> None:
     """Say how a step has less of the exchange, where that is what the job is bound by."""
@@ -26,12 +22,11 @@ def remains(diagnosis: Diagnosis, page: Page) -> None:
         return
     page.gap()
     page.prose(say("To exchange less often", STRONG))
-    kept = _kept(job)
-    for way in (*kept, *_ways(job)):
+    for way in _ways(job):
         page.item(way)
     page.prose(
-        f"Each{' of the others' if kept else ''} changes the experiment: adjust the learning rate "
-        "to the global batch, and compare the losses.",
+        "Each changes the experiment: adjust the learning rate to the global batch, and compare "
+        "the losses.",
         indent=2,
     )
 
@@ -43,18 +38,6 @@ def open_question(diagnosis: Diagnosis) -> bool:
         and diagnosis.times.real_s is not None
         and not diagnosis.verdict.healthy
     )
-
-
-def _kept(job: ReportedParallel) -> tuple[str, ...]:
-    """The setting that spares FSDP a gathering, where it gathers twice for each reduction."""
-    found = job.exchange
-    if found is None or not found.bytes or sum(found.gathers) < TWICE * found.bytes:
-        return ()
-    call = "`reshard_after_forward=False`"
-    if found.method == "FullyShardedDataParallel":
-        call = "`sharding_strategy=ShardingStrategy.SHARD_GRAD_OP`"
-    way = f"parameters that stay gathered from forward to backward ({call}): one of two "
-    return (way + "gatherings less, for the memory that all of them take",)
 
 
 def _ways(job: ReportedParallel) -> list[str]:

@@ -62,7 +62,7 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     if host is not None:
         parts.append(("host work: Python, callbacks", host, HOST))
     if exchange > 0:
-        parts.append((_exchanging(job), exchange, EXCHANGE))
+        parts.append(("exchange of gradients", exchange, EXCHANGE))
     if others + held_up > 0:
         parts.append((f"waiting for {late}", others + held_up, RANKS))
     if not open_:
@@ -91,11 +91,6 @@ def _mixed(job: ReportedParallel | None, real: float) -> bool:
     if found is None or found.low_s:
         return False
     return found.high_s is None or found.high_s > EXPOSED * real
-
-
-def _exchanging(job: ReportedParallel | None) -> str:
-    gathers = job is not None and job.exchange is not None and job.exchange.gathers
-    return "gathering and exchange" if gathers else "exchange of gradients"
 
 
 def _exchange(job: ReportedParallel | None) -> float:

@@ -48,35 +48,6 @@ CASES = {
         "is_causal=True)",
         'self.register_buffer("tri", torch.tril(torch.ones(9, 9)))',
     ),
-    "a triangle of what is hidden": Case(
-        """
-        n = q.shape[2]
-        scores = q @ k.transpose(2, 3)
-        hidden = self.hidden.bool()[:n, :n]
-        scores.masked_fill_(hidden, -torch.inf)
-        weights = torch.softmax(scores / k.shape[-1] ** 0.5, dim=-1)
-        return weights @ v""",
-        "is_causal=True)",
-        'self.register_buffer("hidden", torch.triu(torch.ones(9, 9), diagonal=1))',
-    ),
-    "a triangle made in place": Case(
-        """
-        T = q.size(2)
-        later = torch.triu(torch.full((T, T), float("-inf")), diagonal=1)
-        scores = torch.matmul(q, k.transpose(2, 3)) * 0.3 + later
-        scores = F.softmax(scores.float(), dim=-1).type_as(q)
-        output = torch.matmul(scores, v)
-        return output""",
-        "is_causal=True, scale=0.3)",
-    ),
-    "a triangle of more keys than queries": Case(
-        """
-        T, S = q.size(2), k.size(2)
-        scores = q @ k.mT * 0.3
-        scores = scores.masked_fill(~torch.ones(T, S).tril().bool(), -np.inf)
-        return scores.softmax(-1) @ v""",
-        "attn_mask=torch.ones(T, S).tril().bool(), scale",
-    ),
     "keys of earlier calls": Case(
         """
         past = k[:, :, :2]
@@ -99,44 +70,70 @@ CASES = {
         "torch.where(mask == 0, -1e9, 0.0).to(q.dtype) if mask is not None else None",
         mask="whole rows",
     ),
-    "the lowest number of the type": Case(
+    "dimensions that move": Case(
         """
-        sim = torch.einsum("b h i d, b h j d -> b h i j", q, k) * self.scale
-        low = -torch.finfo(sim.dtype).max
-        sim = sim.masked_fill(mask == 0, low)
-        attn = sim.softmax(dim=-1)
-        return torch.einsum("b h i j, b h j d -> b h i d", attn, v)""",
-        "torch.finfo(q.dtype).min",
-        "self.scale = 4 ** -0.5",
+        q, k, v = (each.transpose(1, 2) for each in (q, k, v))
+        energy = torch.einsum("nqhd,nkhd->nhqk", [q, k])
+        energy = energy.masked_fill(mask == 0, float("-1e20"))
+        attention = torch.softmax(energy / (self.d ** (1 / 2)), dim=3)
+        out = torch.einsum("nhql,nlhd->nqhd", [attention, v])
+        return out.transpose(1, 2)""",
+        "q.transpose(1, 2)",
+        "self.d = 4",
         mask="whole rows",
     ),
-    "a mask by `where`": Case(
+    "queries that are scaled before": Case(
         """
-        scores = torch.where(mask, q @ k.mT, LOW)
-        return scores.softmax(-1) @ v""",
-        "torch.where(mask, 0.0, LOW)",
-        mask="seen as bool",
+        q = q * self.scale
+        attn = (q @ k.transpose(-2, -1)).softmax(dim=-1)
+        attn = self.attn_drop(attn)
+        x = (attn @ v).reshape(2, -1)
+        return x""",
+        "scale=1.0",
+        "self.scale = 4 ** -0.5; self.attn_drop = nn.Dropout(0.0)",
     ),
-    "a mask by `where` of -inf": Case(
+    "dropout at times": Case(
         """
-        scores = torch.where(mask == 0, float("-inf"), q @ k.mT)
-        return scores.softmax(-1) @ v""",
-        "attn_mask=mask != 0",
+        weights = F.softmax(q @ k.mT * 0.5, dim=-1)
+        if self.training and self.rate > 0:
+            weights = F.dropout(weights, p=self.rate)
+        return weights @ v""",
+        "dropout_p=self.rate if self.training and self.rate > 0 else 0.0",
+        "self.rate = 0.0",
     ),
-    "a mask and a bias": Case(
+    "a triangle of more keys than queries": Case(
         """
-        scores = q @ k.mT
-        scores = scores * self.head_dim ** -0.5
-        scores = scores - 0.1 * mask
-        scores = scores.masked_fill(torch.logical_not(mask.bool()), LOW)
-        return F.softmax(scores, dim=-1) @ v""",
-        "torch.where(torch.logical_not(mask.bool()), LOW, -(0.1 * mask)).to(q.dtype)",
-        "self.head_dim = 4",
+        T, S = q.size(2), k.size(2)
+        scores = q @ k.mT * 0.3
+        scores = scores.masked_fill(~torch.ones(T, S).tril().bool(), -np.inf)
+        return scores.softmax(-1) @ v""",
+        "attn_mask=torch.ones(T, S).tril().bool(), scale",
+    ),
+    "the keys turned for good": Case(
+        """
+        k = k.permute(0, 1, 3, 2)
+        scores = torch.matmul(q, k)
+        scores /= 2.0
+        return torch.matmul(nn.Softmax(dim=-1)(scores), v)""",
+        "k.transpose(-2, -1)",
+    ),
+    "the keys turned before": Case(
+        """
+        k_t = k.transpose(2, 3)  # turned
+        score = (q @ k_t) / math.sqrt(4)
+        if mask is not None:
+            score = score.masked_fill(mask == 0, -10000000000.0)
+        score = self.softmax(score)
+        v = score @ v
+        return v""",
+        "q, k, v,",
+        "self.softmax = nn.Softmax(dim=-1)",
+        mask="whole rows",
     ),
     "two masks, one at times": Case(
         """
         T = q.size(2)
-        scores = (q @ k.mT).div(self.d ** 0.5)
+        scores = q @ k.mT / self.d ** 0.5
         scores = scores.masked_fill(self.tri[:T, :T] == 0, float("-inf"))
         if mask is not None:
             scores = scores.masked_fill(mask.eq(0), float("-inf"))
@@ -150,60 +147,33 @@ CASES = {
         T = q.size(2)
         scores = q @ k.mT * 0.5
         if self.causal:
-            scores = scores.masked_fill(torch.ones(T, T).triu(1) == 1, -1e4)
+            scores = scores.masked_fill(torch.ones(T, T).tril() == 0, -1e4)
         return F.softmax(scores, dim=-1) @ v""",
         "is_causal=bool(self.causal)",
         "self.causal = True",
     ),
-    "a triangle and its mask, both at times": Case(
+    "a mask and a bias": Case(
         """
-        n = q.shape[2]
-        scores = q @ k.transpose(2, 3) * 0.5
-
-        if not self.whole:
-            # only as far as it goes
-            hidden = self.hidden.bool()[:n, :n]
-            # hide it
-            scores.masked_fill_(hidden, -torch.inf)
-
-        weights = torch.softmax(scores, dim=-1)
-        return weights @ v""",
-        "is_causal=not self.whole",
-        'self.whole = False; self.register_buffer("hidden", torch.triu(torch.ones(9, 9), 1))',
+        scores = q @ k.mT
+        scores = scores * self.head_dim ** -0.5
+        scores = scores + 0.1 * mask
+        scores = scores.masked_fill(~mask.bool(), LOW)
+        return F.softmax(scores, dim=-1) @ v""",
+        "torch.where(~mask.bool(), LOW, 0.1 * mask).to(q.dtype)",
+        "self.head_dim = 4",
     ),
-    "dimensions that move": Case(
+    "as BERT has it": Case(
         """
-        q, k, v = (each.transpose(1, 2) for each in (q, k, v))
-        energy = torch.einsum("nqhd,nkhd->nhqk", [q, k])
-        energy = energy.masked_fill(mask == 0, float("-1e20"))
-        attention = torch.softmax(energy / (self.d ** (1 / 2)), dim=3)
-        out = torch.einsum("nhql,nlhd->nqhd", [attention, v])
-        return out.transpose(1, 2)""",
-        "q.transpose(1, 2)",
-        "self.d = 4",
-        mask="whole rows",
-    ),
-    "a scale that is a tensor of one number": Case(
-        """
-        energy = torch.matmul(q, k.permute(0, 1, 3, 2)) / self.scale
+        attention_scores = torch.matmul(q, k.transpose(-1, -2))
+        attention_scores = attention_scores / math.sqrt(self.attention_head_size)
         if mask is not None:
-            energy = energy.masked_fill(mask == 0, -1e10)
-        attention = torch.softmax(energy, dim=-1)
-        return torch.matmul(self.dropout(attention), v)""",
-        "scale=1 / (self.d ** 0.5)",
-        "self.d = 4; self.dropout = nn.Dropout(0.0); "
-        "self.scale = torch.sqrt(torch.FloatTensor([self.d]))",
-        mask="whole rows",
-    ),
-    "queries that are scaled before": Case(
-        """
-        q = q * self.scale
-        attn = (q @ k.transpose(-2, -1)).softmax(dim=-1)
-        attn = self.attn_drop(attn)
-        x = (attn @ v).reshape(2, -1)
-        return x""",
-        "scale=1.0",
-        "self.scale = 4 ** -0.5; self.attn_drop = nn.Dropout(0.0)",
+            attention_scores = attention_scores + mask
+        attention_probs = nn.Softmax(dim=-1)(attention_scores)
+        attention_probs = self.dropout(attention_probs)
+        context_layer = torch.matmul(attention_probs, v)
+        return context_layer.permute(0, 2, 1, 3).contiguous()""",
+        "attn_mask=mask.to(q.dtype) if mask is not None else None",
+        "self.attention_head_size = 4; self.dropout = nn.Dropout(0.0)",
     ),
     "three dimensions": Case(
         """
@@ -226,65 +196,19 @@ CASES = {
         mask="of samples",
         rank=3,
     ),
-    "values that come turned": Case(
+    "a head of a small GPT": Case(
         """
-        k, v = k.transpose(1, 2), v.transpose(1, 2)
-        w_ = torch.bmm(q, k)
-        w_ = w_ * (int(4) ** (-0.5))
-        w_ = torch.nn.functional.softmax(w_, dim=2)
-        v = v.reshape(2, 4, 6)
-        w_ = w_.permute(0, 2, 1)
-        h_ = torch.bmm(v, w_)
-        return h_.reshape(2, 6, 4)""",
-        "v.transpose(-2, -1).unsqueeze(0), scale=int(4) ** (-0.5)",
+        B, T, C = q.shape
+        k = k + self.key(q)
+        q = self.query(q)
+        wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
+        wei = wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))
+        wei = F.softmax(wei, dim=-1)
+        return wei @ v""",
+        "q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), is_causal=True ).squeeze(0)",
+        "torch.manual_seed(1); self.key = nn.Linear(4, 4); self.query = nn.Linear(4, 4); "
+        'self.register_buffer("tril", torch.tril(torch.ones(9, 9)))',
         rank=3,
-    ),
-    "values that come turned, in one": Case(
-        """
-        v = v.mT
-        attention = self.softmax(torch.matmul(q, k.mT))
-        return torch.matmul(v, attention.mT).mT""",
-        ".transpose(-2, -1).mT",
-        "self.softmax = nn.Softmax(dim=-1)",
-    ),
-    "the keys turned before": Case(
-        """
-        k_t = k.transpose(2, 3)  # turned
-        score = (q @ k_t) / math.sqrt(4)
-        if mask is not None:
-            score = score.masked_fill(mask == 0, -10000000000.0)
-        score = self.softmax(score)
-        v = score @ v
-        return v""",
-        "q, k, v,",
-        "self.softmax = nn.Softmax(dim=-1)",
-        mask="whole rows",
-    ),
-    "the keys turned for good": Case(
-        """
-        k = k.permute(0, 1, 3, 2)
-        scores = torch.matmul(q, k)
-        scores /= 2.0
-        return torch.matmul(nn.Softmax(dim=-1)(scores), v)""",
-        "k.transpose(-2, -1)",
-    ),
-    "softmax and dropout in a row": Case(
-        """
-        sim = torch.einsum("b h i d, b h j d -> b h i j", q, k)
-        sim = sim + mask
-        attn = self.attend(sim)
-        return torch.einsum("b h i j, b h j d -> b h i d", attn, v)""",
-        "dropout_p=self.attend[1].p if self.training else 0.0",
-        "self.attend = nn.Sequential(nn.Softmax(dim=-1), nn.Dropout(0.0))",
-    ),
-    "dropout at times": Case(
-        """
-        weights = F.softmax(q @ k.mT * 0.5, dim=-1)
-        if self.training and self.rate > 0:
-            weights = F.dropout(weights, p=self.rate)
-        return weights @ v""",
-        "dropout_p=self.rate if self.training and self.rate > 0 else 0.0",
-        "self.rate = 0.0",
     ),
 }
 
@@ -378,6 +302,10 @@ def test_dropout_is_on_in_training_only() -> None:
         ("w = torch.softmax(q @ k.mT, 1)\n        return w @ v", "not over the last dimension"),
         ("return torch.softmax(q @ k.mT, -1)", "its softmax is not one of scores"),
         ("return torch.softmax(q @ k.T, -1) @ v", "two dimensions"),
+        (
+            "s = torch.sqrt(torch.tensor(4.0))\n        return torch.softmax(q @ k.mT / s, -1) @ v",
+            "may be a tensor",
+        ),
         ("return torch.softmax(q @ k.mT * self.scale, -1) @ v", "may be a tensor"),
         (
             "for i in range(3):\n            w = torch.softmax(q @ k.mT, -1)\n        return w @ v",

@@ -132,8 +132,6 @@ class IteratorDriver(LoopDriver, DrivenIterator):
 
     def waited(self, seconds: float) -> None:
         """The loop waited so long for its batch."""
-        if self.tracing is not None:
-            self.tracing.waited(seconds)
 
     def replay(self, batch: Any) -> Any:
         """A batch of the ring, as it is handed to the loop again."""

@@ -12,10 +12,9 @@ from .driver import Driver
 
 if TYPE_CHECKING:
     from ..device.clock import DeviceClock
-    from ..driven_loop import Exchange, Extra
+    from ..driven_loop import Exchange, Extra, Tracer
     from ..framework import Framework
     from ..loops import Loops
-    from ..tracer import Tracer
 
 
 class LoopDriver(Driver):

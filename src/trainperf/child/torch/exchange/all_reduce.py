@@ -16,9 +16,7 @@ from typing import Any
 
 from ...timing.driven_loop import Extra
 from . import ddp as torch_ddp
-from . import ddp_facts, ddp_times, exchange, fsdp
-from . import shards as torch_shards
-from .shards import in_all
+from . import ddp_facts, ddp_times, exchange
 
 TIMEOUT_S = 10.0
 BUDGET_S = 3.0
@@ -65,10 +63,7 @@ def all_reduce(driver: Any, deadline: float) -> None:
     group = dist.new_group(timeout=timedelta(seconds=TIMEOUT_S))
     try:
         probe = Probe(driver, dist, group, deadline)
-        if fsdp.counted(driver.loops):
-            torch_shards.probe(probe)
-        else:
-            probe.all_reduce()
+        probe.all_reduce()
         probe.link()
         driver.sync()
         driver.record.flush()
@@ -88,8 +83,7 @@ def _reason(loops: Any, world: Any) -> str:
     for ddp, _ in torch_ddp.ddps(loops).alive:
         if dist.get_world_size(ddp.process_group) != dist.get_world_size():
             return PARTS
-    shards = fsdp.counted(loops)
-    return PARTS if shards is not None and not shards.whole else ""
+    return ""
 
 
 class Probe:
@@ -109,7 +103,7 @@ class Probe:
     def all_reduce(self) -> None:
         """Time the exchange of a step's gradients, one call after another."""
         total, buckets = exchange.sent(self.driver.loops)
-        calls = self.calls(self.sum, buckets, self._dtype)
+        calls = self._calls(buckets)
         self.driver.record.write(
             "all_reduce",
             calls=[list(call) for call in calls],
@@ -118,13 +112,11 @@ class Probe:
             bytes=total if total is not None else sum(buckets),
         )
 
-    def calls(
-        self, call: Callable[[Any], None], buckets: list[int], dtype: Any
-    ) -> list[tuple[int, float]]:
-        """Time a call on tensors of the sizes of `buckets`: (bytes, median seconds) of each."""
-        sizes = self._agreed(representatives(buckets))
-        width = dtype.itemsize
-        most = self._torch.zeros(max(sizes) // width + 1, dtype=dtype, device=self._device)
+    def _calls(self, buckets: list[int]) -> list[tuple[int, float]]:
+        """Time all-reduces of the sizes of `buckets`: (bytes, median seconds) of each."""
+        sizes, call = self._agreed(representatives(buckets)), self.sum
+        width = self._dtype.itemsize
+        most = self._torch.zeros(max(sizes) // width + 1, dtype=self._dtype, device=self._device)
         buffers = [most[: max(1, size // width)] for size in sizes]
         for buffer in buffers:
             self._timed(call, buffer)
@@ -209,6 +201,15 @@ def representatives(buckets: list[int]) -> list[int]:
     if len(sizes) <= MOST_SIZES:
         return sizes
     return [sizes[index * (len(sizes) - 1) // (MOST_SIZES - 1)] for index in range(MOST_SIZES)]
+
+
+def in_all(buckets: list[int], calls: list[tuple[int, float]]) -> float:
+    """Seconds of all buckets, each by the call nearest in size, in proportion to the bytes."""
+    total = 0.0
+    for size in buckets:
+        timed, seconds = min(calls, key=lambda call: abs(call[0] - size))
+        total += seconds * size / timed
+    return total
 
 
 def _kind(loops: Any, torch: Any) -> tuple[Any, Any]:

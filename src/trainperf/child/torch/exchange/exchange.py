@@ -6,12 +6,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ..built import models
 from . import ddp as torch_ddp
-from . import ddp_facts, fsdp, gradient_sums, placed
+from . import ddp_facts, gradient_sums, placed
 
 MOST = 4
 """Of so many `DistributedDataParallel` modules there are events."""
 BY_HAND = "all_reduce in the loop"
+SHARDED = ("FullyShardedDataParallel", "fully_shard")
+FSDP = "the exchange of FSDP's shards is not observed: it cannot be left out of a step"
 COMPILED = "TorchDynamo's own reducer exchanges gradients (optimize_ddp = 'python_reducer')"
 STATIC = "with static_graph, DDP does not permit it before its first step is over"
 DELAYED = "the exchange of some parameters is delayed (delay_all_reduce_named_params)"
@@ -24,14 +27,12 @@ class Exchange:
 
     While off, ranks train apart: their weights differ from then on. DDP's broadcast of
     buffers and its search for unused parameters are off with it, as in `no_sync`;
-    SyncBatchNorm's statistics are exchanged all the same. Of FSDP both are off: gathering
-    parameters and reducing gradients. All ranks must switch at the same step.
+    SyncBatchNorm's statistics are exchanged all the same. All ranks must switch at the same step.
     """
 
     def __init__(self, loops: Any) -> None:
         self._ddps = torch_ddp.ddps(loops)
         self._sums = gradient_sums.sums(loops)
-        self._shards = fsdp.collectives(loops)
         self._loops = loops
 
     def off(self) -> str:
@@ -39,7 +40,6 @@ class Exchange:
         reason = self._reason()
         if not reason:
             self._ddps.off = self._sums.off = True
-            self._shards.switch(off=True)
             if any(_syncs_batch_norm(ddp) for ddp, _ in self._ddps.alive):
                 self._loops.process.note(
                     "SyncBatchNorm exchanges its statistics in the forward pass: "
@@ -50,12 +50,10 @@ class Exchange:
     def on(self) -> None:
         """Exchange as the loop does by itself."""
         self._ddps.off = self._sums.off = False
-        self._shards.switch(off=False)
 
     def _reason(self) -> str:
-        sharded = placed.fsdp(self._loops) is not None
-        if sharded and not self._shards.of_step(fsdp.SCATTER, fsdp.SUM):
-            return fsdp.UNSEEN
+        if method(self._loops) in SHARDED:
+            return FSDP
         for ddp, one in self._ddps.alive:
             state = ddp.__dict__
             if state.get("_use_python_reducer") or not self._ddps.hooked:
@@ -86,11 +84,10 @@ def exchange(loops: Any) -> Exchange | None:
 
 def method(loops: Any) -> str:
     """The method that exchanges the gradients, "" if none was seen."""
-    sharded = placed.fsdp(loops)
-    if sharded is not None:
-        return sharded.kind
     if torch_ddp.ddps(loops).alive:
         return "DistributedDataParallel"
+    if "torch.distributed.fsdp" in sys.modules and (kind := models.strategy(loops)) in SHARDED:
+        return kind
     return BY_HAND if gradient_sums.sums(loops).sizes else ""
 
 
@@ -136,11 +133,8 @@ def sent(loops: Any) -> tuple[int | None, list[int]]:
     away as often. (None, []) where that is not known.
     """
     found = torch_ddp.ddps(loops).alive
-    if placed.fsdp(loops) is not None:
-        sizes = fsdp.collectives(loops).of_step(fsdp.SCATTER, fsdp.SUM)
-        return (sum(sizes), sizes) if sizes else (None, [])
     if not found:
-        sizes = gradient_sums.sums(loops).sizes
+        sizes = [] if method(loops) in SHARDED else gradient_sums.sums(loops).sizes
         return (sum(sizes), sizes) if sizes else (None, [])
     total, buckets = 0, []
     for ddp, one in found:
@@ -188,7 +182,6 @@ def _exchange(loops: Any) -> None:
         group = ddps[0][0].process_group if ddps else None
         device = ddps[0][0].device.type if ddps else _device(loops)
         size, buckets = sent(loops)
-        gathers = fsdp.collectives(loops).of_step(fsdp.GATHER)
         replicas = int(distributed().get_world_size(group))
         loops.process.record.write(
             "exchange",
@@ -197,7 +190,6 @@ def _exchange(loops: Any) -> None:
             replicas=replicas,
             bytes=size,
             buckets=buckets,
-            **({"gathers": gathers} if gathers else {}),
         )
     elif parallel:
         one = parallel[0][0]

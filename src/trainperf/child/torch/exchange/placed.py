@@ -1,7 +1,7 @@
 """Models spread over devices or processes by other means than DDP, and checkpoints.
 
-`DataParallel`, both kinds of FSDP, models placed over several devices by hand. Their
-constructors are hooked, none of their steps.
+`DataParallel`, models placed over several devices by hand. The constructor is hooked, none of
+the steps.
 """
 
 from __future__ import annotations
@@ -16,28 +16,6 @@ from ...process import frames
 from ...process.patching import replace
 from ...process.places import Places
 from ..built import models
-from . import fsdp as torch_fsdp
-
-FSDP_SETTINGS = (
-    "sharding_strategy",
-    "backward_prefetch",
-    "forward_prefetch",
-    "limit_all_gathers",
-    "use_orig_params",
-    "reshard_after_forward",
-)
-
-
-class Sharded:
-    """The modules that FSDP was given: `units` counts them, `where` is the place of the last."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.units = 0
-        self.where: dict[str, Any] | None = None
-        self.model: Any = lambda: None
-        self.settings: dict[str, Any] = {}
-
 
 # ------------------------------------------------------------------------ the hooks
 
@@ -58,60 +36,6 @@ def watch_data_parallel(loops: Any, module: Any) -> None:
         return __init__
 
     replace(module.DataParallel, "__init__", make)
-
-
-def watch_fsdp(loops: Any, module: Any) -> None:
-    """Note what is sharded; `module` has `FullyShardedDataParallel`."""
-
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            try:
-                _sharded(loops, "FullyShardedDataParallel", self, kwargs, frames.here(self))
-            except Exception as error:
-                loops.process.failed("what FSDP shards", error)
-
-        return __init__
-
-    replace(module.FullyShardedDataParallel, "__init__", make)
-
-
-def watch_fully_shard(loops: Any, module: Any) -> None:
-    """Note what is sharded; `module` has `fully_shard`."""
-
-    def make(original: Any) -> Any:
-        def fully_shard(module: Any, *args: Any, **kwargs: Any) -> Any:
-            made = original(module, *args, **kwargs)
-            try:
-                _sharded(loops, "fully_shard", module, kwargs, frames.here())
-            except Exception as error:
-                loops.process.failed("what FSDP shards", error)
-            return made
-
-        return fully_shard
-
-    replace(module, "fully_shard", make)
-
-
-def _sharded(
-    loops: Any, kind: str, module: Any, kwargs: dict[str, Any], where: dict[str, Any] | None
-) -> None:
-    if loops.process.off:
-        return
-    torch_fsdp.collectives(loops).watch()
-    if loops.sharded is None:
-        loops.sharded = Sharded(kind)
-    found = loops.sharded
-    found.kind = kind
-    found.units += 1
-    found.where = where
-    if hasattr(module, "parameters"):
-        found.model = weakref.ref(module)
-    found.settings = {
-        name: value if isinstance(value, (bool, int)) else getattr(value, "name", str(value))
-        for name in FSDP_SETTINGS
-        if (value := kwargs.get(name, getattr(module, name, None))) is not None
-    }
 
 
 def watch_saves(loops: Any, module: Any) -> None:
@@ -150,12 +74,6 @@ def _is_file(target: Any) -> bool:
 # -------------------------------------------------------------------- asked for later
 
 
-def fsdp(loops: Any) -> Sharded | None:
-    """The modules that FSDP shards in this process, None if there are none."""
-    found: Sharded | None = loops.sharded
-    return found
-
-
 def data_parallel(loops: Any) -> list[tuple[Any, dict[str, Any] | None]]:
     """The `DataParallel` modules that are still there, and where they were built."""
     built = loops.data_parallels
@@ -164,7 +82,7 @@ def data_parallel(loops: Any) -> list[tuple[Any, dict[str, Any] | None]]:
 
 
 def record(driver: Any) -> None:
-    """Record the facts `data_parallel`, `fsdp`, `model_devices`, `checkpoint_writes`.
+    """Record the facts `data_parallel`, `model_devices`, `checkpoint_writes`.
 
     `local_world_size` is what the launcher said of this host. `checkpoint_where` is the
     first call that wrote one in the loop.
@@ -174,19 +92,6 @@ def record(driver: Any) -> None:
         ids = [int(index) for index in getattr(one, "device_ids", None) or []]
         model = type(getattr(one, "module", one)).__name__
         fact("data_parallel", {"model": model, "where": where, "device_ids": ids})
-    sharded = fsdp(loops)
-    if sharded is not None:
-        model = sharded.model()
-        fact(
-            "fsdp",
-            {
-                "kind": sharded.kind,
-                "model": "" if model is None else _class(models.unwrapped(model)),
-                "where": sharded.where,
-                "units": sharded.units,
-                "settings": sharded.settings,
-            },
-        )
     placed = over_devices(loops)
     if placed:
         fact("model_devices", placed)
@@ -196,12 +101,6 @@ def record(driver: Any) -> None:
     fact("checkpoint_writes", count)
     if where is not None:
         fact("checkpoint_where", where)
-
-
-def _class(module: Any) -> str:
-    """The class of a module; `fully_shard` puts one of its own before the user's."""
-    names = [cls.__name__ for cls in type(module).__mro__]
-    return names[0].removeprefix("FSDP") if "FSDPModule" in names else names[0]
 
 
 def over_devices(loops: Any) -> dict[str, Any] | None:

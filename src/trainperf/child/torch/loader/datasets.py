@@ -7,7 +7,6 @@ from types import CodeType
 from typing import Any
 
 from ...process import frames
-from . import webdataset
 
 MAKERS = ("__getitems__", "__getitem__", "__iter__", "__next__")
 INNER = ("dataset", "_dataset", "datasets", "datapipe", "source_datapipe", "main_datapipe")
@@ -30,8 +29,7 @@ MOST_INNER = 8
 def users_item(dataset: Any) -> CodeType | None:
     """The code of the user's that makes an item, None if all of it is a library's.
 
-    Of a library's dataset that calls a transform of the user's, the transform, or the first
-    function of the user's in a pipeline.
+    Of a library's dataset that calls a transform of the user's, the transform.
     """
     for one in inner(dataset):
         for name in MAKERS:
@@ -43,16 +41,7 @@ def users_item(dataset: Any) -> CodeType | None:
             code = _users_transform(getattr(one, "__dict__", {}).get(name))
             if code is not None:
                 return code
-    return next(_in_pipelines(dataset), None)
-
-
-def _in_pipelines(dataset: Any) -> Iterator[CodeType]:
-    """The code of the user's in the steps of pipelines of WebDataset."""
-    for one in inner(dataset):
-        for function in webdataset.functions(one):
-            code = users_code(function)
-            if code is not None:
-                yield code
+    return None
 
 
 def inner(dataset: Any, depth: int = 0) -> Iterator[Any]:
@@ -99,7 +88,10 @@ def _users_transform(value: Any) -> CodeType | None:
 
 
 def sharded(loader: Any) -> bool | None:
-    """Whether an iterable dataset gives each worker a part; None for one that is indexed."""
+    """Whether an iterable dataset gives each worker a part; None for one that is indexed.
+
+    WebDataset's may, and may count an epoch in each worker: None as well.
+    """
     if int(getattr(loader, "_dataset_kind", 0)) != 1:
         return None
     if loader.worker_init_fn is not None:
@@ -107,11 +99,11 @@ def sharded(loader: Any) -> bool | None:
     for one in inner(loader.dataset):
         if type(one).__name__ in SHARDERS or type(one).__module__.startswith("datasets."):
             return True
-        if webdataset.divides(one):
-            return True
+        if any(base.__module__.startswith("webdataset") for base in type(one).__mro__):
+            return None
         if any(_asks(code) for code in _reached(type(one))):
             return True
-    return any(_asks(code) for code in _in_pipelines(loader.dataset))
+    return False
 
 
 def _reached(cls: type) -> Iterator[CodeType]:

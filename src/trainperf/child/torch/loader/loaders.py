@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import datasets, settings, sharing, webdataset
+from . import datasets, settings, sharing
 from .places import Place, key_of
 
 
@@ -82,8 +82,6 @@ def _looked_into(driver: Any, loader: Any, shared: str | None) -> dict[str, Any]
     looks: dict[str, Callable[[], Any]] = {
         "sharded": lambda: datasets.sharded(loader),
         "shared_state": lambda: _shared(loader, shared),
-        "shards": lambda: webdataset.shards(loader.dataset),
-        "counted": lambda: webdataset.counted(loader.dataset),
     }
     for name, look in looks.items():
         try:

@@ -20,7 +20,6 @@ from . import datasets, lengths, sharing, workers
 from .accesses import Accesses
 from .items import Items, Spent, cores_used, own_threads, sampled
 from .passing import copied_s, pinned_s, value_bytes
-from .pipeline_times import PipelineTimes
 from .settings import batch_size, is_iterable, sampler_of
 
 if TYPE_CHECKING:
@@ -147,12 +146,11 @@ class _Taking:
         with own_threads(self.loader) as threads:
 
             def time_it(seconds: float) -> dict[str, Any]:
-                accesses, steps = Accesses(), PipelineTimes.of(items)
+                accesses = Accesses()
                 with accesses.timed():
                     used, _ = cores_used(lambda: items.make(indices, seconds))
                 self.facts["accesses"] = accesses.of_items(items.made, items.seconds, items.dataset)
                 self.facts["item_threads"] = threads if used > 1.3 else 1
-                self.facts["pipeline"] = [] if steps is None else steps.found()
                 size = items.batch_items
                 timed = self._timed(items.seconds * size, pulled=items.made, first_s=items.first_s)
                 timed |= {"elements_per_step": self.per_step * size}

@@ -54,19 +54,6 @@ def record(driver: LoopDriver, deadline: float) -> None:
     driver.record.flush()
 
 
-def marked_passes(driver: LoopDriver, deadline: float) -> Pass:
-    """Run the passes while the tracer is on already; return what they were passes of.
-
-    Raises `NotOffered` where there are none.
-    """
-    if time.monotonic() > deadline:
-        raise NotOffered(Budget.of(driver).lacking(TRACE_S, time.monotonic()))
-    with _compiling_nothing():
-        one = Probing(driver, deadline, compiled=True).training_pass(calls=2)
-        _run(driver, one, 1 + _passes(one))
-    return one
-
-
 def _compiling_nothing() -> Any:
     """Run what was compiled for the script's own steps; where that does not serve, it raises."""
     if "torch._dynamo" not in sys.modules:
@@ -76,21 +63,13 @@ def _compiling_nothing() -> Any:
 
 
 def _trace(driver: LoopDriver, one: Pass) -> dict[str, Any]:
-    return found(_events(driver, one, 1 + _passes(one)), one)
-
-
-def _passes(one: Pass) -> int:
-    """How many passes are read; raises `NotOffered` where they cannot be traced."""
+    """The fields of the event `torch_trace`."""
     if one.device not in ("cpu", "cuda"):
         raise NotOffered(f"the tracer is not asked about a {one.device} device")
     if 2 * one.once > TRACE_S / 2:
         raise NotOffered(f"a forward and backward takes {one.once:.2g} s, too long to be traced")
-    return max(1, min(PASSES, int(TRACE_S / 2 / max(one.once, 1e-6)) - 1))
-
-
-def found(events: list[Any], one: Pass) -> dict[str, Any]:
-    """The fields of the event `torch_trace`, of the passes among what was traced."""
-    traced = OperatorTimes(events, one.device, leave_out=1)
+    passes = max(1, min(PASSES, int(TRACE_S / 2 / max(one.once, 1e-6)) - 1))
+    traced = OperatorTimes(_events(driver, one, 1 + passes), one.device, leave_out=1)
     if one.device == "cuda" and not traced.kernels:
         raise NotOffered("the tracer saw no kernel: CUPTI is missing, or not permitted here")
     if not traced.windows:
@@ -113,18 +92,59 @@ def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
     if torch._C._autograd._profiler_enabled():
         raise NotOffered(OWN)
     driver.sync()
-    with quiet(), profiler.profile(use_kineto=True, use_device=device()) as trace:
-        _run(driver, one, passes)
+    with _quiet(), profiler.profile(use_kineto=True, use_device=device()) as trace:
+        for _ in range(passes):
+            with profiler.record_function(PASS):
+                one()
+                driver.sync()
     return list(trace.kineto_results.events())
 
 
-def _run(driver: LoopDriver, one: Pass, passes: int) -> None:
-    import torch
+class TorchTracer:
+    """Kineto around a few steps of the loop, as `torch.profiler` uses it: `--trace`."""
 
-    for _ in range(passes):
-        with torch.autograd.profiler.record_function(PASS):
-            one()
-            driver.sync()
+    def __init__(self, driver: LoopDriver) -> None:
+        import torch
+
+        self._torch: Any = torch
+        self._driver = driver
+        self._profile: Any = None
+
+    def refusal(self) -> str:
+        """Why it cannot be used now: a profiler of the script's, also one that waits for a step."""
+        waits = "ProfilerStep" in self._torch.autograd.profiler.KinetoStepTracker._step_dict
+        return OWN if waits or self._torch._C._autograd._profiler_enabled() else ""
+
+    def start(self) -> None:
+        """Begin to trace."""
+        with _quiet():
+            profile = self._torch.autograd.profiler.profile(use_kineto=True, use_device=device())
+            profile.__enter__()
+        self._profile = profile
+
+    def step(self, number: int) -> contextlib.AbstractContextManager[Any]:
+        """The mark of a step, as `torch.profiler` names it: what reads its traces knows it."""
+        mark: contextlib.AbstractContextManager[Any]
+        mark = self._torch.autograd.profiler.record_function(f"ProfilerStep#{number}")
+        return mark
+
+    def stop(self) -> None:
+        """Wait for the devices, and stop."""
+        self._driver.sync()
+        with _quiet():
+            self._profile.__exit__(None, None, None)
+
+    def save(self, file: str) -> str:
+        """Write the Chrome trace."""
+        results = self._profile.kineto_results
+        results.save(file)
+        on_host = all(str(event.device_type()).endswith("CPU") for event in results.events())
+        unseen = self._torch.cuda.is_initialized() and on_host
+        return (
+            "the tracer saw no kernel on the GPU: CUPTI is missing, or not permitted here"
+            if unseen
+            else ""
+        )
 
 
 def device() -> str | None:
@@ -139,7 +159,7 @@ def device() -> str | None:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Kineto logs nothing and keeps CUPTI, and finds the environment as it was afterwards."""
     before = {name: os.environ.get(name) for name in ASKED}
     os.environ.update(ASKED)

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step.attention._masks import HIDES, Masks
+from trainperf.fixes.torch_step.attention._masks import Masks
 from trainperf.fixes.torch_step.attention._products import (
     Operand,
     product,
     query_and_key,
-    untransposed,
     value_and_result,
 )
-from trainperf.fixes.torch_step.attention._reading import Chain, turned_weights_of, weights_of
+from trainperf.fixes.torch_step.attention._reading import Chain, weights_of
 from trainperf.fixes.torch_step.attention._scales import scale
 from trainperf.fixes.torch_step.attention._scope import Scope, called_name, plain_value
 from trainperf.rewrite.imports import imports, name_of
@@ -24,8 +23,6 @@ from trainperf.source.statements import names_in
 if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
-
-TURNED = ".transpose(-2, -1)"
 
 WIDTH = 100
 """Columns from which the call goes over several lines."""
@@ -66,13 +63,9 @@ def attentions(scope: Scope) -> list[Attention]:
             continue
         try:
             chain = weights_of(scope, made.left, at)
-            if chain is not None:
-                value, moved = value_and_result(made)
-            else:
-                chain = turned_weights_of(scope, made, at)
-                value, moved = Operand(made.left, TURNED), TURNED
             if chain is None:
                 continue
+            value, moved = value_and_result(made)
             found.append(Attention(node, at, chain, value, moved))  # type: ignore[arg-type]
         except CannotRewrite as error:
             refused = refused or error
@@ -88,8 +81,7 @@ class _Edit:
     def __init__(self, script: Script, scope: Scope, site: Site, found: Attention) -> None:
         self.script, self.scope, self.site, self.found = script, scope, site, found
         self.chain = found.chain
-        self.query, key = query_and_key(self.chain.product)
-        self.key, self.key_at = _named_transposed(scope, key, self.chain.at)
+        self.query, self.key = query_and_key(self.chain.product)
         self.used = set(self.chain.used)
 
     def make(self) -> None:
@@ -125,7 +117,7 @@ class _Edit:
         text = self.scope.text(operand.node) + operand.moved
         if operand.moved and not _atom(operand.node):
             text = f"({self.scope.text(operand.node)}){operand.moved}"
-        if self.chain.rank != 3:
+        if self.chain.rank != 3:  # the fast kernels want four dimensions
             return text
         return f"{text if _atom(ast.parse(text, mode='eval').body) else f'({text})'}.unsqueeze(0)"
 
@@ -173,22 +165,22 @@ class _Edit:
     # ------------------------------------------------------------------- whether it may
 
     def _check_order(self) -> None:
-        if self.chain.rank is not None and self.chain.rank < 3:
+        if self.chain.rank == 2:
             raise CannotRewrite("its tensors have two dimensions")
         added = False
         for step in self.chain.steps:
             if added and step.kind in ("times", "over"):
                 raise CannotRewrite("the scores are scaled after something was added to them")
-            added = added or step.kind not in (*HIDES, "times", "over")
+            added = added or step.kind not in ("hide", "times", "over")
 
     def _taken(self) -> list[tuple[ast.AST, ast.stmt]]:
         """The nodes that are written elsewhere than they stood, each with its statement."""
         chain, at = self.chain, self.found.at
         parts: list[tuple[ast.AST, ast.stmt]] = [(self.query.node, chain.at)]
-        parts += [(self.key.node, self.key_at), (self.found.value.node, at)]
+        parts += [(self.key.node, self.chain.at), (self.found.value.node, at)]
         for step in chain.steps:
             parts.append((step.value, step.at))
-            if step.fill is not None and "finfo" not in ast.unparse(step.fill):
+            if step.fill is not None:
                 parts.append((step.fill, step.at))
             if step.test is not None:
                 parts.append((step.test, step.at))
@@ -222,26 +214,11 @@ class _Edit:
                 continue
             if anew and read.lineno > (at.end_lineno or at.lineno):
                 continue
-            if self._only_type(read):
-                continue
             raise CannotRewrite(f"the weights or scores are used in line {read.lineno} as well")
 
     def _gone(self, node: ast.AST) -> bool:
         """Whether a node stands in a statement that goes."""
         return any(node is inner for each in self.used for inner in ast.walk(each))
-
-    def _only_type(self, read: ast.Name) -> bool:
-        """Whether it is read by `low = torch.finfo(scores.dtype).min`, which goes as well."""
-        holder = self.scope.holders.get(read)
-        if not isinstance(holder, ast.Assign) or "finfo" not in ast.unparse(holder.value):
-            return False
-        target = holder.targets[0]
-        if not isinstance(target, ast.Name):
-            return False
-        rest = [each for each in self.scope.reads(target.id) if not self._gone(each)]
-        if not rest:
-            self.used.add(holder)
-        return not rest
 
     def _whole(self, gone: set[ast.stmt]) -> set[ast.stmt]:
         """The same, an `if` in place of all that it holds."""
@@ -271,17 +248,6 @@ class _Edit:
             if called <= PURE:
                 found.add(stores[0])
         return found
-
-
-def _named_transposed(scope: Scope, key: Operand, at: ast.stmt) -> tuple[Operand, ast.stmt]:
-    """The keys of `k_t = k.transpose(2, 3)`, and where that stands; else what was given."""
-    held = scope.held(key.node.id, at) if isinstance(key.node, ast.Name) else None
-    inner = untransposed(held[0]) if held is not None and key.moved else None
-    if held is None or inner is None:
-        return key, at
-    since = held[1]
-    same = all(scope.changed(n, at) is scope.changed(n, since) for n in names_in(inner[0]))
-    return (Operand(inner[0]), since) if same else (key, at)
 
 
 def _broken(argument: str, line: str) -> str:

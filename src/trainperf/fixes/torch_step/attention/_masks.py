@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step.attention._calls import number, operation
+from trainperf.fixes.torch_step.attention._calls import number
 from trainperf.fixes.torch_step.attention._reading import Step
-from trainperf.fixes.torch_step.attention._scope import Scope, called_name
-from trainperf.fixes.torch_step.attention._triangles import adds_later, hides_later
+from trainperf.fixes.torch_step.attention._scope import Scope
+from trainperf.fixes.torch_step.attention._triangles import hides_later
 
 HIDDEN = -1e4
 """A score of this and less counts for nothing beside any other: e to the -10000 is 0."""
@@ -17,7 +17,6 @@ SURE = -1e9
 """Added to a score in float32, this or less leaves nothing of it: rows that are hidden whole
 have equal weights then, as where it was put in its place."""
 
-HIDES = ("hide", "keep")
 ATOM = ast.Name | ast.Attribute | ast.Subscript | ast.Call
 
 
@@ -62,14 +61,12 @@ class Masks:
         return text if sure else f"bool({text})"
 
     def _causal(self, step: Step) -> bool:
-        if step.kind == "plus":
-            return adds_later(self.scope, step.value, step.at)
         if step.kind != "hide" or not self._hidden(step, HIDDEN):
             return False
         return hides_later(self.scope, step.value, step.at)
 
     def _boolean(self, step: Step) -> bool:
-        return step.kind in HIDES and self._filled(step) == float("-inf")
+        return step.kind == "hide" and self._filled(step) == float("-inf")
 
     def _joined(self, steps: list[Step]) -> str:
         """One mask of all steps: what may be seen, or what is added."""
@@ -85,8 +82,6 @@ class Masks:
     def _seen(self, step: Step) -> str:
         """A condition that is true where a score counts."""
         node = step.value
-        if step.kind == "keep":
-            return self.scope.text(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
             return self.scope.text(node.operand)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -94,44 +89,29 @@ class Masks:
             if sign is not None:
                 other = self.scope.text(node.comparators[0])
                 return f"{self.scope.text(node.left)} {sign} {other}"
-        found = operation(node)
-        if found is not None and found.name == "logical_not":
-            return self.scope.text(found.of)
         text = self.scope.text(node)
         return f"~{text}" if isinstance(node, ATOM) else f"~({text})"
 
     def _added(self, step: Step, before: str) -> str:
         """The sum of `before` ('' for nothing) and the next term of the scores."""
         text = self.scope.text(step.value)
-        if step.kind in HIDES:
+        if step.kind == "hide":
             if not self._hidden(step, SURE):
                 raise CannotRewrite("what it puts in place of hidden scores is not surely small")
-            fill, rest = self._fill(step), before or "0.0"
-            pair = f"{fill}, {rest}" if step.kind == "hide" else f"{rest}, {fill}"
-            return f"{self.torch}.where({text}, {pair})"
+            assert step.fill is not None
+            return f"{self.torch}.where({text}, {self.scope.text(step.fill)}, {before or '0.0'})"
         if isinstance(step.value, ast.Constant):
             raise CannotRewrite("a number is added to the scores")
         text = text if isinstance(step.value, ATOM) else f"({text})"
-        if step.kind == "minus":
-            return f"{before} - {text}".strip() if before else f"-{text}"
         return f"{before} + {text}" if before else self.scope.text(step.value)
 
     def _filled(self, step: Step) -> float | None:
         """The number that is put in place of hidden scores; None where it is not told."""
-        node = self._resolved(step)
-        lowest = _lowest(node)
-        return -3e38 if lowest else number(node)
+        return number(self._resolved(step))
 
     def _hidden(self, step: Step, least: float) -> bool:
         filled = self._filled(step)
         return filled is not None and filled <= least
-
-    def _fill(self, step: Step) -> str:
-        node = self._resolved(step)
-        if _lowest(node):
-            return f"{self.torch}.finfo({self.dtype}).min"
-        assert step.fill is not None
-        return self.scope.text(step.fill)
 
     def _resolved(self, step: Step) -> ast.expr:
         """The value in place of hidden scores, a name followed to what it holds."""
@@ -155,12 +135,3 @@ class Masks:
 def _for_and(text: str) -> str:
     node = ast.parse(text, mode="eval").body
     return f"({text})" if isinstance(node, ast.Compare | ast.BoolOp) else text
-
-
-def _lowest(node: ast.expr) -> bool:
-    """Whether it is `torch.finfo(…).min` or `-torch.finfo(…).max`."""
-    wanted = "min"
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        node, wanted = node.operand, "max"
-    limits = isinstance(node, ast.Attribute) and called_name(node.value) == "finfo"
-    return limits and node.attr == wanted  # type: ignore[attr-defined]

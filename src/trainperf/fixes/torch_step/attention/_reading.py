@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step.attention._calls import Operation, operation, whole
-from trainperf.fixes.torch_step.attention._products import Product, product, untransposed
-from trainperf.fixes.torch_step.attention._ranks import rank_of
+from trainperf.fixes.torch_step.attention._products import Product, product
 from trainperf.fixes.torch_step.attention._scope import (
     Scope,
     called_name,
@@ -26,7 +25,7 @@ CASTS = ("float", "contiguous", "to", "type_as", "type")
 class Step:
     """A change of the scores: `test` is the `if` around it, `at` the statement."""
 
-    kind: str  # "times", "over", "plus", "minus", "hide" (where `value`) or "keep"
+    kind: str  # "times", "over", "plus", or "hide" (where `value`)
     value: ast.expr
     at: ast.stmt
     fill: ast.expr | None = None
@@ -79,27 +78,10 @@ def weights_of(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
     return found if found is not None and found.soft else None
 
 
-def turned_weights_of(scope: Scope, made: Product, at: ast.stmt) -> Chain | None:
-    """The weights `w` of a product of values, (…, size, positions), and `w.transpose(-2, -1)`."""
-    node, since = made.right, at
-    named = node.id if isinstance(node, ast.Name) else ""
-    if named:
-        try:
-            held = scope.held(named, at)
-        except CannotRewrite:
-            return None
-        if held is None:
-            return None
-        node, since = held
-    turned = None if made.equation else untransposed(node)
-    chain = None if turned is None else weights_of(scope, turned[0], since)
-    return chain.by(since, named) if chain is not None and named else chain
-
-
 def _chain(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
     made = product(node)
     if made is not None:
-        return Chain(made, at, rank=made.rank or rank_of(scope, made.left, at))
+        return Chain(made, at, rank=made.rank or _rank(scope, made.left, at))
     if isinstance(node, ast.Name):
         return _named(scope, node.id, at)
     if isinstance(node, ast.BinOp):
@@ -107,6 +89,29 @@ def _chain(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
     if not isinstance(node, ast.Call):
         return None
     return _module(scope, node, at) or _called(scope, node, at)
+
+
+def _rank(scope: Scope, node: ast.expr, at: ast.stmt) -> int | None:
+    """How many dimensions `self.query(x)` has, if `B, T, C = x.shape` tells; else None."""
+    if isinstance(node, ast.Call) and len(node.args) == 1 and scope.made_by(node.func) == "Linear":
+        return _rank(scope, node.args[0], at)
+    if not isinstance(node, ast.Name):
+        return None
+    try:
+        held = scope.held(node.id, at)
+    except CannotRewrite:
+        return None
+    if held is not None:
+        return _rank(scope, *held)
+    counts = {
+        len(target.elts)
+        for each in ast.walk(scope.function)
+        if isinstance(each, ast.Assign)
+        and isinstance(target := each.targets[0], ast.Tuple)
+        and ast.unparse(each.value) in (f"{node.id}.shape", f"{node.id}.size()")
+        and not any(isinstance(part, ast.Starred) for part in target.elts)
+    }
+    return counts.pop() if len(counts) == 1 else None
 
 
 # ------------------------------------------------------------------- what a name holds
@@ -178,16 +183,7 @@ def _in_place(scope: Scope, statement: ast.stmt, name: str) -> Chain | None:
 
 # ---------------------------------------------------------------------- what is done to it
 
-_KINDS = {ast.Mult: "times", ast.Div: "over", ast.Add: "plus", ast.Sub: "minus"}
-_NAMED = {
-    "mul": "times",
-    "multiply": "times",
-    "div": "over",
-    "divide": "over",
-    "true_divide": "over",
-    "add": "plus",
-    "sub": "minus",
-}
+_KINDS = {ast.Mult: "times", ast.Div: "over", ast.Add: "plus"}
 
 
 def _arithmetic(scope: Scope, node: ast.BinOp, at: ast.stmt) -> Chain | None:
@@ -208,9 +204,7 @@ def _called(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
     if found is None:
         return None
     name = found.name.removesuffix("_")
-    if name == "where":
-        return _where(scope, found, at)
-    if name not in (*CASTS, *_NAMED, "masked_fill", "softmax", "dropout"):
+    if name not in (*CASTS, "masked_fill", "softmax", "dropout"):
         return None
     chain = _chain(scope, found.of, at)
     if chain is None or name in CASTS:
@@ -219,29 +213,10 @@ def _called(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
         return _softened(chain, found.argument(0, "dim"), at)
     if name == "dropout":
         return _functional_dropout(scope, chain, found, at)
-    if name == "masked_fill":
-        hidden, fill = found.argument(0, "mask"), found.argument(1, "value")
-        if hidden is None or fill is None:
-            return None
-        return chain.then(Step("hide", hidden, at, fill))
-    other = found.argument(0, "other")
-    if other is None or len(found.args) + len(found.keywords) != 1:
+    hidden, fill = found.argument(0, "mask"), found.argument(1, "value")
+    if hidden is None or fill is None:
         return None
-    return chain.then(Step(_NAMED[name], other, at))
-
-
-def _where(scope: Scope, found: Operation, at: ast.stmt) -> Chain | None:
-    """`torch.where(mask, scores, value)`, and the other way round."""
-    if len(found.args) != 2:
-        return None
-    for kind, scores, fill in (
-        ("keep", found.args[0], found.args[1]),
-        ("hide", found.args[1], found.args[0]),
-    ):
-        chain = _chain(scope, scores, at)
-        if chain is not None:
-            return chain.then(Step(kind, found.of, at, fill))
-    return None
+    return chain.then(Step("hide", hidden, at, fill))
 
 
 def _softened(chain: Chain, dim: ast.expr | None, at: ast.stmt) -> Chain:
@@ -264,8 +239,6 @@ def _module(scope: Scope, node: ast.Call, at: ast.stmt) -> Chain | None:
         return None
     name = own_attribute(node.func)
     cls = scope.made_by(node.func) if name else called_name(node.func)
-    if cls == "Sequential" and name:
-        return _sequential(scope, node, name, at)
     if cls not in ("Softmax", "Dropout") and not isinstance(node.func, ast.Name):
         chain = _chain(scope, node.args[0], at) if name else None
         if chain is not None and chain.soft:
@@ -279,17 +252,6 @@ def _module(scope: Scope, node: ast.Call, at: ast.stmt) -> Chain | None:
         chain = _chain(scope, node.args[0], at)
         return _with_dropout(chain, f"self.{name}.p", "self.training", (), at)
     return _parameter_dropout(scope, node, at)
-
-
-def _sequential(scope: Scope, node: ast.Call, name: str, at: ast.stmt) -> Chain | None:
-    """`self.attend(x)` of `nn.Sequential(nn.Softmax(dim=-1), nn.Dropout(rate))`."""
-    made = [value for value, _ in scope.attribute(name)]
-    parts = made[0].args if len(made) == 1 and isinstance(made[0], ast.Call) else []
-    if [called_name(each) for each in parts] != ["Softmax", "Dropout"]:
-        return None
-    chain = _chain(scope, node.args[0], at)
-    soft = None if chain is None else _softened(chain, _dim(parts[0]), at)
-    return _with_dropout(soft, f"self.{name}[1].p", "self.training", (), at)
 
 
 def _dim(made: ast.expr) -> ast.expr | None:

@@ -48,12 +48,6 @@ def _number(scope: Scope, node: ast.expr, at: ast.stmt) -> str:
     if name:
         given = [value for value, _ in scope.attribute(name)]
         made = given[0] if len(given) == 1 else node
-    inner = _root_of_tensor(made)
-    if inner is not None:
-        free = {each.id for each in ast.walk(inner) if isinstance(each, ast.Name)} - {"self"}
-        if name and free:
-            raise CannotRewrite(f"the scale self.{name} is a tensor")
-        return f"{_in_brackets(scope.text(inner))} ** 0.5"
     for value in (made, node):
         if any(
             called_name(each) in TENSORS for each in ast.walk(value) if isinstance(each, ast.expr)
@@ -64,23 +58,6 @@ def _number(scope: Scope, node: ast.expr, at: ast.stmt) -> str:
         if any(called_name(value) in TENSORS for value in given):
             raise CannotRewrite(f"the scale {ast.unparse(node)} may be a tensor")
     return scope.text(node)
-
-
-def _root_of_tensor(node: ast.expr) -> ast.expr | None:
-    """`d` of `torch.sqrt(torch.tensor(d, dtype=…))` and of `torch.sqrt(torch.FloatTensor([d]))`."""
-    found = operation(node)
-    while found is not None and found.name in ("to", "float", "item"):
-        found = operation(found.of)
-    if found is None or found.name != "sqrt" or found.args:
-        return None
-    inner = found.of
-    if called_name(inner) in ("tensor", "FloatTensor", "Tensor"):
-        assert isinstance(inner, ast.Call)
-        given = inner.args[0] if inner.args else None
-        if isinstance(given, ast.List) and len(given.elts) == 1:
-            given = given.elts[0]
-        return given
-    return None
 
 
 def _own(scope: Scope, step: Step, tensors: tuple[str, ...]) -> bool:
@@ -96,9 +73,6 @@ def _own(scope: Scope, step: Step, tensors: tuple[str, ...]) -> bool:
     power = -0.5
     if over:
         power = 0.5
-        root = _root_of_tensor(value)
-        if root is not None:
-            return _size(scope, root, step.at, tensors)
         if called_name(value) == "sqrt" and isinstance(value, ast.Call) and len(value.args) == 1:
             return _size(scope, value.args[0], step.at, tensors)
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Pow):

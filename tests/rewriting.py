@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainperf.model import Site
@@ -77,3 +77,27 @@ def executed(source: str, given: Mapping[str, Any] | None = None) -> dict[str, A
     names = dict(given or {})
     exec(compile(source.replace("▸", "").replace("◂", ""), FILE, "exec"), names)
     return names
+
+
+@dataclass(frozen=True)
+class Example:
+    """A rewrite as source before and after.
+
+    `finding` is what `detect` would have returned; its sites point into `before`.
+    The text `▸…◂` in `before` marks the call expression (or `def`) of a site; the
+    marks are taken out before the rewrite. Several marked spans give several sites.
+    """
+
+    before: str
+    after: str
+    data: dict[str, Any] | None = None
+
+    @classmethod
+    def untouched(cls, source: str, data: dict[str, Any] | None = None) -> Example:
+        """Return one whose code must be left alone."""
+        return cls(source, unmarked(source), data)
+
+
+def unmarked(source: str) -> str:
+    """Return the source of an example without the marks of its sites."""
+    return source.replace("▸", "").replace("◂", "")

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from fixes.cases.common.cases import probe
+from fixes.cases.common.torch_cases import torch_evidence
 from trainperf.diagnose import at_most
 from trainperf.fixes import by_id
-from trainperf.fixes.common.cases import probe
-from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import Measure
 
 FLAGS = {"bf16_cpu": True}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fixes.cases.common.cases import machine
 from recordings import FIT, recording, steps
 from trainperf import evidence
-from trainperf.fixes.common.cases import machine
 
 
 def test_the_words_are_those_of_the_command_and_of_what_it_started() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.common.cases import GIB, machine
 from recordings import FIT, observed
 from trainperf.errors import NotMeasured
 from trainperf.evidence.devices import device, of_others
-from trainperf.fixes.common.cases import GIB, machine
 from trainperf.model import Device, Gpu, MigSlice
 
 T4, A10G = "Tesla T4", "NVIDIA A10G"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.ranks._parallel_cases import LOOPBACK, exchange, job, rank, ranks
 from trainperf.evidence.exchange import with_gpu_link
-from trainperf.fixes.ranks._parallel_cases import LOOPBACK, exchange, job, rank, ranks
 from trainperf.model import Link, Parallel
 
 NVLINK = Link("NVLink", 450e9, "NVML: 18 NVLink 4 links")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainperf.fixes.common.cases import SITE, evidence, machine
-from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
+from fixes.cases.common.cases import SITE, evidence, machine
+from fixes.cases.common.torch_cases import LOADER, torch_evidence
 from trainperf.model import Loop, PhaseUse, StackSamples
 
 OWN_LOOP = Loop("iterator", where=SITE, batch_size=32, input_kind="tf.data")

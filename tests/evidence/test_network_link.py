@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.common.cases import machine
+from fixes.cases.ranks._parallel_cases import exchange, job
 from trainperf.evidence.exchange import with_network_link
-from trainperf.fixes.common.cases import machine
-from trainperf.fixes.ranks._parallel_cases import exchange, job
 from trainperf.model import Instance, InstanceType, Link, Parallel
 
 GIGABIT = 1e9 / 8

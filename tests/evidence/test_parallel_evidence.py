@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.common.cases import machine, measure
+from fixes.cases.ranks._parallel_cases import rank
 from recordings import FIT, block, recording, steps
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, choose
@@ -19,8 +21,6 @@ from trainperf.evidence.parallel import (
     whole_job,
     with_scaling,
 )
-from trainperf.fixes.common.cases import machine, measure
-from trainperf.fixes.ranks._parallel_cases import rank
 from trainperf.model import (
     Event,
     Gpu,

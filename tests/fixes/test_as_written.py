@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rewriting import script_of
-from trainperf.fixes import Example, by_id, unmarked
-from trainperf.fixes.tf_step._callback_examples import EXAMPLES as CALLBACKS
-from trainperf.fixes.torch_step._logging_examples import EXAMPLES as LOGS
+from fixes.cases.tf_step._callback_examples import EXAMPLES as CALLBACKS
+from fixes.cases.torch_step._logging_examples import EXAMPLES as LOGS
+from rewriting import Example, script_of, unmarked
+from trainperf.fixes import by_id
 from trainperf.model import Equivalence
 
 CASES = [

@@ -11,11 +11,12 @@ import re
 
 import pytest
 
-from rewriting import marked, result, script_of
+from fixes.cases import of
+from fixes.cases.common.cases import evidence
+from rewriting import Example, marked, result, script_of, unmarked
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes import HEADINGS, Example, Fix, all_fixes, detect_all, possible_all, unmarked
+from trainperf.fixes import HEADINGS, Fix, all_fixes, detect_all, possible_all
 from trainperf.fixes._docs import catalogue_markdown
-from trainperf.fixes.common.cases import evidence
 from trainperf.fixes.common.words import worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, Times
 
@@ -36,7 +37,7 @@ def each(name: str) -> pytest.MarkDecorator:
         [
             pytest.param(fix, case, id=f"{fix.id}-{number}")
             for fix in FIXES
-            for number, case in enumerate(getattr(fix, name))
+            for number, case in enumerate(of(fix, name))
         ],
     )
 
@@ -81,8 +82,8 @@ def test_a_healthy_loop_has_no_findings() -> None:
 def test_it_has_cases_on_both_sides(fix: Fix) -> None:
     own = type(fix).possible is not Fix.possible
 
-    assert len(fix.silent) >= len(fix.fires) >= 1
-    assert len(fix.tries_not) >= len(fix.tries) >= own
+    assert len(of(fix, "silent")) >= len(of(fix, "fires")) >= 1
+    assert len(of(fix, "tries_not")) >= len(of(fix, "tries")) >= own
 
 
 # ---------------------------------------------------------------------------- findings
@@ -200,9 +201,9 @@ def test_a_fix_without_an_edit_says_why(fix: Fix) -> None:
 
 @every_fix
 def test_examples_come_with_a_rewrite_and_a_rewrite_with_examples(fix: Fix) -> None:
-    assert fix.rewrites == bool(fix.examples)
+    assert fix.rewrites == bool(of(fix, "examples"))
     if fix.rewrites:
-        assert any(unmarked(example.before) != example.after for example in fix.examples)
+        assert any(unmarked(example.before) != example.after for example in of(fix, "examples"))
 
 
 # -------------------------------------------------------------------------------- text

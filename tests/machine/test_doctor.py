@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fixes.cases.common.cases import machine as box
 from nvml_stub import build_nvml_stub, run_against_stub
-from trainperf.fixes.common.cases import machine as box
 from trainperf.machine.doctor.checkup import Checkup
 from trainperf.machine.doctor.examine import conclude
 from trainperf.machine.doctor.frameworks import Build

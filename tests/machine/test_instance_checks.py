@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainperf.fixes.host._instances import on_instance
+from fixes.cases.host._instances import on_instance
 from trainperf.machine.doctor.checkup import Check
 from trainperf.machine.doctor.instance_checks import check_container, check_instance
 from trainperf.model import Gpu, Machine, Price

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fixes.cases.common.torch_cases import torch_evidence
 from trainperf.changes import Change
 from trainperf.diagnose import Request
 from trainperf.errors import NothingToCompare, TrainperfError
-from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import Equivalence, Evidence, Loop, Run
 from trainperf.proof import compare_with, try_changes
 from trainperf.proof.experiment import Looked, _candidates, samples_of, work_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.common.cases import GIB
 from recordings import recording
-from trainperf.fixes.common.cases import GIB
 from trainperf.model import Ending, Gpu, Recording
 from trainperf.report.assemble.gpu_failures import gpu_failure
 from trainperf.report.assemble.no_loop import way_out

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fixes.cases.common.torch_cases import torch_evidence
 from recordings import recording
 from trainperf.diagnose import _proven
 from trainperf.fixes import by_id
-from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import Diagnosis, Evidence, Finding, Loop, Outcome, Patch, Site, Trial, Trials
 from trainperf.model.findings import Equivalence
 from trainperf.report.assemble.diagnosis import assemble

@@ -3,10 +3,10 @@ from typing import get_args
 
 import pytest
 
+from fixes.cases.common.cases import SITE, evidence, machine, measure, stage
+from fixes.cases.common.torch_cases import split, torch_evidence
+from fixes.cases.ranks._parallel_cases import exchange, parallel_evidence, rank
 from recordings import FIT, recording
-from trainperf.fixes.common.cases import SITE, evidence, machine, measure, stage
-from trainperf.fixes.common.torch_cases import split, torch_evidence
-from trainperf.fixes.ranks._parallel_cases import exchange, parallel_evidence, rank
 from trainperf.model import (
     BetweenEpochs,
     Ending,

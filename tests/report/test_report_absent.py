@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fixes.cases.common.cases import by_cuda, evidence, machine
+from fixes.cases.common.torch_cases import torch_evidence
 from recordings import FIT, recording
-from trainperf.fixes.common.cases import by_cuda, evidence, machine
-from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import Instance, InstanceType, LogCall, Machine, Site
 from trainperf.report import assemble as report
 from trainperf.samplers.nvml import NO_DRIVER

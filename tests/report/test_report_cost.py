@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from trainperf.fixes.common.cases import evidence, machine
-from trainperf.fixes.ranks._parallel_cases import job
+from fixes.cases.common.cases import evidence, machine
+from fixes.cases.ranks._parallel_cases import job
 from trainperf.model import BetweenEpochs, Cost, Evidence, Instance, Loop, Price, Stack
 from trainperf.report.assemble.cost import cost, cost_after
 

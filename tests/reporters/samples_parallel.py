@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from fixes.cases.common.torch_cases import split, torch_evidence
+from fixes.cases.ranks._parallel_cases import rank
 from recordings import recording
 from reporters.samples_observed import CPU_BOX
 from reporters.samples_torch import SCRIPT, diagnosed
 from trainperf.evidence.events import Observed
 from trainperf.evidence.parallel import joined, whole_job, with_scaling
-from trainperf.fixes.common.torch_cases import split, torch_evidence
-from trainperf.fixes.ranks._parallel_cases import rank
 from trainperf.model import (
     Device,
     Diagnosis,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fixes.cases.common.cases import stage
+from fixes.cases.common.torch_cases import LOADER, MODEL, OPTIMIZER, split, torch_evidence
 from reporters.samples_observed import CPU_BOX, CWD, GIB, GPU_BOX, INPUT_BOUND
 from reporters.samples_tried import CONTROL
-from trainperf.fixes.common.cases import stage
-from trainperf.fixes.common.torch_cases import LOADER, MODEL, OPTIMIZER, split, torch_evidence
 from trainperf.model import (
     BetweenEpochs,
     Device,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from fixes.cases.storage._s3_cases import READ
 from reporters.samples_observed import INPUT_BOUND
-from trainperf.fixes.storage._s3_cases import READ
 from trainperf.model import Objects
 from trainperf.report.document import Page, Section
 from trainperf.report.sections.objects import objects

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from fixes.cases.common.cases import GIB
 from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_parallel import SYNC
-from trainperf.fixes.common.cases import GIB
 from trainperf.model import CudaDevice, Device, Diagnosis, Gpu, PhaseUse
 from trainperf.report.document import Page, Section
 from trainperf.report.sections.devices import devices

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from fixes.cases.host._instances import on_instance
 from reporters.samples import NASTY
 from reporters.samples_observed import INPUT_BOUND
-from trainperf.fixes.host._instances import on_instance
 from trainperf.model import Cost, Diagnosis, Instance, Price
 from trainperf.report.document import Page, Section
 from trainperf.report.sections import money as _money

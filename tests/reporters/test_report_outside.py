@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fixes.cases.common.cases import evidence
+from fixes.cases.tf_step.calls._model_calls import timed_in_place
+from fixes.cases.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS
 from reporters.rendering import text
 from reporters.samples_observed import HEALTHY
 from reporters.samples_tried import TRIED
-from trainperf.fixes.common.cases import evidence
-from trainperf.fixes.tf_step.calls._model_calls import timed_in_place
-from trainperf.fixes.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS, PredictInLoop
+from trainperf.fixes.tf_step.calls.keras_predict_in_loop import PredictInLoop
 from trainperf.model import Outcome, Outside, Trial
 from trainperf.report.sections import outside as _outside
 from trainperf.reporters import html, markdown

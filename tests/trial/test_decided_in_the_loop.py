@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from fixes.cases.common.cases import GPU, SITE, evidence, machine
+from fixes.cases.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.evidence.timing import probe
 from trainperf.fixes import by_id, in_the_loop
-from trainperf.fixes.common.cases import GPU, SITE, evidence, machine
-from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.model import Equivalence, Finding, Missing, Outcome, Run
 from trainperf.trial.candidates import Candidate, decided_in_the_loop
 

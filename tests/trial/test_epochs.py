@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.common.torch_cases import torch_evidence
+from fixes.cases import of
+from fixes.cases.common.cases import SITE, evidence
+from fixes.cases.common.torch_cases import torch_evidence
 from trainperf.fixes.dataloader.torch_persistent_workers import PersistentWorkers
 from trainperf.fixes.tf_data.tf_cache import Cache
 from trainperf.model import BetweenEpochs, Equivalence, Finding, Leg, Loop, Run
@@ -146,14 +147,14 @@ def test_a_whole_epoch_of_warm_up_takes_what_an_epoch_takes_with_its_pause():
 
 
 def test_a_cache_is_tried_in_whole_epochs_only_where_a_shuffle_behind_it_fills_long():
-    given = [epoch_of(Cache().detect(one)) for one in Cache.fires]
+    given = [epoch_of(Cache().detect(one)) for one in of("tf_cache", "fires")]
     assert given[:-1] == [None] * (len(given) - 1)
     last = given[-1]
     assert last is not None
     assert (last.steps, last.pause_s) == (300, pytest.approx(1.0))
-    assert last.seconds == pytest.approx(300 * Cache.fires[-1].times.real + 15.0)
-    plain = Cache().detect(replace(Cache.fires[-1], between_epochs=None))
-    assert plain.bound < Cache().detect(Cache.fires[-1]).bound
+    assert last.seconds == pytest.approx(300 * of("tf_cache", "fires")[-1].times.real + 15.0)
+    plain = Cache().detect(replace(of("tf_cache", "fires")[-1], between_epochs=None))
+    assert plain.bound < Cache().detect(of("tf_cache", "fires")[-1]).bound
 
 
 def test_no_budget_is_offered_for_an_epoch_of_an_hour():
@@ -193,7 +194,7 @@ def test_how_often_the_input_was_opened_is_read_from_the_turn():
 
 
 def test_a_finding_gives_its_epoch_and_a_leg_takes_it_through_json():
-    finding = PersistentWorkers().detect(PersistentWorkers.fires[0])
+    finding = PersistentWorkers().detect(of("torch_persistent_workers", "fires")[0])
     assert isinstance(finding, Finding)
     epoch = epoch_of(finding)
     assert epoch is not None
@@ -204,7 +205,7 @@ def test_a_finding_gives_its_epoch_and_a_leg_takes_it_through_json():
 
 
 def test_time_between_epochs_that_is_not_the_start_of_the_input_is_kept_apart():
-    finding = PersistentWorkers().detect(PersistentWorkers.fires[1])
+    finding = PersistentWorkers().detect(of("torch_persistent_workers", "fires")[1])
     assert isinstance(finding, Finding)
     epoch = epoch_of(finding)
     assert epoch is not None

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from fixes.cases.common.cases import SITE, evidence
 from observing import drop_inductor_cache, script
 from recordings import recording
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
-from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Loop, Measure, Missing, Parallel, Run, StartUp, Strategy
 from trainperf.run.launch import launch

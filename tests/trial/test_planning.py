@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from fixes.cases.common.cases import GIB, GPU, SITE, evidence, machine, probe
+from fixes.cases.common.torch_cases import torch_evidence
 from recordings import recording
 from rewriting import marked
 from trainperf.fixes import all_fixes
-from trainperf.fixes.common.cases import GIB, GPU, SITE, evidence, machine, probe
-from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import (
     Ending,
     Equivalence,

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from fixes.cases.common.cases import GIB, machine
 from recordings import recording
-from trainperf.fixes.common.cases import GIB, machine
 from trainperf.machine.cgroup import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
 from trainperf.model.machine.machine import Gpu, MigSlice

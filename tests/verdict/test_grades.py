@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.common.torch_cases import torch_evidence
+from fixes.cases.common.cases import SITE, evidence
+from fixes.cases.common.torch_cases import torch_evidence
 from trainperf.model import (
     Equivalence,
     Evidence,

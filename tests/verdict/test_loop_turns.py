@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from fixes.cases.common.cases import SITE, evidence
+from fixes.cases.common.torch_cases import torch_evidence
+from fixes.cases.practice.evaluation_between import OFTEN
+from fixes.cases.tf_step.calls._model_calls import timed_in_place
+from fixes.cases.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS, CALLED
 from trainperf.fixes import detect_all
-from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.common.torch_cases import torch_evidence
-from trainperf.fixes.practice.evaluation_between import OFTEN
-from trainperf.fixes.tf_step.calls._model_calls import timed_in_place
-from trainperf.fixes.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS, CALLED
 from trainperf.model import (
     Equivalence,
     Evidence,

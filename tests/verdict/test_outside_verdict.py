@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.common.cases import SITE, evidence, machine, measure
+from fixes.cases.common.torch_cases import torch_evidence
+from fixes.cases.dataloader._input_cases import WITH_WORKERS, starved
+from fixes.cases.storage._s3_cases import READ
+from fixes.cases.storage._s3_cases import reads as asking
+from fixes.cases.storage._storage import EBS_VOLUME, EFS_VOLUME, reads, small, storing
 from trainperf.fixes import by_id, detect_all
-from trainperf.fixes.common.cases import SITE, evidence, machine, measure
-from trainperf.fixes.common.torch_cases import torch_evidence
-from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, starved
-from trainperf.fixes.storage._s3_cases import READ
-from trainperf.fixes.storage._s3_cases import reads as asking
-from trainperf.fixes.storage._storage import EBS_VOLUME, EFS_VOLUME, reads, small, storing
 from trainperf.model import (
     Channel,
     ContainerUse,

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from fixes.cases.common.cases import SITE, evidence, measure, probe, stage
 from trainperf.fixes import detect_all
-from trainperf.fixes.common.cases import SITE, evidence, measure, probe, stage
 from trainperf.model import (
     BetweenEpochs,
     CallbackCost,

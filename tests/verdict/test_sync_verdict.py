@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from fixes.cases import of
+from fixes.cases.common.cases import measure
+from fixes.cases.ranks._parallel_cases import exchange, parallel_evidence, rank
 from trainperf.evidence.skew import stragglers
-from trainperf.fixes import by_id, detect_all
-from trainperf.fixes.common.cases import measure
-from trainperf.fixes.ranks._parallel_cases import exchange, parallel_evidence, rank
+from trainperf.fixes import detect_all
 from trainperf.model import (
     AllReduce,
     Equivalence,
@@ -221,7 +222,7 @@ def test_an_exchange_that_is_short_alone_is_waiting_for_whoever_is_late(
 
 
 def test_ranks_that_each_go_through_all_of_the_data_are_no_healthy_job() -> None:
-    case = by_id()["torch_unsharded_data"].fires[0]
+    case = of("torch_unsharded_data", "fires")[0]
     found = [one for one in detect_all(case) if one.id == "torch_unsharded_data"]
     assert verdict(case, ()).healthy
     assert not verdict(case, ranked(found, case)).healthy

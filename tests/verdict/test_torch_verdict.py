@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.fixes.common.cases import GPU, SITE, stage
-from trainperf.fixes.common.torch_cases import (
+from fixes.cases.common.cases import GPU, SITE, stage
+from fixes.cases.common.torch_cases import (
     CALLS,
     FORWARD_SITE,
     ITEM_SITE,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.fixes.common.cases import SITE, evidence
+from fixes.cases.common.cases import SITE, evidence
 from trainperf.model import (
     BetweenEpochs,
     Equivalence,

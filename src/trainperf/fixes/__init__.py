@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -32,48 +32,17 @@ Concern = Literal["step", "own work", "epoch end", "outside", "access", "quota"]
 training at all; whether the data can be read; a limit on cores."""
 
 
-@dataclass(frozen=True)
-class Example:
-    """A rewrite as source before and after.
-
-    `finding` is what `detect` would have returned; its sites point into `before`.
-    The text `▸…◂` in `before` marks the call expression (or `def`) of a site; the
-    marks are taken out before the rewrite. Several marked spans give several sites.
-    """
-
-    before: str
-    after: str
-    data: dict[str, Any] | None = None
-
-    @classmethod
-    def untouched(cls, source: str, data: dict[str, Any] | None = None) -> Example:
-        """Return one whose code must be left alone."""
-        return cls(source, unmarked(source), data)
-
-
-def unmarked(source: str) -> str:
-    """Return the source of an example without the marks of its sites."""
-    return source.replace("▸", "").replace("◂", "")
-
-
 class Fix:
     """One cause of slow training and its repair.
 
     Subclasses have a docstring whose first line is the repair in the imperative,
-    followed by the three `HEADINGS`. `silent` and `fires` are evidence in which
-    `detect` must not, and must, find it; `tries_not` and `tries` likewise evidence in
-    which `possible` must have nothing to try, and something, where `detect` found nothing.
+    followed by the three `HEADINGS`.
     """
 
     category: ClassVar[Category]
     equivalence: ClassVar[Equivalence] = Equivalence.EXACT
     framework: ClassVar[str] = "tensorflow"
     """That whose scripts it is for, or "any"; "keras" is Keras on any backend."""
-    silent: ClassVar[list[Evidence]]
-    fires: ClassVar[list[Evidence]]
-    tries_not: ClassVar[list[Evidence]] = []
-    tries: ClassVar[list[Evidence]] = []
-    examples: ClassVar[list[Example]] = []
     lasting: ClassVar[bool] = True
     """Whether what a step saves now, every later step saves as well."""
     warm_up_epochs: ClassVar[int] = 0

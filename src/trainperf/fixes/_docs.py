@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf.fixes import Example, Fix, all_fixes, unmarked
+from trainperf.fixes import Fix, all_fixes
 from trainperf.fixes.common.trainer_settings import GOVERNS, TRIED
 
 INTRODUCTION = """\
 # The fixes
 
 What trainperf looks for, and the repair it proposes. This page is made from the fixes
-themselves (`src/trainperf/fixes/`, one file each); `trainperf explain NAME` shows the
-same text.
+themselves (`src/trainperf/fixes/`, one file each); `trainperf explain NAME` says why it is slow,
+what changes, and when not to.
 
 **Changes** says what a fix may do to training: *exact* keeps the numbers and the order
 of samples, *numerics* keeps the mathematics but not rounding, order or random stream,
@@ -37,11 +37,10 @@ a cell names a call that is none of these objects', the edit goes to that call.
 
 
 def catalogue_markdown() -> str:
-    """Return the whole page: an index by category, then the text of every fix."""
+    """Return the whole page: a table by category, who has no edit, and settings of libraries."""
     ordered = sorted(all_fixes(), key=lambda fix: (fix.category, fix.id))
     parts = [INTRODUCTION, "\n".join(_index(ordered)), "\n".join(_without_edit(ordered))]
     parts.append("\n".join(_in_libraries(ordered)))
-    parts += ["\n".join(_entry(fix)) for fix in ordered]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
@@ -50,8 +49,7 @@ def _index(fixes: list[Fix]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for fix in fixes:
         patch = "yes" if fix.rewrites else "variables" if fix.sets_environment else "–"
-        name = f"[`{fix.id}`](#{fix.id})"
-        yield f"| {name} | {fix.summary} | {fix.category} | {fix.equivalence.value} | {patch} |"
+        yield f"| `{fix.id}` | {fix.summary} | {fix.category} | {fix.equivalence.value} | {patch} |"
 
 
 def _without_edit(fixes: list[Fix]) -> Iterator[str]:
@@ -83,37 +81,12 @@ def _in_libraries(fixes: list[Fix]) -> Iterator[str]:
     ids = dict.fromkeys(id_ for settings in GOVERNS.values() for id_ in settings)
     for id_ in (*ids, *(fix.id for fix in fixes if fix.in_libraries)):
         cells = " | ".join(_edited_in(library, known[id_]) for library in GOVERNS)
-        yield f"| [`{id_}`](#{id_}) | {known[id_].summary} | {cells} |"
+        yield f"| `{id_}` | {known[id_].summary} | {cells} |"
 
 
 def _edited_in(library: str, fix: Fix) -> str:
     settings = [f"`{one.said}`" for one in GOVERNS[library].get(fix.id, ())]
     return ", or ".join(settings) or fix.in_libraries.get(library, "–")
-
-
-def _entry(fix: Fix) -> Iterator[str]:
-    yield f"## {fix.id}"
-    yield ""
-    _, _, rest = fix.documentation.partition("\n")
-    yield f"**{fix.summary}**"
-    for line in rest.splitlines():
-        yield f"#{line}" if line.startswith("## ") else line
-    example = next((each for each in fix.examples if unmarked(each.before) != each.after), None)
-    if example is not None:
-        yield from _example(example)
-
-
-def _example(example: Example) -> Iterator[str]:
-    yield ""
-    yield "### Example"
-    yield ""
-    yield "```python"
-    yield "# before"
-    yield unmarked(example.before).strip("\n")
-    yield ""
-    yield "# after"
-    yield example.after.strip("\n")
-    yield "```"
 
 
 if __name__ == "__main__":

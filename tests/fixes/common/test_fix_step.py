@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.common.cases import GPU, evidence, machine, probe
+from fixes.cases.common.torch_cases import CALLS, torch_evidence, traced
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.cases import GPU, evidence, machine, probe
 from trainperf.fixes.common.step import (
     bound_by,
     bound_if_saved,
@@ -16,7 +17,6 @@ from trainperf.fixes.common.step import (
     gpu_may_be_full,
     step_may_matter,
 )
-from trainperf.fixes.common.torch_cases import CALLS, torch_evidence, traced
 from trainperf.fixes.torch_step._lookers import gap_seconds
 from trainperf.fixes.torch_step._step import kernel_seconds
 from trainperf.model import CudaDevice, Evidence, Gpu, Missing, PhaseUse

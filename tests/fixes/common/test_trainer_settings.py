@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from fixes.cases.common.cases import probe
+from fixes.cases.common.torch_cases import CALLS, torch_evidence
 from rewriting import project_of, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import by_id, detect_all, possible_all
 from trainperf.fixes.common import trainers
-from trainperf.fixes.common.cases import probe
-from trainperf.fixes.common.torch_cases import CALLS, torch_evidence
 from trainperf.fixes.common.trainer_settings import GOVERNS, TRIED, Setting, names
 from trainperf.model import LogCall, Site, Trainer
 from trainperf.patch.patch import write_edits

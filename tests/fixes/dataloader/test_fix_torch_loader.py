@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from fixes.cases.common.cases import machine
+from fixes.cases.common.torch_cases import LOADER
+from fixes.cases.dataloader._input_cases import MIB, WITH_WORKERS, drained, made, starved
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes.common.cases import machine
-from trainperf.fixes.common.torch_cases import LOADER
 from trainperf.fixes.dataloader._edits import set_setting
-from trainperf.fixes.dataloader._input_cases import MIB, WITH_WORKERS, drained, made, starved
 from trainperf.fixes.dataloader._loader import (
     MOST_WAITING,
     bound_with_workers,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainperf.fixes.common.torch_cases import CALLS, FORWARD_SITE
-from trainperf.fixes.dataloader._input_cases import starved
+from fixes.cases.common.torch_cases import CALLS, FORWARD_SITE
+from fixes.cases.dataloader._input_cases import starved
 from trainperf.fixes.dataloader.torch_item_work import ItemWork
 from trainperf.model import FunctionCost, Loop, Site
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
-from trainperf.fixes.dataloader.torch_padding import GLOBAL, IDS, TRAINER, TorchPadding
+from fixes.cases.common.torch_cases import LOADER, torch_evidence
+from fixes.cases.dataloader.torch_padding import GLOBAL, IDS, TRAINER
+from trainperf.fixes.dataloader.torch_padding import TorchPadding
 from trainperf.model import PaddedPlace, Site, Trainer
 
 LINE = Site("train.py", 40, "main")

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from fixes.cases import of
+from fixes.cases.host._instance_rates import reading
+from fixes.cases.host._instances import PRICES, on_instance
+from fixes.cases.tf_data._input_cases import starved
 from trainperf.fixes import by_id
-from trainperf.fixes.host._instance_rates import reading
-from trainperf.fixes.host._instances import PRICES, on_instance, used
-from trainperf.fixes.tf_data._input_cases import starved
+from trainperf.fixes.host._instances import used
 from trainperf.model import Evidence, Finding
 
 
@@ -85,7 +87,7 @@ def test_the_same_step_that_needs_fewer_cores_has_no_finding() -> None:
 
 @pytest.mark.parametrize("fix", ["instance_storage", "instance_network"])
 def test_more_bandwidth_gives_no_more_than_the_waiting(fix: str) -> None:
-    for case in by_id()[fix].fires:
+    for case in of(fix, "fires"):
         bound = found(fix, case).bound
         assert bound is not None
         assert bound <= case.times.real / case.times.resident
@@ -114,12 +116,12 @@ def test_a_burst_is_told_as_one() -> None:
 
 def test_more_memory_is_advised_from_the_peak_that_was_measured() -> None:
     fix = by_id()["instance_memory"]
-    finding = fix.detect(fix.fires[1])
+    finding = fix.detect(of(fix, "fires")[1])
     assert finding is not None
     assert finding.bound == pytest.approx(1 / 0.7)
     assert "used 15.5 GiB at most, g5.xlarge has 16; g5.2xlarge has 32" in finding.text
     assert "1.20× the price" in finding.advice
-    killed = fix.detect(fix.fires[3])
+    killed = fix.detect(of(fix, "fires")[3])
     assert killed is not None
     assert killed.bound is None
     assert "ended 1 process" in killed.text

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.common.cases import GPU, evidence, machine
+from fixes.cases.common.torch_cases import torch_evidence
+from fixes.cases.gpu._cases import A10G, BUSY, on_gpu
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
-from trainperf.fixes.common.cases import GPU, evidence, machine
-from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.gpu._build import fit, version
-from trainperf.fixes.gpu._cases import A10G, BUSY, on_gpu
 from trainperf.fixes.gpu._health import on_used, used
 from trainperf.fixes.gpu._matmul import said, share_of_peak
 from trainperf.model import ContainerUse, CudaDevice, Evidence, Finding, PhaseUse

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from trainperf.fixes.common.cases import evidence, probe
-from trainperf.fixes.common.torch_cases import torch_evidence
+from fixes.cases.common.cases import evidence, probe
+from fixes.cases.common.torch_cases import torch_evidence
+from fixes.cases.practice.batch_size import BATCH, SMALL
 from trainperf.fixes.practice._batch_size_words import adjusted
-from trainperf.fixes.practice.batch_size import BATCH, SMALL, LargerBatch
+from trainperf.fixes.practice.batch_size import LargerBatch
 from trainperf.model import Evidence, ModelFacts, TorchOptimizer
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.precision._autograd_edits import OWN
 from rewriting import changed, executed, marked, script_of
-from trainperf.fixes.precision._autograd_edits import OWN, keep_autocast
+from trainperf.fixes.precision._autograd_edits import keep_autocast
 
 torch = pytest.importorskip("torch")
 

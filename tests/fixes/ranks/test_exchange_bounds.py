@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from fixes.cases.common.cases import measure
+from fixes.cases.common.torch_cases import split
+from fixes.cases.ranks._parallel_cases import ALL_REDUCE, SLOW, parallel_evidence, ranks
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.cases import measure
-from trainperf.fixes.common.torch_cases import split
 from trainperf.fixes.ranks._exchange import (
     bound_by_share,
     bound_if_hidden,
@@ -17,7 +18,6 @@ from trainperf.fixes.ranks._exchange import (
     exchange_seconds,
     step_without_exchange,
 )
-from trainperf.fixes.ranks._parallel_cases import ALL_REDUCE, SLOW, parallel_evidence, ranks
 from trainperf.model import Evidence, Measure, Missing, Overlap
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixes.cases.common.cases import OTHER_SITE, evidence, stage
+from fixes.cases.tf_data.tf_padding import ARRAYS, MASKED, PAIR
 from rewriting import project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.cases import OTHER_SITE, evidence, stage
 from trainperf.fixes.tf_data.edits.cutting import cut_batches
-from trainperf.fixes.tf_data.tf_padding import ARRAYS, MASKED, PAIR, TFPadding
+from trainperf.fixes.tf_data.tf_padding import TFPadding
 from trainperf.model import Finding, ModelFacts, PaddedPlace, Site
 
 LENGTHS = [3, 9, 1, 18, 0, 5, 2, 7, 30, 4]

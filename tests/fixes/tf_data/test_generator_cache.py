@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixes.cases import of
 from rewriting import project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.tf_cache import Cache
@@ -313,7 +314,7 @@ def test_what_it_calls_of_another_file_is_read_there():
 
 
 def test_behind_a_generator_it_is_tried_and_says_what_only_the_source_tells():
-    fed = Cache.tries[-2]
+    fed = of("tf_cache", "tries")[-2]
     assert Cache().detect(fed) is None
     found = Cache().possible(fed)
     assert found is not None

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixes.cases import of
+from fixes.cases.tf_data.keras_pydataset_items import LOOP
 from rewriting import changed, executed, project_of, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.kept_items import keep_items
-from trainperf.fixes.tf_data.keras_pydataset_items import LOOP, PyDatasetItems
+from trainperf.fixes.tf_data.keras_pydataset_items import PyDatasetItems
 from trainperf.model import Finding
 
 DATASET = """\
@@ -148,7 +150,7 @@ def test_a_setting_that_another_file_changes_keeps_nothing() -> None:
 
 def test_nothing_is_kept_beside_worker_processes() -> None:
     fix = PyDatasetItems()
-    (found,) = [fix.detect(each) for each in fix.fires[:1]]
+    (found,) = [fix.detect(each) for each in of(fix, "fires")[:1]]
     assert found is not None
     assert found.where == (LOOP.pydataset_item,)
     threads = {"workers": 4}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainperf.fixes.common.cases import evidence, probe
+from fixes.cases.common.cases import evidence, probe
 from trainperf.fixes.common.step import bound_by
 from trainperf.fixes.tf_data.tf_padding_buckets import PaddingBuckets
 from trainperf.fixes.tf_step.tf_retracing import StopRetracing

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from trainperf.fixes.common.cases import evidence
-from trainperf.fixes.tf_step.calls._model_calls import between_fits, timed_in_place
+from fixes.cases.common.cases import evidence
+from fixes.cases.tf_step.calls._model_calls import between_fits, timed_in_place
 from trainperf.fixes.tf_step.calls.keras_predict_in_loop import PredictInLoop
 from trainperf.model import Finding, Outside
 

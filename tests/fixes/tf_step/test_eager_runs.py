@@ -11,8 +11,8 @@ pytest.importorskip("keras")
 import keras
 import numpy as np
 
-from trainperf.fixes import unmarked
-from trainperf.fixes.tf_step.calls._eager_examples import EXAMPLES
+from fixes.cases.tf_step.calls._eager_examples import EXAMPLES
+from rewriting import unmarked
 
 CHANGED = [one for one in EXAMPLES if one.after != unmarked(one.before)]
 

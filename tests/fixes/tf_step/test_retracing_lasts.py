@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.tf_step.tf_retracing import WEIGHT, StopRetracing
+from fixes.cases.common.cases import SITE, evidence
+from fixes.cases.tf_step.tf_retracing import WEIGHT
+from trainperf.fixes.tf_step.tf_retracing import StopRetracing
 from trainperf.model import ChangingNumber, Finding, Retracing
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.tf_step.keras_steps_per_execution import LOOP, MODEL, TINY, StepsPerExecution
+from fixes.cases.common.cases import SITE, evidence
+from fixes.cases.tf_step.keras_steps_per_execution import LOOP, MODEL, TINY
+from trainperf.fixes.tf_step.keras_steps_per_execution import StepsPerExecution
 from trainperf.model import CallbackCost, Equivalence, Finding
 
 IDLE = 1e-6

@@ -6,16 +6,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from fixes.cases.torch_step.compiling.torch_recompiling import ENDED, PADS, _compiled
 from rewriting import changed, executed, script_of
 from trainperf.fixes.torch_step.compiling._few_lengths import multiple_of
-from trainperf.fixes.torch_step.compiling.torch_recompiling import (
-    ENDED,
-    FEW_LENGTHS,
-    PADS,
-    WAY,
-    StopRecompiling,
-    _compiled,
-)
+from trainperf.fixes.torch_step.compiling.torch_recompiling import FEW_LENGTHS, WAY, StopRecompiling
 
 torch = pytest.importorskip("torch")
 

@@ -6,15 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from fixes.cases.common.torch_cases import split, torch_evidence
+from fixes.cases.torch_step.compiling.torch_recompiling import EAGER, LIMITED, RECURS
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.torch_cases import split, torch_evidence
 from trainperf.fixes.torch_step.compiling._fusing import fusing
-from trainperf.fixes.torch_step.compiling.torch_recompiling import (
-    EAGER,
-    LIMITED,
-    RECURS,
-    StopRecompiling,
-)
+from trainperf.fixes.torch_step.compiling.torch_recompiling import StopRecompiling
 from trainperf.model import Evidence, Trace
 from trainperf.model.torch.compiling import Compiling
 

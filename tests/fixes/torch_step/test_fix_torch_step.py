@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from fixes.cases.common.cases import GPU, probe
+from fixes.cases.common.torch_cases import split, torch_evidence
 from rewriting import script_of
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes.common.cases import GPU, probe
-from trainperf.fixes.common.torch_cases import split, torch_evidence
 from trainperf.fixes.torch_step._source import inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
     PROBED,

@@ -17,6 +17,8 @@ SMALLEST_GAIN = 0.05
 NOISES = 2.0
 """How many times the noise of the times a bound must exceed: below, it may be nothing."""
 
+MIB, GIB = 1024**2, 1024**3
+
 
 def at(site: Site | None) -> str:
     """Say a place as a reader looks it up: "train.py:14", "cell 3, line 7"; nothing if unknown."""

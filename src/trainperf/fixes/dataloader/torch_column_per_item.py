@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.torch_cases import LOADER
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.dataloader._accesses import dearest
-from trainperf.fixes.dataloader._input_cases import made, starved
 from trainperf.fixes.dataloader._loader import named
 from trainperf.fixes.dataloader.edits.columns import take_rows
-from trainperf.fixes.dataloader.examples.columns import EXAMPLES
-from trainperf.model import Access, Equivalence, Evidence, Finding, Missing
+from trainperf.model import Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -24,8 +20,6 @@ text, label = row["text"], row["label"]"""
 
 FOR_COLUMNS = """\
 self.texts = list(dataset["text"])  # a column alone is a view: each element is read anew"""
-
-TAKEN = replace(LOADER, accesses=(Access("column", 3.0, 0.0015, 0.7, tables=("table",)),))
 
 
 class ColumnPerItem(Fix):
@@ -50,27 +44,6 @@ class ColumnPerItem(Fix):
     category = "input"
     equivalence = Equivalence.EXACT
     usual = 1.5
-    examples = EXAMPLES
-
-    silent = [
-        starved(),
-        # nobody waits for it
-        starved(TAKEN, real=0.1, resident=0.098, input=0.02),
-        # a small part of what items take, or of a batch
-        starved(replace(LOADER, accesses=(Access("column", 1.0, 1e-5, 0.02, tables=("table",)),))),
-        starved(TAKEN, stages=made(0.004, 0.076)),
-        starved(TAKEN, resident=None),
-        starved(replace(LOADER, accesses=(Access("h5py.File", 1.0, 0.0015, 0.7),))),
-    ]
-    fires = [
-        starved(TAKEN),
-        starved(
-            replace(LOADER, accesses=(Access("column", 2.0, 0.0015, 0.7, columns=("texts",)),))
-        ),
-        # whose columns they are is not known: no edit
-        starved(replace(LOADER, accesses=(Access("column", 2.0, 0.0015, 0.7),))),
-    ]
-    tries_not = [starved(resident=None), starved(TAKEN, stages=Missing("not timed"))]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find elements of columns that items look up, where the loop waits for the items."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.torch_cases import LOADER
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.dataloader._accesses import dearest
-from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import named
 from trainperf.fixes.dataloader.edits.opening import HANDLES, open_once
-from trainperf.fixes.dataloader.examples.opening import EXAMPLES
-from trainperf.model import Access, Equivalence, Evidence, Finding, Missing
+from trainperf.model import Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -35,8 +31,6 @@ def __getitem__(self, index):  # self.process is None at first
 FOR_WHOLE = """\
 def __init__(self, path):
     self.rows = pandas.read_parquet(path)  # once, not in __getitem__"""
-
-OPENED = replace(LOADER, accesses=(Access("h5py.File", 1.0, 0.0015, 0.7),))
 
 
 class FilePerItem(Fix):
@@ -61,31 +55,6 @@ class FilePerItem(Fix):
     category = "input"
     equivalence = Equivalence.EXACT
     usual = 1.5
-    examples = EXAMPLES
-
-    silent = [
-        starved(),
-        # nobody waits for it
-        starved(OPENED, real=0.1, resident=0.098, input=0.02),
-        # a small part of what items take, or of a batch
-        starved(replace(LOADER, accesses=(Access("h5py.File", 1.0, 1e-5, 0.02),))),
-        starved(OPENED, stages=made(0.004, 0.076)),
-        starved(OPENED, resident=None),
-        # a file of its own for each item
-        starved(replace(LOADER, accesses=(Access("numpy.load", 1.0, 0.0015, 0.7, repeated=0.1),))),
-        starved(replace(LOADER, accesses=(Access("column", 3.0, 0.0015, 0.7),))),
-    ]
-    fires = [
-        starved(OPENED),
-        starved(replace(WITH_WORKERS, accesses=OPENED.accesses), stages=made(0.3)),
-        starved(replace(LOADER, accesses=(Access("zipfile.ZipFile", 2.0, 0.0015, 0.7),))),
-        # read whole: no edit
-        starved(replace(LOADER, accesses=(Access("pandas.read_parquet", 1.0, 0.0015, 0.7),))),
-    ]
-    tries_not = [
-        starved(resident=None),
-        starved(OPENED, stages=Missing("not timed")),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a file that items wait to be opened, where the loop waits for the items."""

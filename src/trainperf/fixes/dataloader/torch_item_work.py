@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import stage
 from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
-from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.dataloader._input_cases import LOOP, WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import (
     COLLATE,
     ITEM,
@@ -25,7 +21,6 @@ from trainperf.fixes.dataloader.edits.keeping import (
     keepable,
     kept_said,
 )
-from trainperf.fixes.dataloader.examples.keeping import EXAMPLES
 from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import (
     Equivalence,
@@ -33,9 +28,7 @@ from trainperf.model import (
     Finding,
     FunctionCost,
     Loader,
-    Missing,
     Site,
-    Stage,
     Torch,
 )
 
@@ -63,21 +56,6 @@ def __getitem__(self, index):
 
 ITEMS_ADVICE = "Prepare once what is the same in every epoch; do the rest for whole batches."
 KEEP_ADVICE = "Make what is the same in every epoch once, and keep it."
-
-FUNCTIONS = (
-    FunctionCost("resize", "data.py", 44, 0.55, "main", 220, "resize (PIL)"),
-    FunctionCost("__getitem__", "data.py", 31, 0.12, "main", 48),
-    FunctionCost("main", "train.py", 21, 0.20, "main", 80),
-)
-
-REPEATED = replace(LOADER, repeats=True)
-
-
-def _sized(seconds: float | None) -> tuple[Stage, ...]:
-    return (stage("dataset item", seconds, element_bytes=150_000, cardinality=10_000),)
-
-
-SIZED = _sized(0.07)
 
 
 class ItemWork(Fix):
@@ -108,7 +86,6 @@ class ItemWork(Fix):
     equivalence = Equivalence.NUMERICS
     usual = 1.6
     warm_up_epochs = 1  # the first one makes the items
-    examples = EXAMPLES
     try_before = (
         "torch_workers",
         "torch_file_per_item",
@@ -117,48 +94,6 @@ class ItemWork(Fix):
         "storage_small_files",
         "storage_throughput",
     )
-
-    silent = [
-        # the step hides it
-        torch_evidence(stages_=made()),
-        torch_evidence(stages_=made(), functions=FUNCTIONS, real=0.1, resident=0.098, input=0.09),
-        # neither items nor collate were timed
-        starved(stages=Missing("not timed")),
-        starved(stages=made(None, None)),
-        # collating takes longer
-        starved(stages=made(0.005, 0.075), functions=FUNCTIONS[1:]),
-        # the workers' start, not their work, is what it waits for
-        starved(stages=made(0.001, 0.001), input=0.080),
-        starved(resident=None),
-        # what repeats, and could be kept, is hidden by the step
-        torch_evidence(loader=replace(LOADER, repeats=True), stages_=SIZED),
-    ]
-    fires = [
-        starved(),
-        starved(functions=FUNCTIONS),
-        starved(WITH_WORKERS, stages=made(0.300)),
-        starved(replace(LOADER, item=None, dataset="")),
-        # the same in every epoch, of a known size
-        starved(replace(LOADER, repeats=True), stages=SIZED),
-    ]
-
-    tries_not = [
-        # the step hides it, whatever the noise
-        starved(REPEATED, stages=SIZED, real=0.100, resident=0.102, input=0.003),
-        # of no known size, or not to be kept
-        starved(replace(LOADER, repeats=True), resident=None),
-        starved(replace(LOADER, item=None), stages=SIZED, resident=None),
-        # one epoch; next to nothing; collating takes longer
-        starved(REPEATED, stages=SIZED, resident=None, loop=replace(LOOP, epochs=1)),
-        starved(REPEATED, stages=_sized(0.0004), resident=None),
-        starved(REPEATED, stages=(*SIZED, stage("collate", 0.08)), resident=None),
-    ]
-    tries = [
-        starved(REPEATED, stages=SIZED, resident=None),
-        starved(stages=SIZED, resident=None),
-        starved(REPEATED, stages=_sized(None), real=None, resident=None, input=None),
-        starved(REPEATED, stages=SIZED, real=0.100, resident=0.097, input=0.020),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find items that the loop waits for, and the functions in them."""

@@ -3,49 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.torch_cases import LOADER, MODEL, torch_evidence
+from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at, ms, worth_counted
 from trainperf.fixes.dataloader._edits import set_setting
 from trainperf.fixes.dataloader._loader import places
 from trainperf.fixes.torch_step.compiling.torch_recompiling import RECURRING
-from trainperf.model import Equivalence, Evidence, Finding, Length, Missing
-from trainperf.model.torch.compiling import Compiling, Recompiling
+from trainperf.model import Equivalence, Evidence, Finding, Missing
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 FIRST_SIZE = re.compile(r"size mismatch at index 0\. expected (\d+), actual (\d+)")
 """The guard on the first dimension, that of the samples (PyTorch 2.1 and later)."""
-
-GUARD = "tensor 'x' size mismatch at index 0. expected 32, actual 8"
-ONCE = Recompiling("forward", 1, 60, 9.0, GUARD, once_s=9.0)
-SHORT = Length(900, "3 epochs", epochs=3)
-HEAD = "from torch.utils.data import DataLoader\n\nloader = "
-EXAMPLES = [
-    Example(
-        before=f"{HEAD}▸DataLoader(data, batch_size=32, shuffle=True)◂\n",
-        after=f"{HEAD}DataLoader(data, batch_size=32, shuffle=True, drop_last=True)\n",
-    ),
-    Example(
-        before=f"{HEAD}▸DataLoader(data, 32, drop_last=False)◂\n",
-        after=f"{HEAD}DataLoader(data, 32, drop_last=True)\n",
-    ),
-    Example.untouched("loader = ▸make_loader(data)◂\n"),
-]
-
-
-def _compiled(
-    seen: Recompiling | None, length: Length | Missing = SHORT, **loader: Any
-) -> Evidence:
-    torch = {"compiling": Compiling(recompiling=seen)}
-    model = replace(MODEL, compiled=True)
-    return torch_evidence(
-        model=model, torch=torch, loader=replace(LOADER, **loader), length_=length
-    )
 
 
 class LastBatch(Fix):
@@ -71,26 +42,6 @@ class LastBatch(Fix):
     concerns = "outside"
     lasting = False
     counted = True
-    examples = EXAMPLES
-
-    silent = [
-        torch_evidence(),
-        _compiled(None),
-        # many shapes, another dimension, larger than usual
-        _compiled(replace(ONCE, count=RECURRING)),
-        _compiled(replace(ONCE, reason=GUARD.replace("index 0", "index 1"))),
-        _compiled(replace(ONCE, reason=GUARD.replace("actual 8", "actual 64"))),
-        # not the loader's batches
-        _compiled(ONCE, batch_size=16),
-        _compiled(ONCE, drop_last=True),
-        # over the whole training it is nothing, or nobody knows how long that is
-        _compiled(ONCE, replace(SHORT, steps=900_000)),
-        _compiled(ONCE, Missing("no end is seen")),
-    ]
-    fires = [
-        _compiled(ONCE),
-        _compiled(replace(ONCE, count=2), where=None),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a compilation that fewer samples than the loader's asked for."""

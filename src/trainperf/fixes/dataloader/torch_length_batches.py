@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, percent, worth
-from trainperf.fixes.dataloader._input_cases import made
 from trainperf.fixes.dataloader._loader import ITEM, ranks, stage_seconds
 from trainperf.fixes.dataloader.edits.by_length import batch_by_length
-from trainperf.fixes.dataloader.examples.by_length import EXAMPLES
-from trainperf.fixes.dataloader.torch_padding import ENOUGH, MOSTLY_DATA, TOKENS, model_seconds
+from trainperf.fixes.dataloader.torch_padding import ENOUGH, MOSTLY_DATA, model_seconds
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
-    ItemLength,
     Loader,
-    Missing,
-    Padding,
     is_taken,
 )
 
@@ -39,11 +33,6 @@ SNIPPET = """\
 lengths = [len(tokens) for tokens, label in dataset]
 # sort parts of the shuffled indices by length, cut them into batches, shuffle these
 loader = DataLoader(dataset, batch_sampler=ByLength(lengths, batch_size), collate_fn=collate)"""
-
-OWN = Padding(40, 200, 60, 640, longest_length=200)
-GLOBAL = Padding(58, 400, 75, 640, longest_length=230, place=TOKENS, masked=True)
-WORDS = replace(LOADER, length=ItemLength(0, "len"), sampler="RandomSampler")
-CHEAP = made(0.004, 0.001)
 
 
 class LengthBatches(Fix):
@@ -68,36 +57,6 @@ class LengthBatches(Fix):
     category = "model"
     equivalence = Equivalence.SEMANTICS
     usual = 1.3
-    examples = EXAMPLES
-
-    silent = [
-        torch_evidence(),
-        # batches of like lengths already, or nearly
-        torch_evidence(loader=WORDS, stages_=CHEAP, padding=replace(OWN, bucketed_length=170)),
-        # too few to tell
-        torch_evidence(loader=WORDS, stages_=CHEAP, padding=replace(OWN, sequences=12)),
-        # in order, or in one of the user's
-        torch_evidence(loader=replace(WORDS, shuffled=False), stages_=CHEAP, padding=OWN),
-        torch_evidence(loader=replace(WORDS, sampler="ByLength"), stages_=CHEAP, padding=OWN),
-        # the model is not what the step passes in
-        torch_evidence(
-            loader=WORDS,
-            stages_=CHEAP,
-            padding=OWN,
-            split=split(forward=0.001, backward=0.002, rest=0.09),
-        ),
-        torch_evidence(loader=replace(WORDS, iterable=True), stages_=CHEAP, padding=OWN),
-    ]
-    fires = [
-        torch_evidence(loader=WORDS, stages_=CHEAP, padding=OWN),
-        # padded far beyond the longest: cut as well
-        torch_evidence(loader=WORDS, stages_=CHEAP, padding=GLOBAL),
-        # where their lengths stand, or what items take, is not known: no edit
-        torch_evidence(loader=replace(WORDS, length=None), stages_=CHEAP, padding=OWN),
-        torch_evidence(loader=WORDS, stages_=Missing("not timed"), padding=OWN),
-        torch_evidence(loader=WORDS, stages_=made(0.080), padding=OWN),
-        torch_evidence(loader=WORDS, stages_=CHEAP, padding=OWN, split=Missing("not timed")),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find shuffled batches that would be much shorter if like lengths met."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.dataloader._input_cases import LOOP, SHORT_EPOCHS, WITH_WORKERS, starved
 from trainperf.fixes.dataloader._loader import named, places
 from trainperf.fixes.dataloader._starts import (
     LONG_EPOCH_S,
@@ -19,9 +17,8 @@ from trainperf.fixes.dataloader._starts import (
     restart_s,
 )
 from trainperf.fixes.dataloader.edits.hoisting import build_before_loop
-from trainperf.fixes.dataloader.examples.hoisting import EXAMPLES
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader, Site
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Site
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -43,9 +40,6 @@ for step in range(steps):
         batches = iter(loader)
         batch = next(batches)
     train_step(batch)"""
-
-REBUILT = replace(WITH_WORKERS, worker_start_s=1.0, built=6)
-FIVE_EPOCHS = BetweenEpochs(1.1, 5, 50, restart_s=1.0)
 
 
 class LoaderRebuilt(Fix):
@@ -73,59 +67,6 @@ class LoaderRebuilt(Fix):
     counted = True
     equivalence = Equivalence.NUMERICS
     between_epochs = True
-    examples = EXAMPLES
-
-    silent = [
-        torch_evidence(),
-        # built once
-        torch_evidence(
-            loader=replace(REBUILT, built=1), loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS
-        ),
-        # one each for training, validation and test, by one function
-        torch_evidence(
-            loader=replace(REBUILT, built=3),
-            loop=SHORT_EPOCHS,
-            between_epochs=BetweenEpochs(1.1, 2, 50, restart_s=1.0),
-        ),
-        # no workers: a loader is a small object
-        torch_evidence(
-            loader=replace(LOADER, built=6),
-            loop=SHORT_EPOCHS,
-            between_epochs=BetweenEpochs(0.002, 5, 50, restart_s=0.001),
-        ),
-        # long epochs
-        torch_evidence(loader=REBUILT, between_epochs=replace(FIVE_EPOCHS, epoch_steps=500)),
-        # often, in a loop that waits for nothing
-        torch_evidence(loader=replace(REBUILT, built=40)),
-        # no start was timed
-        starved(replace(WITH_WORKERS, built=40)),
-    ]
-    tries_not = [
-        # built once, or every few steps; no workers; long epochs
-        torch_evidence(
-            loader=replace(REBUILT, built=1), loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS
-        ),
-        starved(replace(REBUILT, built=40), resident=None),
-        torch_evidence(
-            loader=replace(LOADER, built=6), loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS
-        ),
-        torch_evidence(loader=REBUILT, between_epochs=replace(FIVE_EPOCHS, epoch_steps=500)),
-    ]
-    tries = [
-        torch_evidence(
-            loader=replace(REBUILT, worker_start_s=None),
-            loop=SHORT_EPOCHS,
-            between_epochs=replace(FIVE_EPOCHS, restart_s=None),
-        ),
-    ]
-    fires = [
-        torch_evidence(loader=REBUILT, loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS),
-        torch_evidence(
-            loader=replace(REBUILT, built=12), loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS
-        ),
-        starved(replace(REBUILT, built=40), loop=LOOP),
-        starved(replace(REBUILT, built=40, where=None, dataset="")),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a place where loaders are built over and over, and what their starts take."""

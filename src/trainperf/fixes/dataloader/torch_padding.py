@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, percent, worth
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.dataloader.edits.trainer_padding import pad_in_trainer
-from trainperf.fixes.dataloader.examples import trainer_padding
-from trainperf.fixes.dataloader.examples.cutting import EXAMPLES
 from trainperf.fixes.torch_step._step import UNTRIED, compute_seconds
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
-    Missing,
-    PaddedPlace,
     Padding,
     Site,
-    Trainer,
 )
 
 if TYPE_CHECKING:
@@ -50,11 +44,6 @@ def tokenize(example):
 
 trainer = Trainer(..., data_collator=DataCollatorWithPadding(tokenizer))"""
 
-GLOBAL = Padding(58, 400, 75, 640, longest_length=130)
-TOKENS = PaddedPlace("list", 0, (0,))
-IDS = PaddedPlace("dict", "input_ids", ("input_ids", "attention_mask"))
-TRAINER = Trainer("transformers", "TrainingArguments")
-
 
 class TorchPadding(Fix):
     """Pad each batch to its own longest sequence, not to one length for all.
@@ -80,45 +69,7 @@ class TorchPadding(Fix):
     category = "model"
     equivalence = Equivalence.NUMERICS
 
-    silent = [
-        torch_evidence(),
-        # padded to the longest of each batch, and little of that
-        torch_evidence(padding=Padding(80, 100, 85, 640, longest_length=99)),
-        # so is this: batches of like lengths are another matter
-        torch_evidence(padding=Padding(40, 200, 60, 640, longest_length=200)),
-        # too few to tell
-        torch_evidence(padding=replace(GLOBAL, sequences=12)),
-        # the model is not what the step passes in
-        torch_evidence(padding=GLOBAL, split=split(forward=0.001, backward=0.002, rest=0.09)),
-        torch_evidence(padding=GLOBAL, resident=0.02, input=0.098),
-    ]
-    fires = [
-        torch_evidence(padding=GLOBAL),
-        torch_evidence(padding=GLOBAL, loader=replace(LOADER, workers=2)),
-        torch_evidence(padding=replace(GLOBAL, place=TOKENS, masked=True)),
-        # a loader that a library built
-        torch_evidence(
-            padding=replace(GLOBAL, place=IDS, masked=True),
-            loader=replace(LOADER, where=Site("train.py", 40, "main")),
-            torch={"trainer": TRAINER},
-        ),
-        torch_evidence(padding=replace(GLOBAL, place=TOKENS, masked=False)),
-        # its parts were not timed
-        torch_evidence(padding=GLOBAL, split=Missing("they do not add up")),
-    ]
-    tries_not = [
-        torch_evidence(padding=Padding(80, 100, 85, 640, longest_length=99), resident=None),
-        torch_evidence(padding=replace(GLOBAL, place=TOKENS, sequences=12), resident=None),
-        # where the sequences are is not known
-        torch_evidence(padding=GLOBAL, resident=None, split=Missing("not timed")),
-    ]
-    tries = [
-        torch_evidence(
-            padding=replace(GLOBAL, place=TOKENS), resident=None, split=Missing("not timed")
-        ),
-    ]
     in_libraries = {"transformers": "`Trainer(data_collator=…)`, `tokenizer(padding=False)`"}
-    examples = [*EXAMPLES, *trainer_padding.EXAMPLES]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find batches padded far beyond their own longest, in a step that the model fills."""

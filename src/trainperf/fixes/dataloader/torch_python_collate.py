@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import stage
 from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
-from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, worth
-from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import (
     COLLATE,
     ITEM,
@@ -21,9 +17,8 @@ from trainperf.fixes.dataloader._loader import (
     waits_at_most,
 )
 from trainperf.fixes.dataloader.edits.arrays import to_arrays
-from trainperf.fixes.dataloader.examples.arrays import EXAMPLES
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.model import Equivalence, Evidence, Finding, Function, Missing, Stage
+from trainperf.model import Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -33,13 +28,6 @@ def collate(samples):
     # one array operation for the batch, no loop over its elements
     images, labels = zip(*samples)
     return torch.from_numpy(numpy.stack(images)), torch.tensor(labels)"""
-
-COLLATING = Function("Collate.__call__", "data.py", 52)
-
-
-def _collating(seconds: float | None, **fields: object) -> tuple[Stage, ...]:
-    own = stage("collate", seconds, function=COLLATING, **fields)
-    return (stage("dataset item", 1e-5), own)
 
 
 class PythonCollate(Fix):
@@ -67,43 +55,6 @@ class PythonCollate(Fix):
     equivalence = Equivalence.EXACT
     usual = 1.5
     try_before = ("torch_workers",)
-    examples = EXAMPLES
-
-    silent = [
-        torch_evidence(stages_=made()),
-        # items take longer
-        starved(),
-        # the step hides it
-        torch_evidence(stages_=_collating(0.079), real=0.1, resident=0.098, input=0.09),
-        # not timed
-        starved(stages=Missing("not timed")),
-        starved(stages=_collating(None)),
-        # the workers' start, not their work, is what it waits for
-        starved(stages=_collating(0.001), input=0.080),
-    ]
-    fires = [
-        starved(stages=made(0.005, 0.075)),
-        starved(replace(LOADER, dataset="list", item=None), stages=_collating(0.079)),
-        starved(WITH_WORKERS, stages=_collating(0.300)),
-    ]
-
-    tries_not = [
-        # the step hides it, whatever the noise
-        starved(stages=_collating(0.003), real=0.100, resident=0.102, input=0.003),
-        # items take longer; PyTorch collates, or a library
-        starved(stages=made(0.075, 0.005), resident=None),
-        starved(stages=made(0.005, 0.075), resident=None),
-        starved(stages=Missing("not timed"), resident=None),
-        # next to nothing
-        starved(stages=_collating(0.0004), resident=None),
-    ]
-    tries = [
-        starved(stages=_collating(0.079), resident=None),
-        starved(stages=_collating(None), resident=None),
-        starved(stages=_collating(0.020), real=0.100, resident=0.097, input=0.020),
-        starved(WITH_WORKERS, stages=_collating(0.300), input=None),
-        starved(stages=_collating(0.079), real=None, resident=None, input=None),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find collating that takes longer than the items, in a loop that waits for it."""

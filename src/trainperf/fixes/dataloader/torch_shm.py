@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import machine
-from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
-from trainperf.fixes.dataloader._input_cases import MIB, WITH_WORKERS, starved
+from trainperf.fixes.common.words import GIB, MIB
 from trainperf.fixes.dataloader._loader import PREFETCH, places, shm_bytes
-from trainperf.model import Equivalence, Evidence, Finding, Loop
-
-GIB = 1024**3
-
-SMALL = machine(shm_total=64 * MIB, shm_free=24 * MIB)
-WIDE = machine(shm_total=16 * GIB, shm_free=15 * GIB)
+from trainperf.model import Equivalence, Evidence, Finding
 
 SNIPPET = """\
 # plain Docker: a larger /dev/shm, or that of the host
@@ -41,29 +34,6 @@ class SharedMemory(Fix):
     framework = "torch"
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
-
-    silent = [
-        torch_evidence(),
-        # room enough
-        starved(WITH_WORKERS, machine=WIDE),
-        starved(machine=WIDE),
-        # neither workers nor a reason for any
-        torch_evidence(machine=machine(shm_total=64 * MIB, shm_free=1 * MIB)),
-        # how large it is, or a batch, is not known
-        starved(WITH_WORKERS, machine=machine()),
-        starved(WITH_WORKERS, machine=SMALL, loop=Loop("iterator", input_kind="DataLoader")),
-        starved(LOADER, machine=machine(shm_total=64 * MIB, shm_free=40 * MIB)),
-    ]
-    fires = [
-        starved(WITH_WORKERS, machine=SMALL),
-        torch_evidence(
-            loader=WITH_WORKERS,
-            machine=SMALL,
-            loop=Loop("iterator", batch_bytes=4 * MIB, input_kind="DataLoader"),
-        ),
-        # not even one worker
-        starved(machine=machine(shm_total=64 * MIB, shm_free=1 * MIB)),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a `/dev/shm` smaller than the batches that are, or would be, on their way."""

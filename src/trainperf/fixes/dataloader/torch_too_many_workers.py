@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.cases import machine
+from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import upper
-from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
-from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, drained, made, starved
 from trainperf.fixes.dataloader._loader import (
     WAITING,
     bound_with_workers,
@@ -27,7 +23,7 @@ from trainperf.fixes.dataloader._loader import (
     waits_at_most,
 )
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.model import Equivalence, Evidence, Finding, Missing
+from trainperf.model import Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -36,8 +32,6 @@ IDLE = 1.2 * WAITING
 """Share of the cores in use while the loader is drained, below which its workers wait (for
 a disk, a network) rather than fight for cores: then more of them than cores can be right.
 A little above what `torch_workers` fills with workers that wait, so that its advice stands."""
-
-MANY = replace(WITH_WORKERS, workers=32)
 
 
 class TooManyWorkers(Fix):
@@ -60,64 +54,6 @@ class TooManyWorkers(Fix):
     framework = "torch"
     category = "input"
     equivalence = Equivalence.EXACT
-
-    silent = [
-        torch_evidence(),
-        torch_evidence(loader=MANY),  # too many, yet nothing waits for them
-        starved(),  # none at all
-        starved(WITH_WORKERS),
-        starved(replace(WITH_WORKERS, workers=8)),
-        # they wait for a disk
-        starved(MANY, use=drained(1.1)),
-        starved(MANY, use=drained(4.2)),
-        # nothing was timed
-        starved(MANY, resident=None),
-        starved(MANY, stages=Missing("not timed")),
-        starved(replace(LOADER, role="")),
-    ]
-    fires = [
-        starved(MANY),
-        starved(MANY, use=drained(7.6)),
-        starved(replace(MANY, random=True), machine=machine(cores=2)),
-        starved(replace(MANY, workers=4), machine=machine(cores=16), facts={"local_world_size": 8}),
-        starved(replace(MANY, workers=16), real=0.025, stages=made(0.040), input=0.010),
-    ]
-    tries_not = [
-        # nothing waits for them
-        torch_evidence(loader=MANY, resident=0.102),
-        # fewer than cores, or one
-        starved(WITH_WORKERS, resident=None),
-        starved(replace(WITH_WORKERS, workers=1), resident=None, machine=machine(cores=1)),
-        # a loader built where no edit can reach
-        starved(replace(MANY, where=None), resident=None),
-    ]
-    tries = [
-        starved(MANY, resident=None),
-        starved(MANY, stages=Missing("not timed")),
-        starved(MANY, use=drained(1.1)),
-        starved(replace(WITH_WORKERS, workers=2), machine=machine(cores=2)),
-    ]
-    examples = [
-        Example(
-            before="loader = ▸DataLoader(dataset, batch_size=32, num_workers=32)◂\n",
-            after="loader = DataLoader(dataset, batch_size=32, num_workers=4)\n",
-            data={"workers": 4, "variants": [{"workers": 2}, {"workers": 4}]},
-        ),
-        Example(  # a constant
-            before="WORKERS = 32\nloader = ▸DataLoader(dataset, num_workers=WORKERS)◂\n",
-            after="WORKERS = 4\nloader = DataLoader(dataset, num_workers=WORKERS)\n",
-            data={"workers": 4, "now": 32},
-        ),
-        Example(  # among other settings
-            before="how = dict(num_workers=32)\nloader = ▸DataLoader(dataset, **how)◂\n",
-            after="how = dict(num_workers=4)\nloader = DataLoader(dataset, **how)\n",
-            data={"workers": 4, "now": 32},
-        ),
-        Example.untouched(
-            "loader = ▸DataLoader(dataset, num_workers=os.cpu_count())◂\n", {"workers": 4}
-        ),
-        Example.untouched("loader = ▸DataLoader(dataset, 32, *rest)◂\n", {"workers": 4}),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find more workers than cores in a loop that loses time against a resident step."""

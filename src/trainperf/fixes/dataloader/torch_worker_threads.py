@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import machine
 from trainperf.fixes.common.pipeline import upper
-from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.dataloader._edits import check_call
-from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import cores_per_rank, cores_said, made_s, named, places
-from trainperf.fixes.dataloader.examples.threads import EXAMPLES
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite.imports import bound, everywhere
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-THREADED = replace(WITH_WORKERS, item_threads=8)
 
 ONE_THREAD = '''\
 def {name}(worker):
@@ -64,33 +58,6 @@ class WorkerThreads(Fix):
     framework = "torch"
     category = "input"
     equivalence = Equivalence.NUMERICS
-
-    silent = [
-        torch_evidence(),
-        torch_evidence(loader=THREADED),
-        # no workers: threads are welcome
-        starved(replace(LOADER, item_threads=8)),
-        # one thread each
-        starved(WITH_WORKERS),
-        starved(replace(WITH_WORKERS, item_threads=None)),
-        # cores for all of them
-        starved(THREADED, machine=machine(cores=64), stages=made(0.100)),
-        # the workers deliver what so many can
-        starved(THREADED, stages=made(0.300), input=0.080),
-        # nothing was timed
-        starved(THREADED, input=None),
-        starved(THREADED, stages=made(None)),
-    ]
-    examples = EXAMPLES
-    fires = [
-        starved(THREADED, stages=made(0.100)),
-        starved(replace(THREADED, worker_init=True, workers=8), stages=made(0.100)),
-        starved(
-            replace(THREADED, workers=3, item_threads=2),
-            stages=made(0.050),
-            machine=machine(cores=4),
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find workers with more threads than cores that deliver less than as many should."""

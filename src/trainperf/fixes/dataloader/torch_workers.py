@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import machine
 from trainperf.fixes.common.pipeline import upper
-from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
-from trainperf.fixes.dataloader._input_cases import LOOP, MIB, WITH_WORKERS, drained, made, starved
 from trainperf.fixes.dataloader._loader import (
     FITS,
     MOST_VARIANTS,
@@ -33,22 +29,17 @@ from trainperf.fixes.dataloader._loader import (
     predicted,
     waits_at_most,
 )
-from trainperf.fixes.dataloader._workers_examples import EXAMPLES
 from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
-    FunctionCost,
     Loader,
-    Missing,
-    StartUp,
 )
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-ITEMS = FunctionCost("Images.__getitem__", "data.py", 30, 0.47, "main", 94, "open")
 
 SHARDED = """\
 import itertools
@@ -108,84 +99,6 @@ class Workers(Fix):
     category = "input"
     usual = 2.0
     equivalence = Equivalence.EXACT
-
-    silent = [
-        # the step hides the input
-        torch_evidence(),
-        starved(real=0.100, resident=0.097, input=0.003),
-        # one core, or one for each training process
-        starved(machine=machine(cores=1.5)),
-        starved(facts={"local_world_size": 8}),
-        # workers that could keep up: bursts, not their number
-        starved(WITH_WORKERS, real=0.030, input=0.012),
-        # as many workers as cores, or more, and they compute
-        starved(replace(WITH_WORKERS, workers=8)),
-        starved(replace(WITH_WORKERS, workers=64)),
-        starved(replace(WITH_WORKERS, workers=8), use=drained(7.2)),
-        # one core, and it computes; whether it does was hardly looked at
-        starved(machine=machine(cores=1), use=drained(0.95)),
-        starved(machine=machine(cores=1), use=drained(0.05, samples=2)),
-        # they wait, and are as many as may wait
-        starved(replace(WITH_WORKERS, workers=32), use=drained(0.5), stages=made(2.0)),
-        # nothing was timed
-        starved(input=None, stages=Missing("not timed")),
-        starved(resident=None),
-        starved(WITH_WORKERS, stages=made(None)),
-        # no DataLoader
-        starved(replace(LOADER, role="evaluation")),
-    ]
-    fires = [
-        starved(),
-        starved(machine=machine(cores=2)),
-        starved(machine=machine(cores=64), facts={"local_world_size": "8"}),
-        starved(stages=Missing("not timed")),
-        starved(replace(LOADER, random=True)),
-        starved(replace(LOADER, random=None, shared_state=None)),
-        starved(replace(LOADER, shared_state="`self.file` is an open file"), startup=StartUp(5.0)),
-        starved(replace(LOADER, iterable=True, sharded=False)),
-        starved(replace(LOADER, iterable=True, sharded=True)),
-        starved(replace(LOADER, iterable=True)),  # whether each worker takes a part is not known
-        starved(replace(WITH_WORKERS, workers=2), stages=made(0.150), input=0.085),
-        # they wait for storage: on two cores, on one, with as many workers as cores
-        starved(machine=machine(cores=2), use=drained(0.05), stages=made(0.400)),
-        starved(machine=machine(cores=1), use=drained(0.05)),
-        starved(
-            replace(WITH_WORKERS, workers=2),
-            machine=machine(cores=2),
-            use=drained(0.1),
-            stages=made(0.150),
-            input=0.085,
-        ),
-        # /dev/shm holds a few batches only
-        starved(machine=machine(cores=16, shm_free=24 * MIB), loop=LOOP),
-    ]
-    tries_not = [
-        # the step hides the input, whatever the noise
-        starved(real=0.100, resident=0.102, input=0.003),
-        # one core, or one for each training process
-        starved(resident=None, machine=machine(cores=1.5)),
-        starved(resident=None, facts={"local_world_size": 8}),
-        # as many workers as cores
-        starved(replace(WITH_WORKERS, workers=8), resident=None),
-        # workers cannot take the dataset over
-        starved(replace(LOADER, shared_state="`self.file` is an open file"), resident=None),
-        starved(replace(LOADER, iterable=True, sharded=False), resident=None),
-        # built where no edit can reach, or no loader at all
-        starved(replace(LOADER, where=None), resident=None),
-        starved(replace(LOADER, iterable=True), resident=None),
-        starved(replace(LOADER, role="evaluation"), resident=None),
-    ]
-    tries = [
-        starved(resident=None),
-        starved(input=None, stages=Missing("not timed")),
-        starved(real=None, resident=None, input=None, functions=(ITEMS,)),
-        # waiting that is no more than the noise
-        starved(real=0.100, resident=0.097, input=0.020),
-        starved(replace(WITH_WORKERS, workers=2), resident=None),
-        starved(replace(LOADER, random=None, shared_state=None), resident=None),
-        starved(WITH_WORKERS, stages=made(None)),
-    ]
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a loader that cannot keep up, and whose workers are fewer than may pay."""

@@ -10,23 +10,7 @@ from trainperf.fixes.common.step import step_may_matter
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.ddp._edits import TO_DDP
 from trainperf.fixes.ranks._exchange import bound_by_share, exchange_seconds
-from trainperf.fixes.ranks._parallel_cases import exchange, on_gpus, parallel_evidence, ranks
 from trainperf.model import Equivalence, Evidence, Finding, Site
-
-WHERE = {"file": "train.py", "line": 16, "function": "main"}
-
-
-def _wrapped(ids: int = 2, seconds: float | None = None, **fields: Any) -> Evidence:
-    more = {
-        "processes": ranks(1),
-        "replicas": max(2, ids),
-        "ddp": (),
-        "launcher": "",
-        "exchange": exchange(seconds, method="DataParallel", backend=""),
-    }
-    built = {"model": "Net", "where": WHERE, "device_ids": list(range(ids))}
-    fields.setdefault("facts", {"data_parallel": built})
-    return parallel_evidence(parallel=more, **on_gpus(ids), **fields)
 
 
 class DataParallel(Fix):
@@ -52,26 +36,6 @@ class DataParallel(Fix):
         "one process for each GPU wants a launcher, a sampler and a rank in what is saved"
     )
     framework = "torch"
-
-    silent = [
-        parallel_evidence(),
-        parallel_evidence(parallel_=None),
-        # on one device, or without a GPU, it does nothing
-        _wrapped(1),
-        _wrapped(0),
-        # nothing of the kind was built
-        _wrapped(facts={}),
-        # it costs next to nothing
-        _wrapped(seconds=0.001),
-        # input-bound
-        _wrapped(real=0.100, resident=0.002, input=0.099),
-    ]
-    fires = [
-        _wrapped(),
-        _wrapped(4, 0.040),
-        _wrapped(8, real=None, resident=None),
-        _wrapped(facts={"data_parallel": {"model": "Net", "where": None, "device_ids": [0, 1]}}),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a `DataParallel` over several GPUs."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
 from trainperf.fixes.ranks._exchange import (
@@ -18,8 +17,6 @@ from trainperf.fixes.ranks._exchange import (
     exchanged_said,
     to_try_on_exchange,
 )
-from trainperf.fixes.ranks._parallel_cases import DDP, NCCL, SLOW, ddp, on_gpus, parallel_evidence
-from trainperf.fixes.ranks._parallel_cases import exchange as an_exchange
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
 from trainperf.model.words import size
 
@@ -50,65 +47,6 @@ class BucketView(Fix):
     equivalence = Equivalence.EXACT
     framework = "torch"
     try_before = ("torch_ddp_no_sync",)
-
-    silent = [
-        # one process on one device
-        parallel_evidence(parallel_=None),
-        # the exchange costs next to nothing
-        parallel_evidence(),
-        # on already, or not known
-        parallel_evidence(ddp=ddp(settings={SETTING: True}), parallel={"exchange": SLOW}),
-        parallel_evidence(ddp=replace(DDP, settings={}), parallel={"exchange": SLOW}),
-        # no DDP: something else exchanges
-        parallel_evidence(parallel={"exchange": SLOW, "ddp": ()}),
-        # it was not measured, or is lost in the noise
-        parallel_evidence(parallel={"exchange": an_exchange(None)}),
-        parallel_evidence(parallel={"exchange": None}),
-        # input-bound
-        parallel_evidence(parallel={"exchange": SLOW}, resident=0.050, input=0.099),
-    ]
-    fires = [
-        parallel_evidence(parallel={"exchange": SLOW}),
-        parallel_evidence(parallel={"exchange": NCCL}, **on_gpus()),
-        parallel_evidence(ddp=ddp(where=None), parallel={"exchange": SLOW}),
-    ]
-    tries_not = [
-        parallel_evidence(parallel_=None),
-        parallel_evidence(ddp=ddp(settings={SETTING: True}), parallel={"exchange": SLOW}),
-        parallel_evidence(ddp=ddp(where=None), parallel={"exchange": an_exchange(None)}),
-        parallel_evidence(parallel={"exchange": None}),
-        parallel_evidence(parallel={"exchange": an_exchange(0.0001)}),
-    ]
-    tries = [
-        parallel_evidence(parallel={"exchange": an_exchange(None)}),
-    ]
-    examples = [
-        Example(
-            before="model = ▸DistributedDataParallel(Net())◂\n",
-            after="model = DistributedDataParallel(Net(), gradient_as_bucket_view=True)\n",
-        ),
-        Example(
-            before=(
-                "model = ▸DDP(\n    net,\n    device_ids=[rank],\n"
-                "    gradient_as_bucket_view=False,\n)◂\n"
-                "from torch.nn.parallel import DistributedDataParallel as DDP\n"
-            ),
-            after=(
-                "model = DDP(\n    net,\n    device_ids=[rank],\n"
-                "    gradient_as_bucket_view=True,\n)\n"
-                "from torch.nn.parallel import DistributedDataParallel as DDP\n"
-            ),
-        ),
-        Example.untouched(
-            "model = ▸DistributedDataParallel(net, gradient_as_bucket_view=a.view)◂\n"
-        ),
-        Example(  # settings that cannot be seen
-            before="model = ▸DistributedDataParallel(net, **settings)◂\n",
-            after="model = DistributedDataParallel("
-            'net, **{**settings, "gradient_as_bucket_view": True})\n',
-        ),
-        Example.untouched("model = ▸make_parallel(net)◂\n"),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find DDP models that copy, where the exchange takes a real part of the step."""

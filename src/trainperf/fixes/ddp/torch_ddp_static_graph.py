@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
 from trainperf.fixes.ranks._exchange import (
@@ -18,14 +17,10 @@ from trainperf.fixes.ranks._exchange import (
     exchanged_said,
     to_try_on_exchange,
 )
-from trainperf.fixes.ranks._parallel_cases import SLOW, ddp, parallel_evidence
-from trainperf.fixes.ranks._parallel_cases import exchange as an_exchange
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
-
-SEARCHING = ddp(settings={"find_unused_parameters": True}, unused=3, graph_is_static=True)
 
 
 class StaticGraph(Fix):
@@ -48,55 +43,6 @@ class StaticGraph(Fix):
     category = "sync"
     equivalence = Equivalence.EXACT
     framework = "torch"
-
-    silent = [
-        parallel_evidence(parallel_=None),
-        parallel_evidence(),
-        # nothing is searched
-        parallel_evidence(ddp=ddp(unused=0, graph_is_static=True), parallel={"exchange": SLOW}),
-        # the graph changes, or nobody knows
-        parallel_evidence(
-            ddp=replace(SEARCHING, graph_is_static=False), parallel={"exchange": SLOW}
-        ),
-        parallel_evidence(
-            ddp=replace(SEARCHING, graph_is_static=None), parallel={"exchange": SLOW}
-        ),
-        # nothing is unused: searching can simply be left out
-        parallel_evidence(ddp=replace(SEARCHING, unused=0), parallel={"exchange": SLOW}),
-        # set already
-        parallel_evidence(
-            ddp=replace(SEARCHING, settings={**SEARCHING.settings, "static_graph": True}),
-            parallel={"exchange": SLOW},
-        ),
-        # the exchange is small, or was not measured
-        parallel_evidence(ddp=SEARCHING),
-        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(None)}),
-    ]
-    fires = [
-        parallel_evidence(ddp=SEARCHING, parallel={"exchange": SLOW}),
-        parallel_evidence(ddp=replace(SEARCHING, unused=1), parallel={"exchange": SLOW}),
-        parallel_evidence(ddp=replace(SEARCHING, unused=None), parallel={"exchange": SLOW}),
-    ]
-    tries_not = [
-        parallel_evidence(parallel_=None),
-        parallel_evidence(
-            ddp=replace(SEARCHING, graph_is_static=False), parallel={"exchange": SLOW}
-        ),
-        parallel_evidence(ddp=replace(SEARCHING, unused=0), parallel={"exchange": SLOW}),
-        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(0.0001)}),
-    ]
-    tries = [
-        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(None)}),
-    ]
-    examples = [
-        Example(
-            before="model = ▸DistributedDataParallel(net, find_unused_parameters=True)◂\n",
-            after="model = DistributedDataParallel(net, find_unused_parameters=True, "
-            "static_graph=True)\n",
-        ),
-        Example.untouched("model = ▸DistributedDataParallel(net, static_graph=config.static)◂\n"),
-        Example.untouched("model = ▸OurParallel(net)◂\n"),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find DDP models that search a graph of which PyTorch itself says it is static."""

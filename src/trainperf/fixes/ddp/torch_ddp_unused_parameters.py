@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.ddp._edits import ddp_seen, drop_ddp
 from trainperf.fixes.ranks._exchange import (
@@ -18,15 +17,12 @@ from trainperf.fixes.ranks._exchange import (
     exchanged_said,
     to_try_on_exchange,
 )
-from trainperf.fixes.ranks._parallel_cases import NCCL, SLOW, ddp, on_gpus, parallel_evidence
-from trainperf.fixes.ranks._parallel_cases import exchange as an_exchange
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 SETTING = "find_unused_parameters"
-SEARCHING = ddp(settings={SETTING: True}, unused=0, graph_is_static=True, given=(SETTING,))
 
 
 class UnusedParameters(Fix):
@@ -48,63 +44,6 @@ class UnusedParameters(Fix):
     category = "sync"
     equivalence = Equivalence.EXACT
     framework = "torch"
-
-    silent = [
-        parallel_evidence(parallel_=None),
-        parallel_evidence(),
-        # nothing is searched
-        parallel_evidence(parallel={"exchange": SLOW}),
-        # some are unused, or nobody looked
-        parallel_evidence(ddp=replace(SEARCHING, unused=2), parallel={"exchange": SLOW}),
-        parallel_evidence(ddp=replace(SEARCHING, unused=None), parallel={"exchange": SLOW}),
-        # what is used changes
-        parallel_evidence(
-            ddp=replace(SEARCHING, graph_is_static=False), parallel={"exchange": SLOW}
-        ),
-        # the exchange is small, or was not measured
-        parallel_evidence(ddp=SEARCHING),
-        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(None)}),
-    ]
-    fires = [
-        parallel_evidence(ddp=SEARCHING, parallel={"exchange": SLOW}),
-        parallel_evidence(
-            ddp=replace(SEARCHING, graph_is_static=None), parallel={"exchange": NCCL}, **on_gpus()
-        ),
-    ]
-    tries_not = [
-        parallel_evidence(parallel_=None),
-        parallel_evidence(parallel={"exchange": SLOW}),
-        parallel_evidence(ddp=replace(SEARCHING, unused=2), parallel={"exchange": SLOW}),
-        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(0.0001)}),
-    ]
-    tries = [
-        parallel_evidence(
-            ddp=replace(SEARCHING, unused=0), parallel={"exchange": an_exchange(None)}
-        ),
-    ]
-    examples = [
-        Example(
-            before="model = ▸DistributedDataParallel(net, find_unused_parameters=True)◂\n",
-            after="model = DistributedDataParallel(net)\n",
-        ),
-        Example(
-            before="model = ▸parallel.DistributedDataParallel(\n    net,\n    device_ids=[0],\n"
-            "    find_unused_parameters=True,\n)◂\n",
-            after="model = parallel.DistributedDataParallel(\n    net,\n    device_ids=[0],\n)\n",
-        ),
-        Example(  # by its place
-            before="m = ▸DistributedDataParallel(n, None, None, 0, True, True, None, 25, True)◂\n",
-            after="m = DistributedDataParallel(n, None, None, 0, True, True, None, 25, False)\n",
-        ),
-        Example.untouched(
-            "model = ▸DistributedDataParallel(net, find_unused_parameters=args.find)◂\n"
-        ),
-        Example(  # not in the call that can be seen
-            before="model = ▸DistributedDataParallel(net, **settings)◂\n",
-            after="model = DistributedDataParallel("
-            'net, **{**settings, "find_unused_parameters": False})\n',
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find DDP models that search although every parameter got its gradient."""

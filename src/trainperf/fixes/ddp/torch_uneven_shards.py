@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.dataloader._loader import places
-from trainperf.fixes.ranks._parallel_cases import ddp, parallel_evidence, rank
 from trainperf.model import Equivalence, Evidence, Finding
 
 SNIPPET = """\
@@ -19,11 +17,6 @@ loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)
 # or, to keep every sample:
 # with torch.distributed.algorithms.join.Join([model]):
 #     for batch in loader: ..."""
-
-
-def _of(*steps: int | None, **fields: Any) -> Evidence:
-    own = [rank(number, epoch_steps=count) for number, count in enumerate(steps)]
-    return parallel_evidence(parallel={"processes": tuple(own)}, **fields)
 
 
 class UnevenShards(Fix):
@@ -46,29 +39,6 @@ class UnevenShards(Fix):
     equivalence = Equivalence.SEMANTICS
     without_edit = "which samples are left out or read twice is a choice"
     framework = "torch"
-
-    silent = [
-        parallel_evidence(),
-        parallel_evidence(parallel_=None),
-        # equal
-        _of(500, 500, 500),
-        # nobody knows
-        _of(None, None),
-        _of(500, None),
-        _of(500),
-        # no exchange, so nobody waits
-        parallel_evidence(
-            parallel={"processes": (rank(0), rank(1, epoch_steps=3)), "exchange": None}
-        ),
-        # it trains under Join already
-        _of(500, 400, ddp=ddp(settings={"join": True})),
-    ]
-    fires = [
-        _of(500, 400),
-        # one batch is enough to hang
-        _of(501, 501, 500, 500),
-        _of(300, 100, None, loader=None),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find ranks of a job that exchanges gradients with fewer steps than others."""

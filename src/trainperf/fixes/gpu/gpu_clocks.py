@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth_counted
-from trainperf.fixes.gpu._cases import on_gpu
 from trainperf.fixes.gpu._health import bound_at_full_clock, card, clock, used
 from trainperf.fixes.gpu._matmul import said
 from trainperf.model import Equivalence, Evidence, Finding
@@ -15,7 +12,6 @@ from trainperf.model.machine.clocks import APPLICATION_CLOCKS
 MOSTLY = 0.50
 """Share of the samples in which the driver must name the application clocks; our choice."""
 
-HELD: dict[str, Any] = {"sm_clock_mhz": 1100.0, "throttle_shares": {APPLICATION_CLOCKS: 0.9}}
 
 SNIPPET = """\
 # the pairs of clocks that it has
@@ -44,21 +40,6 @@ class ApplicationClocks(Fix):
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
     counted = True
-
-    silent = [
-        on_gpu(),
-        # they are at the highest already
-        on_gpu({**HELD, "sm_clock_mhz": 1700.0}),
-        # now and then, or not the reason
-        on_gpu({**HELD, "throttle_shares": {APPLICATION_CLOCKS: 0.2}}),
-        on_gpu({**HELD, "throttle_shares": {"power cap": 1.0}}),
-        # the driver does not say
-        on_gpu({**HELD, "throttle_shares": None}),
-        on_gpu({**HELD, "sm_clock_mhz": None}),
-        # the GPU waits for data
-        on_gpu(HELD, resident=0.004, input=0.099),
-    ]
-    fires = [on_gpu(HELD), on_gpu(HELD, gpu={"application_clock_mhz": 1095})]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find the GPU that its application clocks hold back most."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.gpu._cases import on_gpu
 from trainperf.fixes.gpu._health import card, on_used
 from trainperf.model import Equivalence, Evidence, Finding
 
@@ -32,13 +31,6 @@ class EccErrors(Fix):
     framework = "any"
     category = "practice"
     equivalence = Equivalence.ENVIRONMENT
-
-    silent = [
-        on_gpu(),
-        # the driver does not say, or the card has no ECC
-        on_gpu(gpu={"ecc_errors": None}),
-    ]
-    fires = [on_gpu(gpu={"ecc_errors": 1}), on_gpu(gpu={"ecc_errors": 12})]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find the card with most errors that were not corrected."""

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import CPU, GIB, GPU, machine
-from trainperf.fixes.common.torch_cases import torch_evidence
-from trainperf.fixes.common.words import percent
-from trainperf.fixes.gpu._cases import A10G, on_gpu
+from trainperf.fixes.common.words import GIB, percent
 from trainperf.fixes.gpu._health import card
-from trainperf.model import CudaDevice, Equivalence, Evidence, Finding
-
-SLICE = CudaDevice(
-    0, "NVIDIA A10G MIG 1g.6gb", index=0, memory_total=6 * GIB, mig=True, compute_capability="8.6"
-)
-ON_SLICE = replace(GPU, gpus=(SLICE,))
+from trainperf.model import Equivalence, Evidence, Finding
 
 
 class MigSlice(Fix):
@@ -35,22 +25,6 @@ class MigSlice(Fix):
     framework = "any"
     category = "practice"
     equivalence = Equivalence.ENVIRONMENT
-
-    silent = [
-        on_gpu(),
-        # the driver does not say, or the card cannot be divided
-        on_gpu(gpu={"mig": None}),
-        # not used
-        on_gpu(gpu={"mig": True}, device=CPU),
-        # a divided card beside the one that is used
-        on_gpu(machine=machine(gpus=(A10G, replace(A10G, index=1, mig=True)))),
-    ]
-    fires = [
-        on_gpu(gpu={"mig": True}),
-        on_gpu(gpu={"mig": True}, device=ON_SLICE),
-        # NVML does not answer
-        torch_evidence(device=replace(GPU, gpus=(replace(SLICE, index=None),))),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a card in MIG mode that the run computes on."""

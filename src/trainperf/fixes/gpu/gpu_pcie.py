@@ -6,7 +6,6 @@ from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth
-from trainperf.fixes.gpu._cases import on_gpu
 from trainperf.fixes.gpu._health import LEAST_SAMPLES, card, on_used
 from trainperf.model import Equivalence, Evidence, Finding, Gpu
 
@@ -20,7 +19,6 @@ LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 LOADED = 20.0
 """Utilisation in percent from which the link must have been woken up; our choice."""
 
-NARROW: dict[str, Any] = {"pcie_width": 4, "pcie_rx_bytes_s": 5e9}
 
 SNIPPET = """\
 nvidia-smi -i {index} -q -d PCIE
@@ -45,26 +43,6 @@ class PcieLink(Fix):
     framework = "any"
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
-
-    silent = [
-        on_gpu(),
-        # narrow, but hardly anything goes over it
-        on_gpu({**NARROW, "pcie_rx_bytes_s": 0.01e9, "pcie_tx_bytes_s": 0.0}),
-        # an idle card
-        on_gpu({**NARROW, "pcie_generation": 1, "utilization_percent": 3.0}),
-        # the driver does not say
-        on_gpu({**NARROW, "pcie_width": None}),
-        on_gpu({**NARROW, "pcie_rx_bytes_s": None, "pcie_tx_bytes_s": None}),
-        on_gpu(NARROW, gpu={"pcie_width": None}),
-        # hardly sampled
-        on_gpu({**NARROW, "samples": 1}),
-        on_gpu(NARROW, real=None),
-    ]
-    fires = [
-        on_gpu(NARROW),
-        on_gpu({"pcie_generation": 1, "pcie_rx_bytes_s": 3e9}),
-        on_gpu({"pcie_width": 8, "pcie_rx_bytes_s": 1e9, "pcie_tx_bytes_s": 12e9}),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a link below the card's own that copies keep busy; all GPUs of the run count."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.gpu._cases import on_gpu
 from trainperf.fixes.gpu._health import on_used
 from trainperf.model import Equivalence, Evidence, Finding
 
@@ -27,15 +26,6 @@ class PersistenceMode(Fix):
     framework = "any"
     category = "practice"
     equivalence = Equivalence.ENVIRONMENT
-
-    silent = [
-        on_gpu(),
-        # the driver does not say
-        on_gpu(gpu={"persistence": None}),
-        # another program keeps the driver loaded
-        on_gpu(gpu={"persistence": False, "other_processes": 1}),
-    ]
-    fires = [on_gpu(gpu={"persistence": False})]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find GPUs of the run without persistence mode that nothing else keeps awake."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import percent, worth
-from trainperf.fixes.gpu._cases import on_gpu
 from trainperf.fixes.gpu._health import card, on_used
-from trainperf.fixes.ranks._parallel_cases import job
 from trainperf.model import Equivalence, Evidence, Finding, is_taken
 
 LEAST_BUSY = 0.05
 """Share of the time from which others keep a GPU busy; below, they only hold memory."""
 
-TAKEN = {"other_processes": 1, "busy_before": 0.6}
 
 SNIPPET = """\
 nvidia-smi -i {index} --query-compute-apps=pid,process_name,used_memory --format=csv
@@ -39,24 +36,6 @@ class SharedGpu(Fix):
     framework = "any"
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
-
-    silent = [
-        on_gpu(),
-        # it is open elsewhere, but idle
-        on_gpu(gpu={"other_processes": 2, "busy_before": 0.0}),
-        # the driver does not say who, or how busy it was
-        on_gpu(gpu={"other_processes": None, "busy_before": 0.6}),
-        on_gpu(gpu={"other_processes": 1, "busy_before": None}),
-        # waiting for data is what costs
-        on_gpu(gpu=TAKEN, resident=0.004, input=0.099),
-        on_gpu(gpu=TAKEN, real=None),
-        # another rank of the same job may have been the first to start
-        on_gpu(gpu=TAKEN, parallel_=job()),
-    ]
-    fires = [
-        on_gpu(gpu=TAKEN),
-        on_gpu(gpu={"other_processes": 3, "busy_before": 1.0}),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find the GPU that others kept busiest before the run started."""

@@ -7,7 +7,6 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth_counted
-from trainperf.fixes.gpu._cases import on_gpu
 from trainperf.fixes.gpu._health import bound_at_full_clock, card, clock, used
 from trainperf.fixes.gpu._matmul import said
 from trainperf.model import Equivalence, Evidence, Finding, Gpu
@@ -16,10 +15,6 @@ from trainperf.model.machine.clocks import HARMFUL
 OFTEN = 0.10
 """Share of the samples in which a GPU must have been slowed down; our choice."""
 
-HOT: dict[str, Any] = {
-    "sm_clock_mhz": 1100.0,
-    "throttle_shares": {"hardware thermal slowdown": 0.8, "power cap": 0.1},
-}
 
 SNIPPET = """\
 nvidia-smi -i {index} -q -d TEMPERATURE,POWER,PERFORMANCE,CLOCK
@@ -52,28 +47,6 @@ class ThrottledGpu(Fix):
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
     counted = True
-
-    silent = [
-        on_gpu(),
-        # at its power cap, or as somebody set it
-        on_gpu({"sm_clock_mhz": 1100.0, "throttle_shares": {"power cap": 1.0}}),
-        on_gpu({"sm_clock_mhz": 1100.0, "throttle_shares": {"application clocks": 1.0}}),
-        # once, or without a loss
-        on_gpu({**HOT, "throttle_shares": {"power brake": 0.05}}),
-        on_gpu({**HOT, "sm_clock_mhz": 1690.0}),
-        # the driver does not say
-        on_gpu({**HOT, "throttle_shares": None}),
-        on_gpu({**HOT, "sm_clock_mhz": None}),
-        on_gpu(HOT, gpu={"max_sm_clock_mhz": None}),
-        # waiting for data is what costs
-        on_gpu(HOT, resident=0.004, input=0.099),
-    ]
-    fires = [
-        on_gpu(HOT),
-        on_gpu({**HOT, "throttle_shares": {"power brake": 0.3, "hardware slowdown": 0.3}}),
-        on_gpu(HOT, facts={"matmul": {"dtype": "tf32", "flops_s": 15e12, "seconds": 0.1}}),
-        on_gpu(HOT, resident=None, input=None),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find the slowest GPU that gave a reason that means harm, and ran below its clock."""

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU, evidence, machine
-from trainperf.model import Equivalence, Evidence, Finding, Framework, Gpu
-
-WITH_GPU = machine(gpus=(Gpu(0, "NVIDIA A10G"), Gpu(1, "NVIDIA A10G")))
-CPU_BUILD = Framework("tensorflow", "2.21.0", keras="3.15.1", built_with_cuda=False)
-CUDA_BUILD = replace(CPU_BUILD, built_with_cuda=True)
+from trainperf.model import Equivalence, Evidence, Finding
 
 HIDDEN = ("", "-1")
 """Values of CUDA_VISIBLE_DEVICES that show no GPU at all."""
@@ -35,22 +28,6 @@ class UseTheGpu(Fix):
 
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
-
-    silent = [
-        # the run ended before TensorFlow said which devices it has
-        evidence(machine=WITH_GPU),
-        # no GPU there
-        evidence(),
-        evidence(framework=CPU_BUILD),
-        # there, and used
-        evidence(machine=WITH_GPU, device=GPU),
-        evidence(machine=WITH_GPU, device=GPU, framework=CUDA_BUILD),
-    ]
-    fires = [
-        evidence(machine=WITH_GPU, framework=CPU_BUILD),
-        evidence(machine=WITH_GPU, framework=CUDA_BUILD),
-        evidence(machine=WITH_GPU, framework=CUDA_BUILD, facts={"cuda_visible_devices": "-1"}),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find GPUs that NVML sees while the framework computes on the CPU."""

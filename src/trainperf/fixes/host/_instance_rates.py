@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.host._instance_types import MB, same_gpus
-from trainperf.fixes.host._instances import here, on_instance
-from trainperf.fixes.tf_data._input_cases import starved
-from trainperf.model import Evidence, Instance, InstanceType, Objects, Reads, Volume
+from trainperf.fixes.host._instances import here
+from trainperf.model import Evidence, Instance, InstanceType, Objects
 from trainperf.model.machine.storage import VolumeKind
 
 AT_LIMIT = (0.80, 1.15)
@@ -130,30 +128,3 @@ def _stays_in_memory(evidence: Evidence, flow: Flow) -> bool:
     if not steps or evidence.loop.epochs == 1:
         return False
     return flow.needed * evidence.times.resident * steps < evidence.machine.memory_available
-
-
-def reading(
-    kind: VolumeKind = "ebs",
-    *,
-    cold: float | None = 90.0,
-    needed: float | None = 400.0,
-    name: str = "g5.xlarge",
-    **fields: Any,
-) -> Evidence:
-    """A loop that waits for files on a volume of that kind; the rates in MB/s.
-
-    A step of 20 ms reads what it needs; an epoch of 1000 of them is 8 GB at 400 MB/s, more
-    than the memory that is free.
-    """
-    reads = Reads(
-        Volume("/data", kind, "ext4"),
-        files=900,
-        opens=900,
-        seconds=9.0,
-        sizes=(100_000, 110_000, 130_000),
-        total_bytes=99_000_000,
-        cold_bytes_s=None if cold is None else cold * MB,
-        needed_bytes_s=None if needed is None else needed * MB,
-    )
-    fields.setdefault("reads", (reads,))
-    return starved(**{**on_instance(name, available=4 * 1024**3), **fields})

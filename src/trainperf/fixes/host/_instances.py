@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal
-
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.cases import GPU, machine
 from trainperf.fixes.common.words import times
-from trainperf.fixes.host._instance_types import GIB, instance_type
-from trainperf.model import Evidence, Gpu, Instance, InstanceType, PhaseUse
+from trainperf.model import Evidence, Instance, InstanceType, PhaseUse
 
 WHOLE = 0.90
 """Share of an instance's vCPUs that the script may use, from which the instance is its limit
 and not the container that it runs in."""
-
-PRICES = (("g5.2xlarge", 1.2), ("g5.4xlarge", 1.6), ("g5.8xlarge", 2.4), ("g5.xlarge", 1.0))
-"""A price list for the cases; no such figures are package data."""
 
 
 def here(evidence: Evidence) -> tuple[Instance, InstanceType]:
@@ -60,25 +52,6 @@ def change_said(instance: Instance, name: str) -> str:
         "aws ec2 modify-instance-attribute --instance-id INSTANCE"
         f" --instance-type Value={name}"
     )
-
-
-def on_instance(name: str = "g5.xlarge", **fields: Any) -> dict[str, Any]:
-    """The fields that put a case on an instance of type `name`, one process on its GPUs."""
-    service: Literal["ec2", "sagemaker"] = "sagemaker" if name.startswith("ml.") else "ec2"
-    prices, hosts = fields.pop("prices", ()), fields.pop("hosts", 1)
-    kind = instance_type(name)
-    fields.setdefault("cores", kind.vcpus if kind else 4)
-    fields.setdefault("available", kind.memory // 2 if kind else 8 * GIB)
-    fields.setdefault(
-        "gpus", tuple(Gpu(index, "A10G") for index in range(kind.gpus if kind else 1))
-    )
-    return {
-        "device": GPU,
-        "machine": replace(
-            machine(**fields),
-            instance=Instance(service, name, kind, "eu-west-1", prices=prices, hosts=hosts),
-        ),
-    }
 
 
 def used(real: float, input: float | None = None, samples: int = 30) -> tuple[PhaseUse, ...]:

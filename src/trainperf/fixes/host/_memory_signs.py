@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from trainperf.fixes.common.cases import GIB
-from trainperf.fixes.common.words import percent
+from trainperf.fixes.common.words import GIB, percent
 from trainperf.model import ContainerUse
 
 SWAPPING = 1e6
@@ -61,17 +58,3 @@ def _near(use: ContainerUse) -> list[str]:
         return []
     used = f"{use.memory_peak / GIB:.1f} of {use.memory_limit / GIB:.1f} GiB"
     return [f"The container used {used}, page cache that can go left out."]
-
-
-def short(**use: Any) -> ContainerUse:
-    """Twenty seconds in a container of 8 GiB."""
-    usual: dict[str, Any] = {
-        "memory_limit": 8 * GIB,
-        "memory_peak": 4 * GIB,
-        "memory_pressure": 0.0,
-        "memory_events": (("max", 0), ("oom_kill", 0)),
-        "swapped_in": 0,
-        "swapped_out": 0,
-        "pressure_of": "container",
-    }
-    return ContainerUse(20.0, **(usual | use))

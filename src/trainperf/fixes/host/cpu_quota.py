@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU, evidence, machine
 from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import percent, worth_counted
 from trainperf.fixes.host._quota import OFTEN, throttled_share
-from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, PhaseUse
+from trainperf.model import ContainerUse, Equivalence, Evidence, Finding
 
 GPU_FULL = 0.90
 """Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
-
-
-def _limited(
-    share: float | None = 0.7,
-    *,
-    quota: float | None = 2.0,
-    visible: int = 8,
-    training: float | None = None,
-    gpu_percent: float | None = None,
-    **fields: Any,
-) -> Evidence:
-    """A run in a container of two cores on a machine of eight."""
-    gpu = () if gpu_percent is None else ({"index": 0, "utilization_percent": gpu_percent},)
-    fields.setdefault("machine", machine(cores=visible, container="docker"))
-    return evidence(
-        container=ContainerUse(20.0, quota_cores=quota, throttled_share=share, throttled_s=12.0),
-        use=tuple(
-            PhaseUse(name, 20, gpu=gpu, throttled_share=training) for name in ("real", "resident")
-        ),
-        **fields,
-    )
 
 
 MORE = {"kubernetes": "kubectl set resources deployment NAME --limits=cpu={visible}"}
@@ -64,30 +40,6 @@ class CpuQuota(Fix):
     concerns = "quota"
     equivalence = Equivalence.ENVIRONMENT
     counted = True
-
-    silent = [
-        evidence(),
-        evidence(container=ContainerUse(20.0)),
-        # a quota that is never used up, or hardly
-        _limited(0.0),
-        _limited(0.02),
-        # only while the script started
-        _limited(0.7, training=0.0),
-        # all the cores there are
-        _limited(0.7, quota=8.0),
-        # the kernel does not say
-        _limited(None),
-        _limited(0.7, quota=None),
-        # the GPU is never out of work
-        _limited(0.7, device=GPU, gpu_percent=97.0),
-        _limited(0.7, real=None),
-    ]
-    fires = [
-        _limited(),
-        _limited(0.1, training=0.9),
-        _limited(0.7, quota=0.5, visible=2),
-        _limited(0.7, device=GPU, gpu_percent=40.0),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a quota that was used up in many of its periods while the script trained."""

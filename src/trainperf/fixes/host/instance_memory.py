@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import CPU
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.host._instance_types import GIB, same_gpus
 from trainperf.fixes.host._instances import (
-    PRICES,
     WHOLE,
     change_said,
     here,
-    on_instance,
     price_said,
 )
-from trainperf.fixes.host._memory_signs import STALLING, short, signs, suffered
-from trainperf.fixes.tf_data._input_cases import fed
+from trainperf.fixes.host._memory_signs import STALLING, signs, suffered
 from trainperf.model import ContainerUse, Equivalence, Evidence, Finding
 
 NEAR = 0.80
@@ -26,17 +19,6 @@ NEAR = 0.80
 
 ROOM = 1.25
 """How many times the peak the other type's memory must be: what was cut off would have grown."""
-
-
-def _job(name: str = "g5.xlarge", **fields: Any) -> Evidence:
-    """A job that swaps at 15.5 GiB on an instance with 16, of which it may use `whole`."""
-    given: dict[str, Any] = {"memory_limit": 16 * GIB, "memory_peak": int(15.5 * GIB)}
-    given |= {"memory_pressure": 0.3, **fields.pop("use", {})}
-    placed = on_instance(name, prices=fields.pop("prices", ()))
-    kind = placed["machine"].instance.type
-    whole = fields.pop("whole", kind.memory if kind else 16 * GIB)
-    placed["machine"] = replace(placed["machine"], memory_limit=whole)
-    return fed(**{**placed, "container": short(**given), **fields})
 
 
 class InstanceWithMoreMemory(Fix):
@@ -58,31 +40,6 @@ class InstanceWithMoreMemory(Fix):
     category = "memory"
     equivalence = Equivalence.ENVIRONMENT
     framework = "any"
-
-    silent = [
-        # no instance that is known, or no sign of a shortage
-        fed(container=short(memory_pressure=0.3)),
-        _job("x9.large"),
-        _job(container=None),
-        _job(use={"memory_pressure": 0.0}),
-        # near the end, and nothing suffers
-        _job(use={"memory_pressure": 0.0, "memory_peak": int(15.9 * GIB)}),
-        # the peak is not known, or far from the end: the container or others are the cause
-        _job(use={"memory_peak": None}),
-        _job(use={"memory_peak": 3 * GIB}),
-        _job(whole=4 * GIB),
-        # it trains on the CPU
-        _job(device=CPU),
-        # none has more
-        _job("g5.16xlarge", use={"memory_limit": 256 * GIB, "memory_peak": 255 * GIB}),
-    ]
-    fires = [
-        _job(),
-        _job(prices=PRICES),
-        _job("ml.g5.xlarge"),
-        _job(use={"memory_pressure": None, "memory_events": (("oom_kill", 1),)}),
-        _job(use={"memory_limit": None}),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a job that suffers from a shortage of the whole instance's memory."""

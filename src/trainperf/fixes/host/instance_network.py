@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import CPU
 from trainperf.fixes.host._instance_rates import (
     Flow,
     files_on,
     objects,
     rate_said,
-    reading,
     shortage,
 )
-from trainperf.fixes.host._instance_types import MB
-from trainperf.fixes.host._instances import PRICES, change_said, on_instance, price_said
-from trainperf.model import Equivalence, Evidence, Finding, InstanceType, Objects
+from trainperf.fixes.host._instances import change_said, price_said
+from trainperf.model import Equivalence, Evidence, Finding, InstanceType
 from trainperf.model.machine.storage import VolumeKind
 
 OVER_THE_NETWORK: tuple[VolumeKind, ...] = ("efs", "nfs", "lustre", "s3 mount", "network")
@@ -24,19 +19,6 @@ OVER_THE_NETWORK: tuple[VolumeKind, ...] = ("efs", "nfs", "lustre", "s3 mount", 
 
 def _limit(kind: InstanceType) -> tuple[float | None, float | None]:
     return kind.network_bytes_s, kind.network_burst_bytes_s
-
-
-def _from_s3(per_step: float | None = 160.0, rate: float = 310.0) -> dict[str, Any]:
-    """A step of 20 ms that reads so many objects of 100 kB; the probe's rate in MB/s."""
-    one = Objects(
-        "my-data",
-        "eu-west-1",
-        requests=4000,
-        mean_object_bytes=100_000.0,
-        throughput=((1, 80.0 * MB), (8, rate * MB), (32, rate * MB)),
-        requests_per_step=per_step,
-    )
-    return {"reads": (), "objects": (one,)}
 
 
 class InstanceWithMoreNetwork(Fix):
@@ -60,37 +42,6 @@ class InstanceWithMoreNetwork(Fix):
     category = "storage"
     equivalence = Equivalence.ENVIRONMENT
     framework = "any"
-
-    silent = [
-        # no instance, nothing read, no rates
-        reading("efs", cold=310.0, needed=800.0, machine=on_instance("x9.large")["machine"]),
-        reading(reads=()),
-        reading("efs", cold=None),
-        reading(**_from_s3(per_step=None)),
-        reading(reads=(), objects=(Objects("my-data", requests_per_step=9.0),)),
-        # the step does not wait
-        reading("lustre", cold=310.0, needed=800.0, real=0.021),
-        reading("efs", cold=310.0, needed=800.0, real=0.100, resident=0.093),
-        # far below what the network gives: the file system, or too few requests at once
-        reading("efs", cold=100.0, needed=800.0),
-        reading(**_from_s3(rate=85.0)),
-        # the step needs no more
-        reading("efs", cold=310.0, needed=320.0),
-        reading(**_from_s3(per_step=60.0)),
-        # it does not come over the network
-        reading("ebs", cold=310.0, needed=800.0),
-        # none with the same GPU has more
-        reading("efs", name="p5.4xlarge", cold=12500.0, needed=30000.0),
-        # it trains on the CPU
-        reading("efs", cold=310.0, needed=800.0, device=CPU),
-    ]
-    fires = [
-        reading("efs", cold=310.0, needed=800.0),
-        reading("s3 mount", name="ml.g5.xlarge", cold=300.0, needed=900.0),
-        reading("lustre", cold=1200.0, needed=2900.0),
-        reading(**_from_s3()),
-        reading(**_from_s3(), machine=on_instance(available=4 * 1024**3, prices=PRICES)["machine"]),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find data that comes over the network at the limit of the instance."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GIB, evidence, stage
-from trainperf.fixes.common.words import worth
-from trainperf.fixes.host._memory_signs import STALLING, short, signs
+from trainperf.fixes.common.words import GIB, worth
+from trainperf.fixes.host._memory_signs import STALLING, signs
 from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, Missing, Site
 
 HOLDERS = {"Cache": "cache()", "Shuffle": "shuffle()"}
@@ -32,32 +31,6 @@ class MemoryPressure(Fix):
     category = "memory"
     equivalence = Equivalence.ENVIRONMENT
     without_edit = "what may be given up (workers, a buffer, a cache) is a choice"
-
-    silent = [
-        evidence(),
-        evidence(container=ContainerUse(20.0)),
-        evidence(container=short()),
-        # the limit was hit by page cache alone, which can go
-        evidence(container=short(memory_events=(("max", 500), ("oom_kill", 0)))),
-        # a little
-        evidence(container=short(memory_pressure=0.01, swapped_in=5_000_000)),
-        evidence(container=short(memory_peak=7 * GIB)),
-        # pages come back that were put away before
-        evidence(container=short(swapped_in=2 * GIB)),
-        # pages were written to swap, and never needed again
-        evidence(container=short(swapped_out=10 * GIB)),
-    ]
-    fires = [
-        evidence(container=short(memory_pressure=0.3)),
-        evidence(
-            container=short(swapped_in=2 * GIB, swapped_out=GIB), stages_=Missing("not timed")
-        ),
-        evidence(container=short(memory_events=(("max", 9), ("oom", 1), ("oom_kill", 1)))),
-        evidence(container=short(memory_peak=int(7.9 * GIB)), stages_=(stage("ShuffleDatasetV3"),)),
-        evidence(
-            container=short(memory_limit=None, memory_peak=None, swapped_in=GIB, swapped_out=None)
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find kills, swapping, waiting for memory, or use near the limit."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.model import Equivalence, Evidence, Finding, Loop
+from trainperf.model import Equivalence, Evidence, Finding
 
 MANY_EPOCHS = 20
 """Epochs from which stopping at the best one can save a good part of the run."""
-
-LONG = Loop("fit", where=SITE, batch_size=32, epochs=100, epoch_steps=1000, has_validation=True)
 
 
 class StopEarly(Fix):
@@ -34,23 +29,6 @@ class StopEarly(Fix):
     category = "practice"
     equivalence = Equivalence.SEMANTICS
     without_edit = "what is watched, and how long, is the experimenter's to say"
-
-    silent = [
-        evidence(),
-        evidence(loop=replace(LONG, early_stopping=True)),
-        evidence(loop=replace(LONG, epochs=10)),
-        evidence(loop=replace(LONG, epochs=None)),
-        # nothing to stop by
-        evidence(loop=replace(LONG, has_validation=False)),
-        # a loop of the user's own may stop itself: not to be seen from outside
-        evidence(loop=replace(LONG, kind="iterator")),
-        # a callback of the user's that stops by itself, by its name
-        evidence(loop=replace(LONG, callbacks_given=("MyEarlyStopping",))),
-    ]
-    fires = [
-        evidence(loop=LONG),
-        evidence(loop=replace(LONG, callbacks_given=("ModelCheckpoint",))),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a long `fit` with validation whose callbacks have nothing that stops it."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.words import at
-from trainperf.model import Equivalence, Evidence, Finding, FrozenBase, Loop, ModelFacts
+from trainperf.model import Equivalence, Evidence, Finding, Loop
 
 TINY = {"adam": 1e-4, "nadam": 1e-4, "adamax": 1e-4, "rmsprop": 1e-4, "sgd": 1e-4}
 """Rates at or below which it is said, by optimizer: a tenth or less of Keras's default
@@ -16,16 +13,6 @@ rates are their ordinary use."""
 
 TRANSFORMER = 1e-5
 """The line for models with attention, where 1e-4 is ordinary."""
-
-MODEL = ModelFacts(
-    "model",
-    "Functional",
-    optimizer="Adam",
-    learning_rate=1e-4,
-    compute_layers={"Conv2D": 53, "Dense": 1},
-    compile_where=SITE,
-)
-ATTENTION = replace(MODEL, compute_layers={"MultiHeadAttention": 6, "Dense": 12})
 
 
 class RaiseLearningRate(Fix):
@@ -47,31 +34,6 @@ class RaiseLearningRate(Fix):
     category = "practice"
     equivalence = Equivalence.SEMANTICS
     without_edit = "a learning rate is found by training, not by timing"
-
-    silent = [
-        evidence(),
-        evidence(model=replace(MODEL, learning_rate=1e-3)),
-        evidence(model=replace(MODEL, learning_rate=3e-4)),
-        # a schedule, or a callback that sets the rate, starts or ends small
-        evidence(model=replace(MODEL, learning_rate_scheduled=True)),
-        evidence(
-            model=MODEL,
-            loop=Loop("fit", where=SITE, callbacks_given=("LearningRateScheduler",)),
-        ),
-        evidence(model=MODEL, loop=Loop("fit", where=SITE, callbacks_given=("WarmUpCosine",))),
-        # ordinary for attention, and for AdamW
-        evidence(model=ATTENTION),
-        evidence(model=replace(MODEL, optimizer="AdamW", learning_rate=2e-5)),
-        # fine-tuning: what comes first does not train
-        evidence(model=replace(MODEL, frozen=FrozenBase(3, 2_200_000, 128_100, 5120))),
-        evidence(model=replace(MODEL, learning_rate=None)),
-    ]
-    fires = [
-        evidence(model=MODEL),
-        evidence(model=replace(MODEL, learning_rate=9.999999747378752e-05)),
-        evidence(model=replace(MODEL, optimizer="SGD", learning_rate=1e-5)),
-        evidence(model=replace(ATTENTION, learning_rate=1e-6)),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a fixed rate at or below the line of its optimizer."""

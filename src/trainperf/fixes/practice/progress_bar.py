@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes.common import trainers
-from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.fit_source import fit_call
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.model import (
-    CallbackCost,
     Equivalence,
     Evidence,
     Finding,
-    LogCall,
-    Loop,
     Missing,
-    Trainer,
 )
 
 if TYPE_CHECKING:
@@ -33,14 +26,6 @@ DRAWS = "Progress"
 
 VERBOSE = 4
 """Its place among the positional arguments of `fit`, in Keras 2 and 3 alike."""
-
-BAR = CallbackCost(OF_KERAS, 0.02, 30, builtin=True)
-FITTED = Loop("fit", where=SITE, batch_size=32, epochs=50, epoch_steps=100)
-DRAWN = LogCall("lightning.TQDMProgressBar.on_train_batch_end", None, 1.0, 0.02)
-LIGHTNING = Trainer("lightning", "Trainer", where=SITE, settings={"enable_progress_bar": None})
-TRANSFORMERS = Trainer(
-    "transformers", "TrainingArguments", where=SITE, settings={"disable_tqdm": None}
-)
 
 
 class ProgressBar(Fix):
@@ -62,60 +47,6 @@ class ProgressBar(Fix):
     category = "host"
     equivalence = Equivalence.SEMANTICS
     framework = "any"
-
-    silent = [
-        evidence(),
-        # it takes next to nothing
-        evidence(loop=FITTED, callbacks=(replace(BAR, batch_s=0.0005),)),
-        torch_evidence(torch={"logs": (replace(DRAWN, seconds=0.0005),), "trainer": LIGHTNING}),
-        # a callback of another purpose; no loop of Keras's
-        evidence(loop=FITTED, callbacks=(replace(BAR, name="LossLog"),)),
-        evidence(loop=replace(FITTED, kind="call"), callbacks=(BAR,)),
-        torch_evidence(
-            torch={"logs": (replace(DRAWN, what="Watch.on_step_end"),), "trainer": LIGHTNING}
-        ),
-        # no library whose setting it is
-        torch_evidence(torch={"logs": (DRAWN,)}),
-        torch_evidence(
-            torch={
-                "logs": (DRAWN,),
-                "trainer": replace(LIGHTNING, settings={"enable_progress_bar": False}),
-            }
-        ),
-        # the loop waits for its input all the same
-        evidence(input=0.099, loop=FITTED, callbacks=(BAR,)),
-    ]
-    fires = [
-        evidence(loop=FITTED, callbacks=(BAR,)),
-        torch_evidence(torch={"logs": (DRAWN,), "trainer": LIGHTNING}),
-        torch_evidence(
-            torch={
-                "logs": (replace(DRAWN, what="transformers.ProgressCallback.on_step_end"),),
-                "trainer": TRANSFORMERS,
-            }
-        ),
-    ]
-    tries_not = [
-        evidence(),
-        evidence(loop=FITTED, callbacks=(replace(BAR, batch_s=0.0005),)),
-        torch_evidence(split=Missing("not"), torch={"trainer": None}),
-    ]
-    tries = [
-        # the parts of a step were not timed
-        torch_evidence(split=Missing("not"), torch={"trainer": LIGHTNING}),
-    ]
-    examples = [
-        Example(
-            before="▸model.fit(x, y, epochs=5)◂\n",
-            after="model.fit(x, y, epochs=5, verbose=2)\n",
-        ),
-        Example(
-            before="▸model.fit(x, y, 32, 5, 1)◂\n",
-            after="model.fit(x, y, 32, 5, 2)\n",
-        ),
-        # not `fit` itself
-        Example.untouched("▸train(model)◂\n"),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a bar that takes a noticeable part of each step, and can be switched off."""

@@ -6,11 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence, stage
+from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, ModelFacts, Site
+from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -28,18 +27,6 @@ LARGEST_RATIO = 2.0
 """Largest gain of float32 over float64: half the bytes, and on a CPU twice the lanes."""
 
 MIB = 1024**2
-DOUBLE_MODEL = ModelFacts("model", "Functional", policy="float64", compile_where=SITE)
-
-
-def _loop(batch_bytes: int | None, *dtypes: str) -> Loop:
-    types = tuple(sorted(set(dtypes)))
-    return Loop(
-        "iterator", where=SITE, batch_bytes=batch_bytes, batch_dtypes=types, batch_parts=dtypes
-    )
-
-
-def _untouched(line: str, **data: object) -> Example:
-    return Example.untouched(f"{line}\n", data)
 
 
 class Float32(Fix):
@@ -61,56 +48,6 @@ class Float32(Fix):
 
     category = "model"
     equivalence = Equivalence.NUMERICS
-
-    silent = [
-        evidence(),
-        evidence(loop=_loop(200 * MIB, "float32", "int64")),
-        # float64, but a few kilobytes of it: labels, small tables
-        evidence(loop=_loop(40_000, "float64", "float32")),
-        # how much it is, is not known
-        evidence(loop=_loop(None, "float64")),
-        # a float64 model that waits for its input
-        evidence(model=DOUBLE_MODEL, resident=0.004, input=0.098),
-        evidence(real=None, loop=_loop(200 * MIB, "float64")),
-    ]
-    fires = [
-        evidence(loop=_loop(200 * MIB, "float64", "int64")),
-        evidence(
-            loop=_loop(200 * MIB, "float64", "int64"),
-            stages_=(stage("from_tensor_slices", where=OTHER_SITE), stage("batch")),
-        ),
-        evidence(model=DOUBLE_MODEL),
-        evidence(model=DOUBLE_MODEL, device=GPU),
-    ]
-
-    examples = [
-        Example(
-            before="ds = ▸tf.data.Dataset.from_tensor_slices((x / 255.0, labels))◂.batch(8)\n",
-            after="ds = tf.data.Dataset.from_tensor_slices("
-            '((x / 255.0).astype("float32"), labels)).batch(8)\n',
-            data={"parts": ["float64", "int64"]},
-        ),
-        Example(
-            before="ds = ▸tf.data.Dataset.from_tensor_slices(x_train)◂.batch(8)\n",
-            after='ds = tf.data.Dataset.from_tensor_slices(x_train.astype("float32")).batch(8)\n',
-            data={"parts": ["float64"]},
-        ),
-        Example(
-            before='keras.backend.set_floatx("float64")\n▸model.compile("adam")◂\n',
-            after='keras.backend.set_floatx("float32")\nmodel.compile("adam")\n',
-            data={"policy": True},
-        ),
-        # chosen twice, or in another file
-        _untouched(
-            'keras.backend.set_floatx("float64")\nkeras.config.set_floatx("float64")\n▸f()◂',
-            policy=True,
-        ),
-        _untouched("▸model.compile()◂", policy=True),
-        # what the batches are made of is not what the arrays are
-        _untouched("▸tf.data.Dataset.from_tensor_slices((a, b))◂", parts=["float64"]),
-        _untouched("▸tf.data.Dataset.from_tensor_slices(data)◂", parts=["float64", "int64"]),
-        _untouched("▸tf.data.Dataset.from_tensor_slices({'a': a})◂", parts=["float64"]),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find models that compute in float64, and batches of it that are large."""

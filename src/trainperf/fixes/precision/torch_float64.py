@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU, SITE
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.precision._float32_edits import EXAMPLES, to_float32
+from trainperf.fixes.precision._float32_edits import to_float32
 from trainperf.fixes.precision.float64_input import BYTES_PER_SECOND, LARGEST_RATIO, MIB, PASSES
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, TorchModel
+from trainperf.model import Equivalence, Evidence, Finding, TorchModel
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 PLACES = 3
 """Where the model is built, the loop, and the model's call: all are needed for an edit."""
-
-DOUBLE = replace(MODEL, dtypes=("float64",))
-BATCH = {"float64_batch": True}
-
-
-def _loop(batch_bytes: int | None) -> Loop:
-    return Loop("iterator", where=SITE, batch_bytes=batch_bytes, batch_dtypes=("float64",))
 
 
 class TorchFloat32(Fix):
@@ -50,30 +40,6 @@ class TorchFloat32(Fix):
     category = "model"
     equivalence = Equivalence.NUMERICS
     framework = "torch"
-
-    examples = EXAMPLES
-    silent = [
-        torch_evidence(),
-        # float64, but a few kilobytes of it: labels, small tables
-        torch_evidence(flags=BATCH, loop=_loop(40_000)),
-        # how much it is, is not known
-        torch_evidence(flags=BATCH, loop=_loop(None)),
-        torch_evidence(flags={"float64_batch": None}, loop=_loop(200 * MIB)),
-        # a float64 model that waits for its input, one whose passes were not timed
-        torch_evidence(model=DOUBLE, resident=0.004, input=0.098),
-        torch_evidence(model=DOUBLE, split=Missing("not timed")),
-        torch_evidence(model=None, flags={}, loop=_loop(200 * MIB)),
-    ]
-    fires = [
-        torch_evidence(flags=BATCH, loop=_loop(200 * MIB)),
-        torch_evidence(flags=BATCH, loop=_loop(200 * MIB), loader=None, model=None),
-        torch_evidence(model=DOUBLE),
-        torch_evidence(model=DOUBLE, device=GPU),
-        torch_evidence(
-            model=replace(DOUBLE, dtypes=("float32", "float64"), where=None),
-            split=split(forward=0.04, backward=0.05),
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find models that compute in float64, and batches of it that are large."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.ranks._exchange import bound_by_share, exchange, exchange_said
-from trainperf.fixes.ranks._parallel_cases import NCCL, on_gpus, parallel_evidence
 from trainperf.model import Evidence
 
 
@@ -38,10 +35,3 @@ def priced(evidence: Evidence) -> tuple[float | None, str, str, bool]:
         return None, "not measured", "", True
     basis = "no time spent on the exchange of gradients"
     return bound, basis, f" {exchange_said(evidence)}.", worth(evidence, bound)
-
-
-def with_variables(given: dict[str, str] | None, **fields: Any) -> Evidence:
-    """A job on two GPUs whose exchange costs 40 of 100 ms, and its variables."""
-    parallel = {"exchange": NCCL, **fields.pop("parallel", {})}
-    facts = {} if given is None else {"nccl_environment": given}
-    return parallel_evidence(parallel=parallel, facts=facts, **{**on_gpus(), **fields})

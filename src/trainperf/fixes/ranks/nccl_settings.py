@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.ranks._nccl import priced, uses_nccl, variables, with_variables
-from trainperf.fixes.ranks._parallel_cases import SLOW, exchange, parallel_evidence, strategy
+from trainperf.fixes.ranks._nccl import priced, uses_nccl, variables
 from trainperf.model import Equivalence, Evidence, Finding
 
 WITHIN = {
@@ -14,7 +13,6 @@ WITHIN = {
 BETWEEN = {"NCCL_IB_DISABLE": "hosts do not use InfiniBand or RoCE"}
 DEBUG = "NCCL_DEBUG"
 CALM = "WARN"
-OFF = {"NCCL_P2P_DISABLE": "1"}
 
 
 class NcclSettings(Fix):
@@ -39,37 +37,6 @@ class NcclSettings(Fix):
     category = "sync"
     equivalence = Equivalence.ENVIRONMENT
     framework = "any"
-
-    silent = [
-        parallel_evidence(),
-        parallel_evidence(parallel_=None),
-        with_variables({}),
-        with_variables(None),
-        # switches that are off
-        with_variables({"NCCL_P2P_DISABLE": "0", "NCCL_DEBUG": "WARN"}),
-        # one host has no use for InfiniBand
-        with_variables({"NCCL_IB_DISABLE": "1"}),
-        # another backend
-        with_variables(OFF, parallel={"exchange": SLOW}),
-        # the exchange costs nothing
-        with_variables(OFF, parallel={"exchange": exchange(0.001, backend="nccl")}),
-    ]
-    fires = [
-        with_variables(OFF),
-        with_variables({"NCCL_SHM_DISABLE": "1", "NCCL_DEBUG": "TRACE"}),
-        with_variables({"NCCL_IB_DISABLE": "1"}, parallel={"hosts": 2}),
-        with_variables({"NCCL_DEBUG": "trace"}),
-        # what the exchange costs was not measured
-        with_variables(OFF, parallel={"exchange": exchange(None, backend="nccl")}),
-        parallel_evidence(
-            "tensorflow",
-            strategy=strategy(cross_device_ops="NcclAllReduce"),
-            parallel={
-                "exchange": exchange(0.04, method="MirroredStrategy", backend="NcclAllReduce")
-            },
-            facts={"nccl_environment": OFF},
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find switches that are on where they matter, and a log of every call."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainperf.fixes import Fix
-from trainperf.fixes.ranks._nccl import priced, uses_nccl, variables, with_variables
-from trainperf.fixes.ranks._parallel_cases import SLOW, exchange, parallel_evidence
+from trainperf.fixes.ranks._nccl import priced, uses_nccl, variables
 from trainperf.model import Equivalence, Evidence, Finding
 
 SLOW_PROVIDERS = ("tcp", "sockets", "udp")
@@ -14,8 +13,6 @@ SLOW_PROVIDERS = ("tcp", "sockets", "udp")
 
 VIRTUAL = ("lo", "docker", "veth", "virbr")
 """Starts of the names of network interfaces that do not lead to another host."""
-
-TWO_HOSTS = {"hosts": 2}
 
 
 class NcclTransport(Fix):
@@ -39,33 +36,6 @@ class NcclTransport(Fix):
     category = "sync"
     equivalence = Equivalence.ENVIRONMENT
     framework = "any"
-
-    silent = [
-        parallel_evidence(),
-        parallel_evidence(parallel_=None),
-        with_variables({}, parallel=TWO_HOSTS),
-        with_variables(None, parallel=TWO_HOSTS),
-        # one host does not use the network
-        with_variables({"NCCL_NET": "Socket", "FI_PROVIDER": "tcp", "NCCL_SOCKET_IFNAME": "lo"}),
-        # ways that are quick
-        with_variables(
-            {"NCCL_NET": "AWS Libfabric", "FI_PROVIDER": "efa", "NCCL_SOCKET_IFNAME": "eth0"},
-            parallel=TWO_HOSTS,
-        ),
-        # all interfaces but these
-        with_variables({"NCCL_SOCKET_IFNAME": "^lo,docker0"}, parallel=TWO_HOSTS),
-        # another backend, or an exchange that costs nothing
-        with_variables({"NCCL_P2P_LEVEL": "LOC"}, parallel={"exchange": SLOW}),
-        with_variables(
-            {"NCCL_P2P_LEVEL": "LOC"}, parallel={"exchange": exchange(0.001, backend="nccl")}
-        ),
-    ]
-    fires = [
-        with_variables({"NCCL_P2P_LEVEL": "LOC"}),
-        with_variables({"NCCL_NET": "socket"}, parallel=TWO_HOSTS),
-        with_variables({"FI_PROVIDER": "tcp;ofi_rxm"}, parallel=TWO_HOSTS),
-        with_variables({"NCCL_SOCKET_IFNAME": "=lo", "FI_PROVIDER": "sockets"}, parallel=TWO_HOSTS),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find variables that name a slow way, where several hosts or GPUs would take it."""

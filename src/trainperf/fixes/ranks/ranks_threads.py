@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import machine
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.ranks._exchange import step_without_exchange
-from trainperf.fixes.ranks._parallel_cases import on_gpus, parallel_evidence, rank
 from trainperf.model import Equivalence, Evidence, Finding, Rank, is_taken
 
 VARIABLE = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
 """The variable for the threads of an operation. TensorFlow's own builds do not use OpenMP."""
-
-
-def _of(
-    *threads: int | None,
-    cores: Sequence[Sequence[int]] | None = None,
-    framework: Any = "torch",
-    **fields: Any,
-) -> Evidence:
-    """Ranks with so many threads on a box of eight cores, all free or each on its own."""
-    own = [
-        rank(number, threads=count, cores=tuple(cores[number]) if cores else tuple(range(8)))
-        for number, count in enumerate(threads)
-    ]
-    fields.setdefault("parallel", {})
-    more = {"processes": tuple(own), "replicas": len(own), **fields.pop("parallel")}
-    return parallel_evidence(framework, parallel=more, **fields)
-
-
-PINNED = ((0, 1, 2, 3), (4, 5, 6, 7))
 
 
 class RanksThreads(Fix):
@@ -59,40 +36,6 @@ class RanksThreads(Fix):
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
     framework = "any"
-
-    silent = [
-        # eight cores for two ranks of four threads
-        parallel_evidence(),
-        parallel_evidence(parallel_=None),
-        _of(4, 4),
-        # not known
-        _of(None, None),
-        # a core each
-        _of(1, 1, 1, 1, 1, 1, 1, 1),
-        _of(1, 1, cores=((0,), (1,)), machine=machine(cores=2)),
-        # the step runs on GPUs
-        _of(1, 1, **on_gpus()),
-        # each rank has its own cores, and fits them
-        _of(4, 4, cores=PINNED),
-        # waiting for data is what costs
-        _of(1, 1, resident=0.002, input=0.099),
-        # a host of which only a rank is known, beside one that is well
-        _of(1, 4),
-        # nothing was timed
-        _of(1, 1, real=None),
-    ]
-    fires = [
-        # torchrun's own choice
-        _of(1, 1),
-        _of(2, 2),
-        _of(1, 1, cores=PINNED),
-        # as many as there are cores, in each of them
-        _of(8, 8),
-        _of(8, 8, 8, 8, framework="tensorflow"),
-        _of(8, 8, cores=PINNED),
-        # a quota of the container
-        _of(2, 2, machine=machine(cores=2)),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find ranks that compute on the CPU with other threads than their share of cores."""

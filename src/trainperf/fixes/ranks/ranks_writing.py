@@ -7,11 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes import Example, Fix, unmarked
+from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at
 from trainperf.fixes.ranks._exchange import exchange
-from trainperf.fixes.ranks._parallel_cases import exchange as an_exchange
-from trainperf.fixes.ranks._parallel_cases import parallel_evidence, ranks
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.source.statements import Function, called
 
@@ -29,54 +27,6 @@ SHARDED = ("FullyShardedDataParallel", "fully_shard")
 
 HARMLESS = {"state_dict", "dict", "float", "int", "str", "item", "vars", "cpu", "copy", "deepcopy"}
 """Calls within what is written that need no other rank."""
-
-LOOP = """\
-import torch
-import torch.distributed as dist
-
-
-def train(model, loader, rank, path, best):
-    for epoch in range(9):
-        for x in loader:
-            step(model, x)
-        {save}
-"""
-
-
-def _saved(before: str, after: str | None = None) -> Example:
-    """A loop that saves, before and after; None: it is left alone."""
-    plain = unmarked(before)
-    return Example(LOOP.replace("{save}", before), LOOP.replace("{save}", after or plain))
-
-
-EXAMPLES = [
-    _saved(
-        "▸torch.save(model.module.state_dict(), path)◂",
-        "if not dist.is_initialized() or dist.get_rank() == 0:\n"
-        "            torch.save(model.module.state_dict(), path)",
-    ),
-    _saved(  # a dictionary over lines
-        '▸torch.save(\n            {"model": model.state_dict(), "epoch": epoch}, f"{epoch}.pt"\n'
-        "        )◂",
-        "if not dist.is_initialized() or dist.get_rank() == 0:\n"
-        '            torch.save(\n                {"model": model.state_dict(), "epoch": epoch}, '
-        'f"{epoch}.pt"\n            )',
-    ),
-    _saved('▸torch.save(model.state_dict(), f"weights-{rank}.pt")◂'),  # a file each
-    _saved("▸torch.save(gathered(model), path)◂"),  # all ranks may take part
-    _saved("▸torch.save(model.state_dict(), path)◂\n        shutil.copy(path, best)"),
-    _saved(
-        "▸torch.save(model.state_dict(), path)◂\n        model.load_state_dict(torch.load(path))"
-    ),
-]
-
-FOUR = {"processes": ranks(4), "replicas": 4}
-
-
-def _writing(count: Any, parallel: dict[str, Any] | None = None, **facts: Any) -> Evidence:
-    return parallel_evidence(
-        parallel=FOUR | (parallel or {}), facts={"ranks_writing": count, **facts}
-    )
 
 
 class RanksWriting(Fix):
@@ -99,29 +49,6 @@ class RanksWriting(Fix):
     category = "host"
     equivalence = Equivalence.EXACT
     framework = "torch"
-
-    silent = [
-        parallel_evidence(),
-        parallel_evidence(parallel_=None, facts={"ranks_writing": 2}),
-        _writing(0),
-        _writing(1),
-        # each writes its own part
-        _writing(4, {"exchange": an_exchange(method="FullyShardedDataParallel")}),
-        _writing(4, {"exchange": an_exchange(method="fully_shard")}),
-        # not known
-        _writing(None),
-    ]
-    fires = [
-        _writing(4),
-        _writing(2, checkpoint_writes=3),
-        _writing(4, checkpoint_where={"file": "train.py", "line": 40, "function": "save"}),
-        _writing(
-            4, checkpoint_where={"file": "train.py", "line": 40, "end_line": 40, "end_col": 60}
-        ),
-        _writing(3, {"exchange": None}),
-    ]
-
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a job of which several ranks wrote files with `torch.save` while observed."""

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import measure
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.ranks._exchange import waiting_seconds
-from trainperf.fixes.ranks._parallel_cases import exchange, parallel_evidence, rank, ranks
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
     Measure,
-    Missing,
     Parallel,
     Site,
     Straggler,
 )
-
-LATE = Straggler(1, "input", 0.040, 0.40, "its input takes 52.0 ms a step, that of rank 0 12.0 ms")
-
-NOT_TIMED = Missing("the exchange could not be switched off")
 
 LOOK = """\
 # on the host of rank {rank}, while it trains
@@ -41,12 +31,6 @@ BALANCE = """\
 # where samples differ in length: sort, and deal out in turn
 order = sorted(range(len(dataset)), key=lambda index: length_of(dataset[index]))
 own = order[: len(order) // world_size * world_size][rank::world_size]"""
-
-
-def _late(found: tuple[Straggler, ...] = (LATE,), local: float | None = None, **more: Any) -> Any:
-    own = (rank(0, local=measure(0.055)), rank(1, local=measure(local)))
-    fields = {"stragglers": found, "processes": own, "exchange": exchange(0.005, 0.020), **more}
-    return parallel_evidence(parallel=fields)
 
 
 class FixTheStraggler(Fix):
@@ -70,29 +54,6 @@ class FixTheStraggler(Fix):
     equivalence = Equivalence.NUMERICS
     without_edit = "what the slowest rank lacks is in its host, its share of the data or its device"
     framework = "any"
-
-    silent = [
-        parallel_evidence(),
-        parallel_evidence(parallel_=None),
-        parallel_evidence("tensorflow"),
-        # it is not late enough to matter
-        _late((replace(LATE, behind_s=0.001, share=0.01),), 0.0555, exchange=exchange(0.04, 0.001)),
-        _late((replace(LATE, behind_s=0.002, share=0.02),), exchange=exchange(0.04, None)),
-    ]
-    fires = [
-        _late(),
-        _late(local=0.095),
-        _late((replace(LATE, phase="step", cause=""),), 0.095),
-        _late((replace(LATE, phase="step", behind_s=0.030), replace(LATE, rank=0)), None),
-        parallel_evidence(
-            "tensorflow",
-            parallel={
-                "stragglers": (LATE,),
-                "processes": ranks(2, local=NOT_TIMED),
-                "exchange": exchange(None, None),
-            },
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find the rank that is furthest behind."""

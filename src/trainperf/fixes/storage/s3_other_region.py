@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, worth
-from trainperf.fixes.storage._s3_cases import ELSEWHERE, READ, per_step, reads
+from trainperf.fixes.storage._storage import per_step
 from trainperf.model import Equivalence, Evidence, Finding, Objects
 
 SNIPPET = """\
@@ -36,23 +34,6 @@ class ReadInTheRegion(Fix):
     equivalence = Equivalence.ENVIRONMENT
     without_edit = "the data, or the job, have to move"
     framework = "any"
-
-    silent = [
-        reads(),
-        reads(READ),
-        # no instance, or its region or the bucket's is not known
-        reads(READ, instance=None),
-        reads(READ, instance=replace(ELSEWHERE, region=None)),
-        reads(replace(READ, region=None), instance=ELSEWHERE),
-        # a store of one's own names regions as it likes
-        reads(replace(READ, endpoint="http://minio:9000"), instance=ELSEWHERE),
-    ]
-    fires = [
-        reads(READ, instance=ELSEWHERE),
-        # named only, or the step does not wait: it is charged all the same
-        reads(Objects("data", region="eu-west-1"), instance=ELSEWHERE),
-        reads(READ, real=1.1, resident=1.09, instance=ELSEWHERE),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Compare the region of the buckets with that of the instance."""

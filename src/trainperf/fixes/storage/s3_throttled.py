@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.storage._s3_cases import READ, reads
 from trainperf.model import Equivalence, Evidence, Finding, Objects
 
 PER_PREFIX = 5_500
@@ -45,23 +42,6 @@ class SpreadTheRequests(Fix):
     category = "storage"
     equivalence = Equivalence.ENVIRONMENT
     framework = "any"
-
-    silent = [
-        reads(),
-        reads(READ),
-        # other errors
-        reads(replace(READ, errors=(("NoSuchKey", 4), ("AccessDenied", 2)))),
-        # once in a while
-        reads(replace(READ, errors=(("SlowDown", 3),))),
-        # the probe alone was refused: that says little about the script
-        reads(replace(READ, probe_errors=(("SlowDown", 3),))),
-    ]
-    fires = [
-        reads(replace(READ, errors=(("SlowDown", 40),))),
-        reads(replace(READ, errors=(("503", 90), ("NoSuchKey", 1)), latency_s=None)),
-        reads(replace(READ, errors=(("SlowDown", 4_000),), requests=110_000)),
-        reads(replace(READ, errors=(("SlowDown", 40),), request_s=None)),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find attempts that S3 answered with SlowDown while the script ran."""

@@ -5,19 +5,14 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.storage._storage import (
-    KIB,
     MANY,
-    MIB,
     SHARD,
     at_most,
     readers,
-    reads,
-    small,
-    storing,
     through,
     waits,
 )
-from trainperf.model import Channel, Equivalence, Evidence, Finding, Reads, Volume
+from trainperf.model import Channel, Equivalence, Evidence, Finding, Reads
 from trainperf.model.words import size
 
 SMALL = 50e6
@@ -26,14 +21,6 @@ SMALL = 50e6
 LARGE = 100e9
 """Bytes of a channel above which File mode is (the advice says 50 to 100 GB)."""
 
-MOUNT = Volume("/opt/ml/input/data/train", "s3 mount", "fuse", "fastfile")
-DISK = Volume("/opt/ml/input", "ebs", "ext4", "nvme1n1")
-PATH = "/opt/ml/input/data/train"
-FAST = Channel("train", "FastFile", PATH, "S3")
-FILE = Channel("train", "File", PATH, "S3")
-
-SMALL_FILES = small(MOUNT, examples=(f"{PATH}/1.jpg",))
-LARGE_FILES = reads(DISK, files=1000, total_bytes=1000 * 150 * MIB, examples=(f"{PATH}/1.tar",))
 
 SNIPPET = """\
 # SageMaker Python SDK 2
@@ -61,28 +48,6 @@ class FitInputMode(Fix):
     equivalence = Equivalence.ENVIRONMENT
     without_edit = "it is set where the job is started"
     framework = "any"
-
-    silent = [
-        storing(SMALL_FILES),  # no channel
-        storing(SMALL_FILES, channels=(FAST,), bound=False),
-        storing(SMALL_FILES, channels=(FILE,)),
-        storing(LARGE_FILES, channels=(FAST,)),
-        # what the script reads lies elsewhere
-        storing(small(), channels=(FAST,)),
-        # another disk or file server behind it
-        storing(LARGE_FILES, channels=(Channel("train", "File", PATH, "FSx"),)),
-        storing(reads(DISK, examples=(f"{PATH}/1.tar",)), channels=(FILE,)),
-        storing(small(MOUNT, examples=(f"{PATH}/1",), opens_per_step=None), channels=(FAST,)),
-    ]
-    fires = [
-        storing(SMALL_FILES, channels=(FAST,)),
-        storing(
-            small(MOUNT, examples=(f"{PATH}/1",), total_bytes=100_000 * 900 * KIB),
-            channels=(FAST,),
-        ),
-        storing(LARGE_FILES, channels=(FILE,)),
-        storing(LARGE_FILES, channels=(FILE,), bound=False),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a channel whose files do not fit its mode."""

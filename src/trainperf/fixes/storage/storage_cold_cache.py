@@ -5,21 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import machine
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.storage._storage import (
-    GIB,
-    LOOP,
-    MIB,
     epoch_bytes,
     folder,
     from_storage,
     place,
     rate,
-    reads,
-    storing,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Loop, Reads
+from trainperf.model import Equivalence, Evidence, Finding, Reads
 from trainperf.model.words import size
 
 SLOWER = 3.0
@@ -43,8 +37,6 @@ def read(path):
 
 reading = ThreadPoolExecutor(8).map(read, Path("{folder}").rglob("*.*"))"""
 
-BIG = reads(total_bytes=20 * GIB)
-
 
 class WarmTheCache(Fix):
     """Read the files into memory before the first epoch, or expect it to be slow.
@@ -65,32 +57,6 @@ class WarmTheCache(Fix):
     category = "storage"
     equivalence = Equivalence.ENVIRONMENT
     framework = "any"
-
-    silent = [
-        # too little to notice
-        storing(reads(total_bytes=1 * GIB), loop=replace(LOOP, epoch_steps=51)),
-        # fast enough for the step
-        storing(reads(total_bytes=20 * GIB, needed_bytes_s=90.0 * MIB)),
-        # hardly slower than memory
-        storing(reads(total_bytes=20 * GIB, warm_bytes_s=250.0 * MIB)),
-        # it will not stay in memory
-        storing(reads(total_bytes=900 * GIB)),
-        # more than what was seen so far
-        storing(replace(BIG, bytes_per_step=GIB)),
-        storing(replace(BIG, at_least=True), loop=Loop("fit", epochs=1, batch_size=32)),
-        # the first of many epochs
-        storing(BIG, loop=Loop("fit", epochs=100, batch_size=32)),
-        storing(BIG, machine=machine(available=16 * GIB)),
-        # not measured
-        storing(reads(total_bytes=20 * GIB, cold_bytes_s=None, cold_parallel_bytes_s=None)),
-        storing(reads(total_bytes=20 * GIB, needed_bytes_s=None)),
-    ]
-    fires = [
-        storing(BIG),
-        storing(BIG, loop=Loop("fit", epochs=1, batch_size=32)),
-        # all was in memory while it was timed
-        storing(reads(total_bytes=20 * GIB, stored_per_step=0.0), bound=False),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find files that fit into memory and are read much slower the first time."""

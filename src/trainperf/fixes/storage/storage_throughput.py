@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import machine
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.storage._storage import (
-    EBS_VOLUME,
-    GIB,
     MIB,
-    NVME_VOLUME,
     at_most,
     by_file,
     epoch_bytes,
@@ -19,13 +15,10 @@ from trainperf.fixes.storage._storage import (
     place,
     rate,
     readers,
-    reads,
     slower_said,
-    small,
-    storing,
     waits,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Instance, InstanceType, Reads, Volume
+from trainperf.model import Equivalence, Evidence, Finding, Reads, Volume
 from trainperf.model.words import size
 
 GP3 = 125 * MIB
@@ -51,9 +44,6 @@ import shutil
 
 shutil.copytree("{folder}", "{local}/data", dirs_exist_ok=True)"""
 
-G5 = InstanceType("g5.xlarge", 4, 16 * GIB, gpus=1, ebs_bytes_s=437.5e6, nvme_bytes=250 * 10**9)
-LOCAL_DISK = machine(instance=Instance("ec2", "g5.xlarge", G5))
-
 
 class FasterStorage(Fix):
     """Give the data a volume that is as fast as the step reads.
@@ -75,29 +65,6 @@ class FasterStorage(Fix):
     category = "storage"
     equivalence = Equivalence.ENVIRONMENT
     framework = "any"
-
-    silent = [
-        storing(bound=False),
-        # fast enough
-        storing(reads(cold_bytes_s=900.0 * MIB, cold_parallel_bytes_s=1500.0 * MIB)),
-        storing(reads(needed_bytes_s=100.0 * MIB)),
-        # it came from memory, and all of it fits there
-        storing(reads(stored_per_step=0.0)),
-        # not measured
-        storing(reads(cold_bytes_s=None, cold_parallel_bytes_s=None, reason="kept in the cache")),
-        storing(reads(needed_bytes_s=None, bytes_per_step=None)),
-        storing(reads(stored_per_step=None)),
-        # small files: each waits for an answer, whatever the volume gives
-        storing(small(EBS_VOLUME)),
-        storing(small()),
-    ]
-    fires = [
-        storing(),
-        storing(machine=LOCAL_DISK),
-        storing(reads(NVME_VOLUME)),
-        # in memory while it was watched, but it cannot stay there
-        storing(reads(stored_per_step=0.0, total_bytes=900 * GIB)),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find the volume whose cold rate is furthest below what the step needs."""

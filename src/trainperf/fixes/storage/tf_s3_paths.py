@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import evidence
 from trainperf.model import Equivalence, Evidence, Finding
-
-PATHS = {"s3_paths": ["s3://bucket/train/0.tfrecord", "s3://bucket/train/1.tfrecord"]}
 
 SNIPPET = """\
 # mounted: nothing is copied, large files are read ahead
@@ -45,15 +42,6 @@ class StageFromS3(Fix):
     concerns = "access"
     equivalence = Equivalence.ENVIRONMENT
     without_edit = "where the data would lie locally, and who copies them, is not known"
-
-    silent = [
-        evidence(),
-        evidence(facts={"s3_paths": []}),
-    ]
-    fires = [
-        evidence(facts=PATHS),
-        evidence(facts={"s3_paths": ["s3://bucket/*.tfrecord"]}),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find s3:// paths that went to TensorFlow."""

@@ -6,8 +6,7 @@ import math
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth
-from trainperf.fixes.ranks._parallel_cases import parallel_evidence, ranks, strategy
-from trainperf.model import Equivalence, Evidence, Finding, Site, Strategy
+from trainperf.model import Equivalence, Evidence, Finding, Strategy
 
 BY_FILE = ("AUTO", "FILE")
 """Policies that share out whole files, where the dataset reads files."""
@@ -17,23 +16,6 @@ options = tf.data.Options()
 options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 dataset = dataset.with_options(options)
 """
-
-DATASET_SITE = Site("train.py", 14, "main", col=14, end_line=14, end_col=60)
-
-
-def _workers(count: int, files: int | None, policy: str = "AUTO", **fields: object) -> Evidence:
-    """Evidence of so many workers of one replica each."""
-    made = strategy(
-        cls="MultiWorkerMirroredStrategy",
-        workers=count,
-        replicas=count,
-        files=files,
-        auto_shard=policy,
-        dataset_where=DATASET_SITE,
-        **fields,
-    )
-    job = {"processes": ranks(count), "expected": count, "replicas": count}
-    return parallel_evidence("tensorflow", strategy=made, parallel=job)
 
 
 class ShardByData(Fix):
@@ -59,27 +41,6 @@ class ShardByData(Fix):
     equivalence = Equivalence.NUMERICS
     between_epochs = True
     without_edit = "whether to shard by samples or to write more files takes a decision"
-
-    silent = [
-        # one worker
-        parallel_evidence("tensorflow"),
-        parallel_evidence("tensorflow", strategy=strategy(files=1)),
-        # as many files as workers, or so many that one more does not matter
-        _workers(2, 2),
-        _workers(4, 8),
-        _workers(4, 402),
-        # no files, or not known
-        _workers(4, 0),
-        _workers(4, None),
-        # shared out otherwise
-        _workers(4, 3, "DATA"),
-        _workers(4, 3, "OFF"),
-    ]
-    fires = [
-        _workers(4, 3),
-        _workers(2, 1, "FILE"),
-        _workers(4, 5),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find files shared out among workers, of which some get clearly more than others."""

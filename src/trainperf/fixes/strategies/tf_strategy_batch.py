@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.ranks._exchange import WORTH_CHANGING, exchange_said, exchange_share
-from trainperf.fixes.ranks._parallel_cases import exchange, job, parallel_evidence, strategy
 from trainperf.model import Equivalence, Evidence, Finding, Strategy, is_taken, taken
-
-DEAR = {"exchange": exchange(0.040, method="MirroredStrategy", buckets=())}
-
-BATCH_SITE = replace(SITE, line=25, end_line=25)
 
 SNIPPET = """\
 global_batch = {batch} * strategy.num_replicas_in_sync
@@ -44,35 +36,6 @@ class ScaledBatch(Fix):
     category = "sync"
     equivalence = Equivalence.SEMANTICS
     without_edit = "a global batch that grows with the replicas wants another learning rate"
-
-    silent = [
-        # the exchange is a small part of the step
-        parallel_evidence("tensorflow"),
-        # it was not timed, or is lost in the noise
-        parallel_evidence("tensorflow", parallel={"exchange": exchange(None)}),
-        parallel_evidence("tensorflow", parallel={"exchange": None}),
-        # input-bound: a sample still has to be read
-        parallel_evidence("tensorflow", parallel=DEAR, resident=0.050, input=0.099),
-        # devices pay already with the batch as it is
-        parallel_evidence("tensorflow", parallel={**DEAR, "break_even_batch_": 16.0}),
-        # no strategy
-        parallel_evidence("torch", parallel=DEAR),
-    ]
-    fires = [
-        parallel_evidence("tensorflow", parallel=DEAR),
-        parallel_evidence("tensorflow", parallel={**DEAR, "break_even_batch_": 120.0}),
-        parallel_evidence(
-            "tensorflow",
-            strategy=strategy(replicas=8, batch_where=BATCH_SITE),
-            parallel={**DEAR, "replicas": 8},
-            loop=replace(parallel_evidence("tensorflow").loop, batch_size=None, replicas=8),
-        ),
-        parallel_evidence(
-            "tensorflow",
-            strategy=strategy(cls="MultiWorkerMirroredStrategy", workers=2),
-            parallel={**DEAR, "processes": job().processes, "expected": 2},
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find replicas whose part of the batch is small against what they exchange."""

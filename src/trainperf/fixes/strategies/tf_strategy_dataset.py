@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.ranks._exchange import exchange_seconds
-from trainperf.fixes.ranks._parallel_cases import parallel_evidence, strategy
-from trainperf.model import Equivalence, Evidence, Finding, Loop, Site
-
-DATASET_SITE = Site("train.py", 14, "main", col=14, end_line=14, end_col=60)
-
-LOOP = Loop(
-    "iterator", where=SITE, batch_size=64, input_kind="tf.data", epoch_steps=500, replicas=2
-)
-WHOLE = strategy(distributed=False, dataset_where=DATASET_SITE)
+from trainperf.model import Equivalence, Evidence, Finding
 
 SNIPPET = """\
 dataset = strategy.experimental_distribute_dataset(dataset)
@@ -49,27 +38,6 @@ class DistributeDataset(Fix):
     category = "sync"
     equivalence = Equivalence.SEMANTICS
     without_edit = "the loss is to be divided by the global batch as well"
-
-    silent = [
-        parallel_evidence("tensorflow", loop=LOOP),
-        parallel_evidence("tensorflow", loop=LOOP, strategy=strategy(distributed=None)),
-        # `fit` distributes by itself
-        parallel_evidence("tensorflow", strategy=WHOLE),
-        # one replica
-        parallel_evidence("tensorflow", loop=LOOP, strategy=replace(WHOLE, replicas=1)),
-        # input-bound
-        parallel_evidence("tensorflow", loop=LOOP, strategy=WHOLE, resident=0.010, input=0.099),
-    ]
-    fires = [
-        parallel_evidence("tensorflow", loop=LOOP, strategy=WHOLE),
-        parallel_evidence("tensorflow", loop=LOOP, strategy=replace(WHOLE, dataset_where=None)),
-        parallel_evidence(
-            "tensorflow",
-            loop=LOOP,
-            strategy=replace(WHOLE, replicas=8),
-            parallel={"exchange": None},
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a loop of the user's under a strategy whose dataset is not distributed."""

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import OTHER_SITE, SITE
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, worth
-from trainperf.fixes.ranks._parallel_cases import parallel_evidence, strategy
-from trainperf.model import Equivalence, Evidence, Finding, Loop, ModelFacts, Site
-
-SINGLE = Loop("fit", where=SITE, batch_size=64, epochs=10, epoch_steps=1000, input_kind="tf.data")
-
-OUTSIDE = strategy(models_outside=(SITE,), scopes=0)
+from trainperf.model import Equivalence, Evidence, Finding
 
 SNIPPET = """\
 with strategy.scope():
@@ -44,57 +36,6 @@ class BuildInScope(Fix):
     category = "sync"
     equivalence = Equivalence.NUMERICS
     without_edit = "all that a model is built of, and its optimizer, are to move into the scope"
-
-    silent = [
-        parallel_evidence("tensorflow"),
-        # another model was built outside; the one that trains was not
-        parallel_evidence("tensorflow", strategy=OUTSIDE),
-        # one device: the scope would change nothing
-        parallel_evidence(
-            "tensorflow",
-            strategy=replace(OUTSIDE, replicas=1),
-            parallel={"replicas": 1},
-            loop=SINGLE,
-        ),
-        # input-bound: more devices would wait as well
-        parallel_evidence(
-            "tensorflow",
-            strategy=OUTSIDE,
-            parallel={"replicas": 1},
-            loop=SINGLE,
-            resident=0.010,
-            input=0.099,
-        ),
-        # a loop of the user's own may use the strategy by `strategy.run`
-        parallel_evidence(
-            "tensorflow",
-            strategy=OUTSIDE,
-            parallel={"replicas": 1},
-            loop=replace(SINGLE, kind="iterator"),
-        ),
-    ]
-    fires = [
-        parallel_evidence(
-            "tensorflow",
-            strategy=OUTSIDE,
-            parallel={"replicas": 1},
-            loop=SINGLE,
-            model=ModelFacts("model", "Sequential", compile_where=OTHER_SITE),
-        ),
-        parallel_evidence(
-            "tensorflow",
-            strategy=replace(OUTSIDE, replicas=4, scopes=1, where=OTHER_SITE),
-            parallel={"replicas": 1},
-            loop=SINGLE,
-        ),
-        # the model is built where no edit can reach
-        parallel_evidence(
-            "tensorflow",
-            strategy=strategy(models_outside=(Site("train.py", 12),)),
-            parallel={"replicas": 1},
-            loop=SINGLE,
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a `fit` on one device of a model outside of the scope of several."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.pipeline import cores
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
-from trainperf.fixes.tf_data.examples.batching import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
     FunctionCost,
-    Loop,
-    ModelFacts,
     Site,
     is_taken,
 )
@@ -39,13 +35,6 @@ TRAINING = {
 `error_handler` and `op_dispatch_handler` are what Keras and TensorFlow wrap calls in;
 `numpy` waits for a result."""
 
-_CALL = Loop("call", where=SITE, batch_size=32, input_kind="arrays in the loop")
-
-
-def _found(*functions: FunctionCost, loop: Loop = _CALL, **fields: Any) -> Evidence:
-    fields.setdefault("resident", None)
-    return evidence(real=0.1, input=None, loop=loop, functions=functions, **fields)
-
 
 class NumpyBatching(Fix):
     """Make the next batch while the model computes, in a thread.
@@ -67,35 +56,6 @@ class NumpyBatching(Fix):
 
     category = "input"
     equivalence = Equivalence.NUMERICS
-    examples = EXAMPLES
-
-    silent = [
-        _found(),
-        _found(FunctionCost("get_batch", "train.py", 116, 0.05, "main", 20, "")),
-        _found(FunctionCost("get_batch", "train.py", 116, 0.4, "main", 9, "")),
-        # the step itself
-        _found(FunctionCost("train", "train.py", 90, 0.8, "main", 300, "train_on_batch")),
-        _found(FunctionCost("step", "train.py", 90, 0.8, "main", 300, "error_handler")),
-        # not on the thread that trains
-        _found(FunctionCost("load", "train.py", 30, 0.8, "worker", 300, "")),
-        # tf.data feeds it
-        _found(
-            FunctionCost("on_batch_end", "train.py", 30, 0.4, "main", 300, "load_img"),
-            loop=Loop("fit", where=SITE, input_kind="tf.data"),
-        ),
-        # resident steps are no faster: the time is in what the loop does with results
-        _found(FunctionCost("log", "train.py", 116, 0.4, "main", 300, "load_img"), resident=0.099),
-    ]
-    fires = [
-        _found(FunctionCost("get_batch", "train.py", 116, 0.38, "main", 300, "load_img")),
-        _found(
-            FunctionCost("train", "train.py", 90, 0.4, "main", 400, "train_on_batch"),
-            FunctionCost("augment", "train.py", 30, 0.15, "main", 120),
-            FunctionCost("<module>", "train.py", 116, 0.38, "main", 300, ""),
-            resident=0.05,
-            models=(ModelFacts("model", "Sequential"),),
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a function of the user's that makes batches between the steps."""

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import OTHER_SITE, SITE, stage
 from trainperf.fixes.common.words import at
-from trainperf.fixes.tf_data._input_cases import starved
-from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
-
-CHAINED = Site("train.py", 12, "main", col=5, end_line=12, end_col=28)
-"""The inner of two calls of one chain: it starts where the outer one starts."""
-
-OUTER = Site("train.py", 12, "main", col=5, end_line=12, end_col=41)
+from trainperf.model import Equivalence, Evidence, Finding, Stage
 
 
 class BatchBeforeShuffle(Fix):
@@ -35,27 +28,6 @@ class BatchBeforeShuffle(Fix):
     category = "practice"
     equivalence = Equivalence.SEMANTICS
     without_edit = "how large a buffer of samples is to be, memory decides"
-
-    silent = [
-        starved(stage("shuffle", 0.01), stage("batch", 0.09)),
-        # taken apart again in between
-        starved(stage("batch", 0.09), stage("unbatch", 0.01), stage("shuffle", 0.0)),
-        # shuffled as samples already
-        starved(stage("shuffle", 0.01), stage("batch", 0.08), stage("shuffle", 0.01)),
-        # a library's batches, such as image_dataset_from_directory
-        starved(stage("batch", 0.09, where=None, by_user=False), stage("shuffle", 0.01)),
-        # batches by length
-        starved(stage("bucket_by_sequence_length", 0.09), stage("shuffle", 0.01)),
-        starved(stage("batch", 0.09)),
-    ]
-    fires = [
-        starved(stage("batch", 0.09, where=CHAINED), stage("shuffle", 0.01, where=OUTER)),
-        starved(
-            stage("padded_batch", 0.05, where=SITE),
-            stage("map", 0.01),
-            stage("shuffle", 0.01, where=OTHER_SITE, arguments={"buffer_size": 100}),
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a shuffle of whole batches, with no shuffle of samples before them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE, stage
 from trainperf.fixes.common.pipeline import (
     REAL_SHARE,
     function_name,
@@ -18,17 +17,12 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.pipeline import cores as usable_cores
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
-from trainperf.fixes.tf_data._input_cases import fed, starved
 from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
-from trainperf.fixes.tf_data.examples.generators import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
-    Function,
     FunctionCost,
-    Loop,
-    PhaseUse,
     Site,
     Stage,
     is_taken,
@@ -40,7 +34,6 @@ if TYPE_CHECKING:
 CALLS = ("from_generator", "generator")
 """The user's own `from_generator`, and what Keras makes of a generator given to `fit`."""
 
-SAMPLES = Function("samples", "data.py", 30)
 
 WAITING_CALLS = 16
 """Items made at once where the input waits for storage: threads cost nothing then."""
@@ -50,8 +43,6 @@ COPIES = 4
 
 FEWEST_CALLS = 2
 """On one core, too, one item can be read while another is decoded."""
-
-IDLE = (PhaseUse("input", 20, cpu_cores=0.1),)
 
 
 class Generator(Fix):
@@ -76,52 +67,6 @@ class Generator(Fix):
     category = "input"
     equivalence = Equivalence.NUMERICS
     usual = 1.3
-
-    silent = [
-        fed(stage("from_generator", 0.079, function=SAMPLES)),
-        starved(stage("from_generator", 0.004, function=SAMPLES), stage("map", 0.096)),
-        starved(stage("from_generator", None, function=SAMPLES)),
-        starved(stage("from_tensor_slices", 0.01), stage("map", 0.09)),
-        # Keras feeds a PyDataset through a generator of its own
-        starved(
-            stage("from_generator", 0.09, where=None, by_user=False),
-            loop=Loop("fit", where=SITE, input_kind="PyDataset"),
-        ),
-    ]
-    fires = [
-        starved(stage("from_generator", 0.085, function=SAMPLES), stage("batch", 0.015)),
-        starved(
-            stage("from_generator", 0.09, function=SAMPLES),
-            functions=(FunctionCost("decode", "data.py", 41, 0.62, "worker", 300, "PIL"),),
-        ),
-        # a generator given to fit
-        starved(
-            stage("generator", 0.09, where=None, by_user=False),
-            loop=Loop("fit", where=SITE, input_kind="generator"),
-        ),
-    ]
-    tries_not = [
-        # no input could matter
-        starved(stage("from_generator", None, function=SAMPLES), resident=0.1),
-        starved(stage("from_generator", 0.09, function=SAMPLES), input=0.001),
-        # another stage costs
-        starved(stage("from_generator", 0.004, function=SAMPLES), stage("map", 0.096)),
-        starved(stage("from_tensor_slices", None), stage("map", None)),
-        starved(
-            stage("from_generator", None, where=None, by_user=False),
-            loop=Loop("fit", where=SITE, input_kind="PyDataset"),
-        ),
-    ]
-    tries = [
-        starved(stage("from_generator", None, function=SAMPLES), stage("batch", None)),
-        starved(stage("from_generator", 0.09, function=SAMPLES), resident=None),
-        starved(
-            stage("generator", None, where=None, by_user=False),
-            loop=Loop("fit", where=SITE, input_kind="generator"),
-            use=IDLE,
-        ),
-    ]
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a generator that takes a real share of an input the model waits for."""

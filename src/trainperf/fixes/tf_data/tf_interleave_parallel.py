@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.cases import machine, stage
+from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import (
     cores,
     costly,
@@ -21,8 +20,7 @@ from trainperf.fixes.common.pipeline import (
     waits,
 )
 from trainperf.fixes.common.words import ms, worth
-from trainperf.fixes.tf_data._input_cases import fed, starved
-from trainperf.model import Equivalence, Evidence, Finding, PhaseUse, Stage
+from trainperf.model import Equivalence, Evidence, Finding, Stage
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -48,64 +46,6 @@ class InterleaveParallel(Fix):
     category = "input"
     usual = 1.3
     equivalence = Equivalence.EXACT
-
-    silent = [
-        fed(stage("interleave", 0.07, arguments={"cycle_length": 8})),
-        starved(stage("interleave", 0.09, arguments={"num_parallel_calls": -1})),
-        starved(stage("interleave", 0.09, arguments={"num_parallel_calls": 4, "cycle_length": 4})),
-        starved(stage("interleave", 0.09, parallelised_by_default=True)),
-        # nothing to overlap: one file at a time was asked for
-        starved(stage("interleave", 0.09, arguments={"cycle_length": 1})),
-        starved(stage("interleave", 0.09, arguments={"cycle_length": 8}), machine=machine(cores=1)),
-        starved(stage("interleave", 0.09, python=True)),
-        starved(stage("interleave", 0.004), stage("map", 0.096)),
-        starved(stage("interleave", None)),
-    ]
-    fires = [
-        starved(stage("interleave", 0.09, arguments={"cycle_length": 8})),
-        starved(stage("interleave", 0.06), stage("map", 0.04)),
-        starved(
-            stage("interleave", 0.09, arguments={"cycle_length": 8}),
-            machine=machine(cores=1),
-            use=(PhaseUse("input", 20, cpu_cores=0.1),),
-        ),
-    ]
-    tries_not = [
-        starved(stage("interleave", None, arguments={"cycle_length": 8}), resident=0.1),
-        starved(stage("interleave", None, arguments={"num_parallel_calls": -1})),
-        starved(stage("interleave", None, arguments={"cycle_length": 1})),
-        starved(stage("interleave", 0.004), stage("map", 0.096)),
-    ]
-    tries = [
-        starved(stage("interleave", None)),
-        starved(stage("interleave", 0.09, arguments={"cycle_length": 8}), resident=None),
-        starved(stage("interleave", 0.09, arguments={"cycle_length": 8}), machine=machine(cores=1)),
-        starved(stage("interleave", 0.09, python=True)),
-    ]
-    examples = [
-        Example(
-            before=(
-                "import tensorflow as tf\n\n"
-                "ds = ▸files.interleave(tf.data.TFRecordDataset, cycle_length=8)◂\n"
-            ),
-            after=(
-                "import tensorflow as tf\n\n"
-                "ds = files.interleave(tf.data.TFRecordDataset, cycle_length=8, "
-                "num_parallel_calls=tf.data.AUTOTUNE)\n"
-            ),
-        ),
-        Example(
-            before=(
-                "import tensorflow as tf\n\n"
-                "ds = ▸files.interleave(open_file, 8, 1, None)◂.batch(32)\n"
-            ),
-            after=(
-                "import tensorflow as tf\n\n"
-                "ds = files.interleave(open_file, 8, 1, tf.data.AUTOTUNE).batch(32)\n"
-            ),
-        ),
-        Example.untouched("import tensorflow as tf\n\nds = ▸files.interleave(open_file, **how)◂\n"),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find interleaves that read one file at a time while the model waits."""

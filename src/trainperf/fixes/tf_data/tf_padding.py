@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE, evidence, stage
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.tf_data.edits.cutting import PIPELINE, cut_batches
-from trainperf.fixes.tf_data.examples.cutting import EXAMPLES
-from trainperf.model import Equivalence, Evidence, Finding, Loop, PaddedPlace, Padding, Site
+from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -39,11 +36,6 @@ SNIPPET = """\
 dataset = tf.data.Dataset.from_tensor_slices((ragged, labels)).shuffle(count).batch(batch_size)
 dataset = dataset.map(lambda rows, labels: (rows.to_tensor(), labels)).prefetch(tf.data.AUTOTUNE)"""
 
-ARRAYS = Loop("fit", where=SITE, batch_size=32, epochs=4, epoch_steps=50, input_kind="numpy")
-MASKED = Padding(32, 250, 45, 640, longest_length=76, masked=True)
-PAIR = replace(MASKED, place=PaddedPlace("tuple", 0, (0,)))
-BATCHES = (stage("from_tensor_slices", 0.0), stage("padded_batch", 0.01))
-
 
 class TFPadding(Fix):
     """Cut each batch behind its own longest sequence.
@@ -67,43 +59,6 @@ class TFPadding(Fix):
 
     category = "model"
     equivalence = Equivalence.NUMERICS
-
-    silent = [
-        evidence(),
-        # the model reads its padding, or it was not asked: that is another experiment
-        evidence(loop=ARRAYS, padding=Padding(32, 250, 45, 640, longest_length=76, masked=False)),
-        evidence(loop=ARRAYS, padding=Padding(32, 250, 45, 640, longest_length=76)),
-        # cut to the longest of each batch already
-        evidence(stages_=BATCHES, padding=Padding(32, 80, 45, 640, longest_length=80, masked=True)),
-        evidence(
-            stages_=(stage("batch", 0.01),),
-            padding=replace(PAIR, padded_length=80, longest_length=80),
-        ),
-        # the model was not asked, or reads the padding that a generator made
-        evidence(stages_=(stage("batch", 0.01),), padding=replace(PAIR, masked=None)),
-        evidence(stages_=(stage("batch", 0.01),), padding=replace(PAIR, masked=False)),
-        # too few to tell
-        evidence(loop=ARRAYS, padding=Padding(32, 250, 45, 12, longest_length=76, masked=True)),
-        # the step is not what costs
-        evidence(loop=ARRAYS, padding=MASKED, real=0.1, resident=0.004),
-        evidence(loop=ARRAYS, padding=MASKED, real=0.1, resident=0.05, input=0.1),
-    ]
-    fires = [
-        evidence(loop=ARRAYS, padding=MASKED),
-        evidence(stages_=BATCHES, padding=MASKED),
-        evidence(stages_=(stage("batch", 0.01), stage("prefetch", 0.0)), padding=PAIR),
-        evidence(loop=ARRAYS, padding=Padding(250, 250, 250, 640, longest_length=76, masked=True)),
-    ]
-    tries_not = [
-        evidence(loop=ARRAYS, resident=None),
-        evidence(
-            loop=ARRAYS,
-            resident=None,
-            padding=Padding(32, 250, 45, 640, longest_length=76, masked=False),
-        ),
-    ]
-    tries = [evidence(loop=ARRAYS, padding=MASKED, resident=None)]
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find batches padded far beyond their own longest, whose padding the model masks."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import evidence, stage
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.tf_data.edits.buckets import batch_by_length
-from trainperf.fixes.tf_data.examples.buckets import EXAMPLES
 from trainperf.fixes.tf_data.tf_padding import place_of_padding
 from trainperf.model import Equivalence, Evidence, Finding, Padding
 
@@ -22,10 +20,6 @@ gives little there, and costs variety among the batches."""
 
 ENOUGH = 64
 """Sequences that have to be seen before their mean length says anything."""
-
-
-def _padded(mean: float, padded: float, bucketed: float, seen: int = 640) -> Any:
-    return evidence(padding=Padding(mean, padded, bucketed, seen))
 
 
 class PaddingBuckets(Fix):
@@ -50,25 +44,6 @@ class PaddingBuckets(Fix):
 
     category = "model"
     equivalence = Equivalence.SEMANTICS
-
-    silent = [
-        evidence(),
-        _padded(80, 100, 85),
-        _padded(20, 100, 30, seen=12),
-        # batches are alike already: buckets would not be shorter
-        _padded(40, 100, 98),
-        # the step is not what costs
-        evidence(real=0.1, resident=0.004, padding=Padding(20, 100, 30, 640)),
-        evidence(real=0.1, resident=None, padding=Padding(20, 100, 30, 640)),
-        evidence(real=0.1, resident=0.05, input=0.1, padding=Padding(20, 100, 30, 640)),
-    ]
-    fires = [
-        _padded(20, 100, 30),
-        _padded(58, 400, 75.5),
-        evidence(padding=Padding(20, 100, 30, 640), stages_=(stage("padded_batch", 0.01),)),
-    ]
-
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find batches that are mostly padding, where batching by length would shorten them."""

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU, SITE, evidence
 from trainperf.fixes.common.step import step_may_matter
 from trainperf.fixes.common.words import at
-from trainperf.model import Equivalence, Evidence, Finding, LayerFacts, ModelFacts
+from trainperf.model import Equivalence, Evidence, Finding
 
 LAYER_OF = {"LSTMCell": "LSTM", "GRUCell": "GRU"}
 """The layer that does the same as `RNN(cell)` and has a cuDNN kernel."""
-
-
-def _model(cls: str = "RNN", **config: Any) -> ModelFacts:
-    return ModelFacts("model", "Sequential", recurrent=(LayerFacts("rnn", cls, config, SITE),))
 
 
 class LayerForCell(Fix):
@@ -38,22 +31,6 @@ class LayerForCell(Fix):
     category = "model"
     equivalence = Equivalence.NUMERICS
     without_edit = "checkpoints of the old layer would not load into the new one"
-
-    silent = [
-        evidence(),
-        # no cuDNN without a GPU
-        evidence(model=_model(cell="LSTMCell")),
-        evidence(device=GPU, model=_model("LSTM")),
-        evidence(device=GPU, model=_model(cell="StackedRNNCells")),
-        evidence(device=GPU, model=_model(cell="SimpleRNNCell")),
-        evidence(device=GPU, model=_model(cell="MyCell")),
-        # input-bound
-        evidence(device=GPU, model=_model(cell="LSTMCell"), resident=0.004, input=0.098),
-    ]
-    fires = [
-        evidence(device=GPU, model=_model(cell="LSTMCell")),
-        evidence(device=GPU, model=_model(cell="GRUCell")),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find `RNN` layers on a GPU whose cell has a layer with a cuDNN kernel."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.cases import GPU, evidence
+from trainperf.fixes import Fix
 from trainperf.fixes.common.step import step_can_matter, step_may_matter
 from trainperf.fixes.common.words import at
 from trainperf.model import Equivalence, Evidence, Finding, Site
@@ -37,12 +36,6 @@ CALLS = {
     "deterministic": "tf.config.experimental.enable_op_determinism()",
 }
 
-CALL = {"file": "train.py", "line": 3, "function": "main", "col": 4, "end_line": 3, "end_col": 40}
-
-
-def _with(*modes: str, where: Any = CALL, **more: Any) -> Evidence:
-    return evidence(facts={"tf_debug_modes": dict.fromkeys(modes, where)}, **more)
-
 
 class DebugModes(Fix):
     """Turn TensorFlow's debug modes off.
@@ -66,51 +59,6 @@ class DebugModes(Fix):
     usual = 2.0
     equivalence = Equivalence.EXACT
     framework = "tensorflow"
-
-    silent = [
-        evidence(),
-        _with(),
-        # what it slows down is not what costs
-        _with("numerics", real=0.1, resident=0.002, input=0.099),
-        _with("dump", real=0.1, resident=0.002, input=0.099),
-        _with("eager_input", real=0.1, resident=0.099, input=0.001),
-        # its kernels are those of the GPU, and nobody waits for the input
-        _with("deterministic", real=0.1, resident=0.099, input=0.001),
-        _with("numerics", resident=None),
-    ]
-    fires = [
-        _with("numerics", real=0.1, resident=0.099, input=0.001),
-        _with("numerics", real=0.1, resident=0.099, input=0.001, where=None),
-        _with("dump", real=0.1, resident=0.099, input=0.001),
-        _with("eager_input", real=0.1, resident=0.002, input=0.099),
-        _with("deterministic", real=0.1, resident=0.002, input=0.099),
-        _with("deterministic", real=0.1, resident=0.099, input=0.001, device=GPU),
-    ]
-    tries_not = [
-        evidence(),
-        _with(),
-        _with("numerics", where=None),
-        _with("numerics", real=0.1, resident=0.002, input=0.1),
-    ]
-    tries = [
-        _with("deterministic", real=0.1, resident=0.099, input=0.001),
-        _with("eager_input", resident=None),
-        _with("deterministic", resident=None),
-    ]
-    examples = [
-        Example(
-            before="import tensorflow as tf\n\n"
-            "▸tf.debugging.enable_check_numerics()◂\nmodel = f()\n",
-            after="import tensorflow as tf\n\nmodel = f()\n",
-        ),
-        Example(
-            before="def main():\n    ▸tf.config.experimental.enable_op_determinism()◂\n"
-            '    fit()\n\n\nif __name__ == "__main__":\n    main()\n',
-            after='def main():\n    fit()\n\n\nif __name__ == "__main__":\n    main()\n',
-        ),
-        Example.untouched("on = debug and ▸tf.debugging.enable_check_numerics()◂\n"),
-        Example.untouched("if debug:\n    ▸tf.debugging.enable_check_numerics()◂\n"),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find modes that are on, and slow down what the training waits for."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE, evidence, probe
 from trainperf.fixes.common.step import (
     PROBE_LEAST,
     bound_by,
@@ -14,16 +13,11 @@ from trainperf.fixes.common.step import (
     step_may_matter,
 )
 from trainperf.fixes.common.words import at, ms, times, worth
-from trainperf.fixes.tf_step._function_examples import EXAMPLES
 from trainperf.fixes.tf_step._inline_step import compile_inline
-from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, StepFunction
+from trainperf.model import Equivalence, Evidence, Finding, Missing, StepFunction
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
-
-LOOP = Loop("iterator", where=SITE, batch_size=32, input_kind="tf.data")
-EAGER = StepFunction("train_step", compiled=False, where=SITE)
-TAPE_IN_LOOP = StepFunction("main", compiled=False, tape_where=SITE)
 
 
 class CompileStep(Fix):
@@ -51,59 +45,6 @@ class CompileStep(Fix):
     usual = 5.0
     probed_by = "compiled"
     equivalence = Equivalence.NUMERICS
-
-    silent = [
-        evidence(),
-        evidence(step_function=StepFunction("train_step", compiled=True, where=SITE), loop=LOOP),
-        # compiling was tried and gives nothing
-        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.01)}),
-        # the interval of the probe reaches down to no gain
-        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.30, spread=0.25)}),
-        # the input takes nearly all of the step
-        evidence(
-            step_function=EAGER,
-            loop=LOOP,
-            resident=0.004,
-            input=0.098,
-            probes={"compiled": probe(3.0)},
-        ),
-        evidence(facts={"functions_run_eagerly": False}),
-        # the same, and compiling was not tried
-        evidence(step_function=EAGER, loop=LOOP, resident=0.004, input=0.098),
-    ]
-    fires = [
-        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(4.0)}),
-        evidence(step_function=TAPE_IN_LOOP, loop=LOOP, probes={"compiled": probe(2.0)}),
-        # compiled in the source, and all of it switched off for debugging
-        evidence(facts={"functions_run_eagerly": True}),
-        # compiling could not be tried: said, without a bound
-        evidence(
-            step_function=TAPE_IN_LOOP,
-            loop=LOOP,
-            probes={"compiled": Missing("the step is not a function of its own")},
-        ),
-        evidence(
-            step_function=EAGER,
-            loop=LOOP,
-            resident=None,
-            input=None,
-            probes={"compiled": probe(4.0)},
-        ),
-    ]
-    tries_not = [
-        evidence(),
-        evidence(step_function=StepFunction("train_step", compiled=True, where=SITE), loop=LOOP),
-        evidence(step_function=EAGER, loop=LOOP, resident=0.004, input=0.1),
-        # the mode that switches functions off has no edit
-        evidence(facts={"functions_run_eagerly": True}),
-    ]
-    tries = [
-        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.01)}),
-        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.30, spread=0.25)}),
-        evidence(step_function=EAGER, loop=LOOP, resident=0.092, input=0.096),
-        evidence(step_function=TAPE_IN_LOOP, loop=LOOP, probes={"compiled": probe(1.01)}),
-    ]
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find an eager step that ran faster compiled, or could not be compiled here."""

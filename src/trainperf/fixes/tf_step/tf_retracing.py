@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import OTHER_SITE, SITE, evidence
 from trainperf.fixes.common.step import at_most, bound_if_saved, step_can_matter
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.tf_step._retracing_examples import EXAMPLES
 from trainperf.fixes.tf_step._traced_bodies import (
     BOUNDS,
     acts_once,
@@ -20,7 +18,7 @@ from trainperf.fixes.tf_step._traced_bodies import (
     needs_number,
     needs_shape,
 )
-from trainperf.model import ChangingNumber, Equivalence, Evidence, Finding, Retracing, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Retracing, is_taken
 from trainperf.source.statements import Function
 
 if TYPE_CHECKING:
@@ -36,15 +34,6 @@ validation as well.
 
 EVERY_STEP = 0.9
 """Tracings per step from which no step was seen without: what one takes is not known."""
-
-
-def _retracing(
-    count: int, seconds: float, cause: str = "the shape of x", **fields: Any
-) -> Retracing:
-    return Retracing("train_step", count, 60, seconds, cause, SITE, **fields)
-
-
-WEIGHT = ChangingNumber(OTHER_SITE, 1, "weight", "float32")
 
 
 class StopRetracing(Fix):
@@ -75,50 +64,6 @@ class StopRetracing(Fix):
     counted = True
     equivalence = Equivalence.NUMERICS
     lasting = False  # a shape or a number may stop changing
-
-    silent = [
-        evidence(),
-        # the smaller last batch
-        evidence(retracing=_retracing(1, 0.9)),
-        # the last batch, and that of validation
-        evidence(retracing=_retracing(2, 2.0)),
-        # recurring, but cheap
-        evidence(retracing=_retracing(4, 0.02)),
-        evidence(real=None, retracing=_retracing(20, 3.0)),
-        # one trace per bucket of lengths, all before the steps were timed
-        evidence(retracing=_retracing(8, 3.0)),
-        evidence(retracing=_retracing(8, 12.0)),
-    ]
-    fires = [
-        evidence(resident=0.045, retracing=_retracing(20, 3.0)),
-        # a number that changes is traced anew with a replayed batch as well
-        evidence(retracing=_retracing(60, 4.0, "a Python int among the arguments changes")),
-        evidence(
-            retracing=_retracing(60, 4.0, "the Python number `weight`", numbers=(WEIGHT,)),
-        ),
-        evidence(resident=0.045, retracing=Retracing("train_function", 12, 60, 3.0)),
-        # relaxed already, or compiled by XLA: only advice
-        evidence(resident=0.045, retracing=_retracing(20, 3.0, relaxed=True)),
-        evidence(resident=0.045, retracing=_retracing(20, 3.0, jit=True)),
-    ]
-    tries_not = [
-        evidence(),
-        # the smaller last batch
-        evidence(retracing=_retracing(1, 0.9)),
-        # relaxed already, or compiled by XLA
-        evidence(retracing=_retracing(8, 3.0, relaxed=True)),
-        evidence(retracing=_retracing(8, 3.0, jit=True)),
-        # Keras's own function
-        evidence(retracing=Retracing("train_function", 12, 60, 3.0)),
-        evidence(resident=0.010, input=0.1, retracing=_retracing(8, 3.0)),
-    ]
-    tries = [
-        evidence(retracing=_retracing(2, 2.0)),
-        evidence(retracing=_retracing(4, 0.02)),
-        evidence(real=None, retracing=_retracing(20, 3.0)),
-        evidence(retracing=_retracing(8, 12.0, "the Python number `weight`", numbers=(WEIGHT,))),
-    ]
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find recurring traces whose time, spread over the steps, stands out."""

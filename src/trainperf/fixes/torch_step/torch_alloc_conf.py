@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GIB, GPU
 from trainperf.fixes.common.step import step_may_matter
-from trainperf.fixes.common.torch_cases import torch_evidence
-from trainperf.fixes.common.words import percent
+from trainperf.fixes.common.words import GIB, percent
 from trainperf.model import Equivalence, Evidence, Finding
 
 APART = 2.0
@@ -18,18 +14,6 @@ LEAST_SHARE = 0.25
 """Share of a GPU's memory that must be reserved: below, nothing is short of anything."""
 
 SETTING = "expandable_segments:True"
-
-
-def _memory(allocated: float, reserved: float, retries: int = 0) -> dict[str, Any]:
-    return {
-        "memory": {
-            "allocated_peak": int(allocated * GIB),
-            "reserved_peak": int(reserved * GIB),
-            "total": 24 * GIB,
-            "retries": retries,
-            "ooms": 0,
-        }
-    }
 
 
 class ExpandableSegments(Fix):
@@ -53,29 +37,6 @@ class ExpandableSegments(Fix):
     category = "memory"
     equivalence = Equivalence.ENVIRONMENT
     framework = "torch"
-
-    silent = [
-        # no GPU, no such allocator
-        torch_evidence(),
-        torch_evidence(torch=_memory(4, 20, retries=3)),
-        # all is well
-        torch_evidence(device=GPU, torch=_memory(14, 16)),
-        # fragmented, but there is plenty
-        torch_evidence(device=GPU, torch=_memory(0.5, 2)),
-        # set already
-        torch_evidence(
-            device=GPU, torch=_memory(4, 20, retries=3), flags={"alloc_conf": f"a:1,{SETTING}"}
-        ),
-        # input-bound
-        torch_evidence(device=GPU, torch=_memory(4, 20), resident=0.01, input=0.099),
-    ]
-    fires = [
-        torch_evidence(device=GPU, torch=_memory(20, 23, retries=12)),
-        torch_evidence(device=GPU, torch=_memory(7, 20)),
-        torch_evidence(
-            device=GPU, torch=_memory(20, 23, 1), flags={"alloc_conf": "max_split_size_mb:64"}
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find an allocator that had to start over, or holds twice what is used."""

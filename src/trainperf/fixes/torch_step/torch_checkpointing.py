@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix, unmarked
-from trainperf.fixes.common.cases import GIB, GPU
+from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
-from trainperf.fixes.common.words import ms, percent, worth
+from trainperf.fixes.common.words import GIB, ms, percent, worth
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
+from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.source.arguments import keyword
 from trainperf.source.statements import called
 
@@ -23,52 +20,9 @@ if TYPE_CHECKING:
 ROOM = 0.60
 """Share of the GPU's memory below which a peak leaves room for activations."""
 
-CHECKPOINTED = replace(MODEL, checkpointing=True)
-CALL = Site("model.py", 30, "forward", col=16, end_line=30, end_col=60)
 
 ITS_OWN = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "context_fn")
 """Keywords of `torch.utils.checkpoint.checkpoint`; others are those of what it calls."""
-
-LIBRARY = """\
-model = AutoModel.from_config(config)
-{}for batch in loader:
-    loss = ▸model(**batch)◂.loss
-    loss.backward()
-"""
-
-
-def _of(before: str, after: str) -> Example:
-    plain = unmarked(LIBRARY)
-    return Example(LIBRARY.format(before), plain.format(after))
-
-
-EXAMPLES = [
-    Example(
-        before="for block in self.blocks:\n"
-        "    x = ▸checkpoint(block, x, mask, use_reentrant=False)◂\n",
-        after="for block in self.blocks:\n    x = block(x, mask)\n",
-    ),
-    Example(
-        before="x = ▸torch.utils.checkpoint.checkpoint(lambda x: f(x) + 1, x, debug=True, k=2)◂\n",
-        after="x = (lambda x: f(x) + 1)(x, k=2)\n",
-    ),
-    _of("model.gradient_checkpointing_enable()\n", ""),
-    _of(
-        "args = TrainingArguments(out, gradient_checkpointing=True)\n",
-        "args = TrainingArguments(out, gradient_checkpointing=False)\n",
-    ),
-    # from a configuration; what is called is hidden
-    _of(
-        "args = TrainingArguments(out, gradient_checkpointing=on)\n",
-        "args = TrainingArguments(out, gradient_checkpointing=on)\n",
-    ),
-    Example.untouched("x = ▸checkpoint(*parts)◂\n"),
-    Example.untouched("x = ▸checkpoint_sequential(blocks, 4, x)◂\n"),
-]
-
-
-def _memory(peak: float) -> dict[str, Any]:
-    return {"memory": {"allocated_peak": int(peak * 24 * GIB), "total": 24 * GIB}}
 
 
 class NoCheckpointing(Fix):
@@ -91,37 +45,6 @@ class NoCheckpointing(Fix):
     category = "model"
     equivalence = Equivalence.EXACT
     framework = "torch"
-
-    examples = EXAMPLES
-    silent = [
-        torch_evidence(device=GPU, torch=_memory(0.3)),
-        # the memory is needed
-        torch_evidence(device=GPU, model=CHECKPOINTED, torch=_memory(0.7)),
-        # how much is free is not known
-        torch_evidence(device=GPU, model=CHECKPOINTED),
-        torch_evidence(model=CHECKPOINTED, torch=_memory(0.3)),
-        # the forward is a small part
-        torch_evidence(
-            device=GPU,
-            model=CHECKPOINTED,
-            torch=_memory(0.3),
-            split=split(forward=0.002, backward=0.09),
-        ),
-        torch_evidence(
-            device=GPU, model=CHECKPOINTED, torch=_memory(0.3), split=Missing("not timed")
-        ),
-        # input-bound
-        torch_evidence(
-            device=GPU, model=CHECKPOINTED, torch=_memory(0.3), resident=0.01, input=0.099
-        ),
-    ]
-    fires = [
-        torch_evidence(device=GPU, model=CHECKPOINTED, torch=_memory(0.3)),
-        torch_evidence(device=GPU, model=replace(CHECKPOINTED, where=None), torch=_memory(0.1)),
-        torch_evidence(
-            device=GPU, model=replace(CHECKPOINTED, checkpoints=(CALL,)), torch=_memory(0.1)
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a checkpointed model beside free memory; its second forward can go."""

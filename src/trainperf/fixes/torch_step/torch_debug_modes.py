@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.cases import GPU
+from trainperf.fixes import Fix
 from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import bound_if_saved, step_may_matter
-from trainperf.fixes.common.torch_cases import split, torch_evidence
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._step import compute_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
+from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.wanted import Wanted
 
@@ -41,9 +39,6 @@ OFF = {
 SWITCHES = ("set_detect_anomaly", "use_deterministic_algorithms")
 """Functions whose first argument, `mode`, turns a mode on or off."""
 
-CALL = {"file": "train.py", "line": 3, "function": "main", "col": 4, "end_line": 3, "end_col": 44}
-DEBUGGED = {"anomaly": True, "anomaly_where": CALL}
-
 
 class DebugModes(Fix):
     """Turn the debug modes off.
@@ -68,58 +63,6 @@ class DebugModes(Fix):
     usual = 2.0
     equivalence = Equivalence.EXACT
     framework = "torch"
-
-    silent = [
-        torch_evidence(),
-        torch_evidence(device=GPU),
-        # there is little to choose between on a CPU
-        torch_evidence(flags={"deterministic": True}),
-        # what is on is a small part: the loop waits for its input
-        torch_evidence(
-            flags=DEBUGGED, resident=0.020, input=0.099, split=split(forward=0.001, rest=0.001)
-        ),
-        torch_evidence(flags={"profiler": True}, resident=0.020, input=0.099),
-        # nothing is known of it
-        torch_evidence(flags={"anomaly": None, "profiler": None, "deterministic": None}),
-    ]
-    fires = [
-        torch_evidence(flags=DEBUGGED),
-        torch_evidence(flags={"anomaly": True}),
-        torch_evidence(flags={"profiler": True}),
-        torch_evidence(flags={"deterministic": True}, device=GPU),
-        torch_evidence(flags={**DEBUGGED, "profiler": True, "deterministic": True}, device=GPU),
-        torch_evidence(flags=DEBUGGED, split=Missing("not timed")),
-    ]
-    examples = [
-        Example(
-            before="▸torch.autograd.set_detect_anomaly(True)◂\nmodel = Net()\n",
-            after="torch.autograd.set_detect_anomaly(False)\nmodel = Net()\n",
-        ),
-        Example(
-            before="▸torch.use_deterministic_algorithms(mode=True, warn_only=True)◂\n",
-            after="torch.use_deterministic_algorithms(mode=False, warn_only=True)\n",
-        ),
-        Example(
-            before="import torch\n\nfor x in loader:\n"
-            "    with ▸torch.autograd.detect_anomaly(check_nan=True)◂:\n        backward(x)\n",
-            after="import torch\n\nfor x in loader:\n"
-            "    with torch.autograd.set_detect_anomaly(False):\n        backward(x)\n",
-        ),
-        Example.untouched("▸torch.autograd.set_detect_anomaly(args.debug)◂\n"),
-        Example(  # by a constant, or a choice
-            before="DEBUG = True\nlevel = 3\n▸torch.autograd.set_detect_anomaly(DEBUG)◂\n",
-            after="DEBUG = False\nlevel = 3\ntorch.autograd.set_detect_anomaly(DEBUG)\n",
-            data={"arguments": {"mode": True}},
-        ),
-        Example(  # that more hangs on
-            before="DEBUG = True\nsteps = 3 if DEBUG else 900\n"
-            "▸torch.autograd.set_detect_anomaly(DEBUG)◂\n",
-            after="DEBUG = True\nsteps = 3 if DEBUG else 900\n"
-            "torch.autograd.set_detect_anomaly(False)\n",
-            data={"arguments": {"mode": True}},
-        ),
-        Example.untouched("trainer = Trainer(detect_anomaly=True)\n▸trainer.fit(model)◂\n"),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find modes that are on during the steps."""

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.torch_step._step import RECURRENT, count_of, part_seconds
-from trainperf.model import Evidence, Finding, Missing, Site
-
-HEAD = Site("model.py", 12, "forward", end_line=12)
-RECURRENT_MODEL = replace(MODEL, modules={"LSTM": 2, "Linear": 1}, image_input=False)
-SCATTERED = replace(RECURRENT_MODEL, scattered=(HEAD,))
+from trainperf.model import Evidence, Finding
 
 
 class FlattenParameters(Fix):
@@ -37,27 +29,6 @@ class FlattenParameters(Fix):
     category = "model"
     framework = "torch"
     without_edit = "whether the weights are scattered once or in each forward is not seen"
-
-    silent = [
-        # they lie side by side
-        torch_evidence(device=GPU, model=RECURRENT_MODEL),
-        # no cuDNN
-        torch_evidence(model=SCATTERED),
-        # the forward is short
-        torch_evidence(
-            device=GPU,
-            model=SCATTERED,
-            split=split(forward=0.002, backward=0.090, rest=0.006),
-        ),
-        # input-bound
-        torch_evidence(device=GPU, model=SCATTERED, resident=0.020, input=0.098),
-        # nothing was timed
-        torch_evidence(device=GPU, model=SCATTERED, split=Missing("not split")),
-    ]
-    fires = [
-        torch_evidence(device=GPU, model=SCATTERED),
-        torch_evidence(device=GPU, model=SCATTERED, loader=None, resident=None, input=None),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find recurrent layers whose weights lie in several pieces of a GPU's memory."""

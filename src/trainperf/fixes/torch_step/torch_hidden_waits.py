@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import torch_evidence, traced
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
-from trainperf.model import Equivalence, Evidence, Finding, PhaseUse, Site
+from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.model.torch.step import DeviceWait
 
 MOST_NAMED = 4
@@ -17,10 +15,6 @@ SNIPPET = """\
 loss = torch.where(mask, per_item, 0.0).sum() / mask.sum()  # not per_item[mask].mean()
 scale = self.scale        # a buffer: self.register_buffer("scale", torch.tensor(...))
 x = batch.to(device, non_blocking=True)  # of a loader with pin_memory=True"""
-
-MASK = DeviceWait(Site("net.py", 44, "forward"), 12.0)
-MADE = DeviceWait(Site("train.py", 25, "main"), 1.0)
-SELDOM = PhaseUse("resident", 20, gpu=({"index": 0, "utilization_percent": 20.0},))
 
 
 class HiddenWaits(Fix):
@@ -46,33 +40,6 @@ class HiddenWaits(Fix):
     equivalence = Equivalence.NUMERICS
     framework = "torch"
     without_edit = "what gives the same without a number of the GPU's takes a decision"
-
-    silent = [
-        torch_evidence(),
-        # nothing waits
-        torch_evidence(device=GPU, torch={"trace": traced(0.40)}),
-        # there is no GPU
-        torch_evidence(torch={"waits": (MASK,)}),
-        # NVML says that it is seldom busy: the mean of a window longer than a block
-        torch_evidence(device=GPU, use=(SELDOM,), torch={"waits": (MASK,)}),
-        # the GPU is busy all the time, or nobody knows
-        torch_evidence(device=GPU, torch={"trace": traced(0.98), "waits": (MASK, MADE)}),
-        torch_evidence(device=GPU, torch={"waits": (MASK,)}),
-        # seldom
-        torch_evidence(
-            device=GPU, torch={"trace": traced(0.40), "waits": (DeviceWait(MADE.where, 0.05),)}
-        ),
-        # input-bound: the loop cannot be faster than its input
-        torch_evidence(device=GPU, torch={"trace": traced(0.40), "waits": (MASK,)}, input=0.099),
-        torch_evidence(device=GPU, torch={"trace": traced(0.40), "waits": (MASK,)}, real=None),
-    ]
-    fires = [
-        torch_evidence(device=GPU, torch={"trace": traced(0.40), "waits": (MASK,)}),
-        torch_evidence(device=GPU, torch={"trace": traced(0.60), "waits": (MASK, MADE)}),
-        torch_evidence(
-            device=GPU, torch={"trace": traced(0.60), "waits": (DeviceWait(None, 3.0),)}
-        ),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find operations that wait in each step, on a GPU that is idle for part of it."""

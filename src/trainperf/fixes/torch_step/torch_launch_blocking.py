@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved, step_may_matter
-from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.torch_step._step import compute_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Missing
-
-BLOCKED = {"launch_blocking": True}
+from trainperf.model import Equivalence, Evidence, Finding
 
 
 class LaunchBlocking(Fix):
@@ -33,19 +29,6 @@ class LaunchBlocking(Fix):
     usual = 1.5
     equivalence = Equivalence.ENVIRONMENT
     framework = "torch"
-
-    silent = [
-        torch_evidence(),
-        torch_evidence(device=GPU),
-        # nothing is launched
-        torch_evidence(flags=BLOCKED),
-        # input-bound
-        torch_evidence(device=GPU, flags=BLOCKED, resident=0.01, input=0.099),
-    ]
-    fires = [
-        torch_evidence(device=GPU, flags=BLOCKED),
-        torch_evidence(device=GPU, flags=BLOCKED, split=Missing("not timed")),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a GPU whose kernels are waited for one by one.

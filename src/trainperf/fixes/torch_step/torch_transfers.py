@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU, SITE
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.torch_step._copies import EXAMPLES, made_there, pins
+from trainperf.fixes.torch_step._copies import made_there, pins
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Missing, StepPart
+from trainperf.model import Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -22,15 +19,6 @@ LEAST_SHARE = 0.10
 
 OF_A_BATCH = 4
 """Copies per step that a batch may well need: more of them are of something else."""
-
-PINNED = replace(LOADER, pin_memory=True)
-
-
-def _copies(seconds: float, calls: float) -> tuple[StepPart, ...]:
-    return (
-        *split(forward=0.03, backward=0.04, rest=0.005),
-        StepPart("transfer", seconds, calls, SITE),
-    )
 
 
 class Transfers(Fix):
@@ -55,27 +43,6 @@ class Transfers(Fix):
     category = "sync"
     equivalence = Equivalence.NUMERICS
     framework = "torch"
-
-    examples = EXAMPLES
-    silent = [
-        torch_evidence(device=GPU),
-        # no GPU
-        torch_evidence(split=_copies(0.02, 9)),
-        # a small share
-        torch_evidence(device=GPU, split=_copies(0.004, 9)),
-        # on a stream beside the step, which never waits for them
-        torch_evidence(device=GPU, split=_copies(0.0001, 1), loader=PINNED),
-        # a batch out of pageable memory: `torch_pin_memory` speaks of that
-        torch_evidence(device=GPU, split=_copies(0.02, 2)),
-        torch_evidence(device=GPU, split=Missing("not timed")),
-        # input-bound
-        torch_evidence(device=GPU, split=_copies(0.02, 9), resident=0.05, input=0.099),
-    ]
-    fires = [
-        torch_evidence(device=GPU, split=_copies(0.02, 9)),
-        torch_evidence(device=GPU, split=_copies(0.02, 2), loader=PINNED),
-        torch_evidence(device=GPU, split=_copies(0.02, 1), loader=None, resident=None, input=None),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find copies of a tenth of a step that pinning the loader would not explain."""

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU, SITE
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Missing, TorchOptimizer
+from trainperf.model import Equivalence, Evidence, Finding, TorchOptimizer
 
 ADDED = 3
 """Passes over the gradients that the backward makes to add to zeros: two reads, a write.
 
 Without old gradients it keeps the new ones as they are. Filling with zeros is one more.
 """
-
-ZEROED = replace(OPTIMIZER, set_to_none=False, zero_grad_where=SITE)
-DEAR = split(forward=0.02, backward=0.05, optimizer=0.01, zero_grad=0.008, rest=0.01)
 
 
 class SetToNone(Fix):
@@ -43,26 +36,6 @@ class SetToNone(Fix):
     equivalence = Equivalence.EXACT
     framework = "torch"
     without_edit = "weights without a gradient in some steps would be passed over"
-
-    silent = [
-        # PyTorch's default
-        torch_evidence(split=DEAR),
-        # never called, as far as was seen
-        torch_evidence(split=DEAR, optimizer=replace(ZEROED, set_to_none=None)),
-        torch_evidence(split=DEAR, optimizer=None),
-        # nothing to save
-        torch_evidence(split=split(forward=0.09, zero_grad=0.0002), optimizer=ZEROED),
-        # it was not timed
-        torch_evidence(split=Missing("not timed"), optimizer=ZEROED),
-        torch_evidence(split=split(forward=0.09), optimizer=ZEROED),
-        # input-bound
-        torch_evidence(split=DEAR, optimizer=ZEROED, resident=0.020, input=0.099),
-    ]
-    fires = [
-        torch_evidence(split=DEAR, optimizer=ZEROED),
-        torch_evidence(split=DEAR, optimizer=ZEROED, device=GPU),
-        torch_evidence(split=DEAR, optimizer=replace(ZEROED, zero_grad_where=None)),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find optimizers whose gradients are filled with zeros at a price."""

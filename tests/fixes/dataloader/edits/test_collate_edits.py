@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.common.torch_cases import torch_evidence
+from fixes.cases.dataloader.torch_padding import GLOBAL, TOKENS
 from rewriting import changed, executed, script_of
-from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
-from trainperf.fixes.dataloader.torch_padding import GLOBAL, TOKENS, TorchPadding
+from trainperf.fixes.dataloader.torch_padding import TorchPadding
 from trainperf.model import Equivalence, PaddedPlace
 
 torch = pytest.importorskip("torch")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from fixes.cases.common.cases import GIB, machine, stage
+from fixes.cases.common.torch_cases import ITEM_SITE, LOADER
+from fixes.cases.dataloader._input_cases import WITH_WORKERS, starved
+from fixes.cases.dataloader.examples.keeping import MEMORY, PART
 from rewriting import changed, executed, project_of, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.cases import GIB, machine, stage
-from trainperf.fixes.common.torch_cases import ITEM_SITE, LOADER
-from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, starved
 from trainperf.fixes.dataloader.edits.keeping import keep_items, keepable
-from trainperf.fixes.dataloader.examples.keeping import MEMORY, PART
 from trainperf.model import Loop
 
 DATASET = """\

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import evidence
 from trainperf.fixes.common.many import make_those_that_can_be
 from trainperf.fixes.tf_step.calls._array_uses import ArrayUses
-from trainperf.fixes.tf_step.calls._eager_examples import EXAMPLES
 from trainperf.fixes.tf_step.calls._model_calls import (
     ModelCalls,
-    between_fits,
-    in_steps,
-    timed_in_place,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.model.outside import CALLED_EAGERLY
@@ -27,10 +21,6 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 SNIPPET = "q = model.predict_on_batch(x)  # an array, instead of model(x, training=False)"
-
-BETWEEN_FITS = between_fits(CALLED_EAGERLY)
-(CALLED,) = BETWEEN_FITS.spent
-IN_STEPS = in_steps(CALLED_EAGERLY)
 
 
 class EagerCall(Fix):
@@ -59,35 +49,6 @@ class EagerCall(Fix):
     concerns = "outside"
     equivalence = Equivalence.NUMERICS
     counted = True
-
-    silent = [
-        evidence(),
-        evidence(outside_=replace(BETWEEN_FITS, spent=())),
-        # compiled already
-        evidence(
-            outside_=replace(BETWEEN_FITS, spent=(replace(CALLED, name="predict_on_batch"),)),
-        ),
-        # `predict` has a fix of its own
-        evidence(outside_=between_fits("predict")),
-        # a set of data, in one call
-        evidence(
-            outside_=replace(
-                BETWEEN_FITS, spent=(replace(CALLED, calls=1, seconds=0.15, rows=600),)
-            ),
-        ),
-        # a large model: its arithmetic takes the time
-        evidence(outside_=replace(BETWEEN_FITS, spent=(replace(CALLED, calls=20),))),
-        # nothing of it would be felt
-        evidence(outside_=replace(BETWEEN_FITS, seconds=400.0)),
-    ]
-    fires = [
-        evidence(outside_=BETWEEN_FITS),
-        evidence(outside_=IN_STEPS),
-        evidence(outside_=timed_in_place(BETWEEN_FITS)),
-        # where it was not seen that `predict_on_batch` does the same: told of, and left as it is
-        evidence(outside_=replace(BETWEEN_FITS, spent=(replace(CALLED, rows=None),))),
-    ]
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find many short calls of models where each turn spends its time in them."""

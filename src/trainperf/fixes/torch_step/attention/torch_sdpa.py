@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step._step import compute_seconds, part_seconds, to_try
 from trainperf.fixes.torch_step.attention._edit import use_kernel
-from trainperf.fixes.torch_step.attention._examples import EXAMPLES
-from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Missing, Site
+from trainperf.model import Equivalence, Evidence, Finding, Site
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 MOST_NAMED = 3
-
-HEAD = Site("model.py", 40, "forward", end_line=40)
-CROSS = Site("model.py", 90, "forward", end_line=90)
-BY_HAND = replace(
-    MODEL,
-    attentions=(HEAD,),
-    modules={"Linear": 24, "LayerNorm": 12, "Softmax": 6},
-    image_input=False,
-)
-
-
-def _seen(share: float, line: int = 46) -> tuple[FunctionCost, ...]:
-    return (FunctionCost("forward", "model.py", line, share, "main", 500),)
 
 
 class ScaledDotProductAttention(Fix):
@@ -60,39 +43,6 @@ class ScaledDotProductAttention(Fix):
     rarely_all = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
-
-    silent = [
-        torch_evidence(),
-        # forward and backward are not what takes the time
-        torch_evidence(model=BY_HAND, split=split(forward=0.001, backward=0.002, rest=0.095)),
-        # samples of the stack hardly find it there
-        torch_evidence(model=BY_HAND, functions=_seen(0.01)),
-        torch_evidence(model=BY_HAND, functions=_seen(0.6, line=12)),
-        # input-bound
-        torch_evidence(model=BY_HAND, resident=0.020, input=0.098),
-        # nothing was timed
-        torch_evidence(model=BY_HAND, split=Missing("not split")),
-    ]
-    fires = [
-        torch_evidence(model=BY_HAND),
-        torch_evidence(model=BY_HAND, functions=_seen(0.18)),
-        # in an encoder and in a decoder
-        torch_evidence(model=replace(BY_HAND, attentions=(HEAD, CROSS))),
-        torch_evidence(device=GPU, model=BY_HAND, functions=_seen(0.01)),
-        torch_evidence(model=BY_HAND, loader=None, resident=None, input=None),
-    ]
-
-    tries_not = [
-        torch_evidence(),
-        # input-bound, whatever the step takes
-        torch_evidence(model=BY_HAND, resident=0.020, input=0.098),
-    ]
-    tries = [
-        # nothing was timed; samples hardly find it there
-        torch_evidence(model=BY_HAND, split=Missing("not split")),
-        torch_evidence(model=BY_HAND, functions=_seen(0.01)),
-    ]
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a `forward` that seems to compute attention by hand, in a step it may matter to."""

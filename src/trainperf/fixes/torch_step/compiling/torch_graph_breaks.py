@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
 from trainperf.fixes.common.words import at, worth
 from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
-from trainperf.model import Equivalence, Evidence, Finding, Operator, Site, Trace
-from trainperf.model.torch.compiling import Compiling, GraphBreak
+from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model.torch.compiling import GraphBreak
 
 MOST_NAMED = 4
 
 SNIPPET = """\
 x = torch.where(x.mean() > limit, x / 2, x)  # not: if x.mean().item() > limit: x = x / 2
 losses.append(loss.detach())  # read and printed outside the compiled code, now and then"""
-
-ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
-BREAK = GraphBreak(Site("net.py", 22, "forward"), ITEM)
-PRINT = GraphBreak(Site("net.py", 24, "forward"), "Failed to trace builtin operator")
-EAGER = Trace("cpu", 3, (Operator("aten::mul", 60, 0.060),), 0.010, 240, fusable_s=0.065)
-FUSED = replace(EAGER, operators=(Operator("aten::addmm", 60, 0.088),), fusable_s=0.001)
-ON_GPU = replace(FUSED, device="cuda", operators=(Operator("aten::addmm", 60, 0.050),), gap_s=0.0)
-
-
-def _broken(*breaks: GraphBreak, **fields: Any) -> Evidence:
-    trace = fields.pop("trace", EAGER)
-    torch = {"compiling": Compiling(breaks=breaks), "trace": trace}
-    return torch_evidence(model=replace(MODEL, compiled=True), torch=torch, **fields)
 
 
 class GraphBreaks(Fix):
@@ -55,24 +37,6 @@ class GraphBreaks(Fix):
     equivalence = Equivalence.EXACT
     framework = "torch"
     without_edit = "what the line is for decides what it becomes"
-
-    silent = [
-        torch_evidence(),
-        # one graph
-        _broken(),
-        # nothing is left that could be put together
-        _broken(BREAK, trace=FUSED),
-        _broken(BREAK, device=GPU, trace=ON_GPU),
-        # nobody looked at the operators
-        _broken(BREAK, trace=None),
-        # the loop waits for its input
-        _broken(BREAK, resident=0.020, input=0.098),
-    ]
-    fires = [
-        _broken(BREAK),
-        _broken(replace(BREAK, skips=True), PRINT),
-        _broken(BREAK, device=GPU, trace=replace(ON_GPU, gap_s=0.030)),
-    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find breaks in a step where much is left that compiling could have put together."""

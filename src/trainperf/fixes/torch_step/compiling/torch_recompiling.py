@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE
 from trainperf.fixes.common.step import bound_if_saved, step_can_matter
-from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.fixes.torch_step.compiling._few_lengths import multiple_of, pad_to_multiples
 from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
-from trainperf.fixes.torch_step.compiling._recompiling_examples import EXAMPLES
-from trainperf.model import Equivalence, Evidence, Finding, Operator, Padding, Site, Trace
-from trainperf.model.torch.compiling import CompileCall, Compiling, Recompiling
+from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.model.torch.compiling import Recompiling
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -30,25 +27,6 @@ time for a shape that changes, and a third for the smaller last batch or an eval
 SHAPES = re.compile(r"(size|stride) mismatch|\.size\(|\.shape\b|\bsize\(\)|dynamo_dynamic_indices")
 """Stands in a guard that failed for the shape of a tensor."""
 SEEN = "the time of the compilations seen; those that end by themselves included"
-
-WIDTH = "tensor 'x' size mismatch at index 1. expected 20, actual 21"
-COUNT = "self.count == 3"
-HEAD = Site("net.py", 12, "forward")
-CALL = CompileCall(SITE, False)
-RECURS = Recompiling("forward", 8, 60, 9.0, WIDTH, HEAD, lasting_s=0.045, once_s=7.0)
-ENDED = replace(RECURS, lasting_s=0.0, once_s=9.0)
-LIMITED = replace(ENDED, limit=True)
-EAGER = Trace("cpu", 3, (Operator("aten::mul", 60, 0.060),), 0.010, 240, fusable_s=0.065)
-PRODUCTS = replace(EAGER, operators=(Operator("aten::addmm", 60, 0.090),), fusable_s=0.0)
-COMPILED = replace(MODEL, compiled=True)
-PADS = Padding(80, 150, 90, 64, longest_length=150, masked=True, collator="DataCollatorWithPadding")
-
-
-def _compiled(
-    seen: Recompiling | None, *calls: CompileCall, padding: Padding | None = None, **torch: Any
-) -> Evidence:
-    torch |= {"compiling": Compiling(calls, seen)}
-    return torch_evidence(model=COMPILED, torch=torch, padding=padding)
 
 
 class StopRecompiling(Fix):
@@ -80,50 +58,6 @@ class StopRecompiling(Fix):
     equivalence = Equivalence.NUMERICS
     framework = "torch"
     in_libraries = {"transformers": "`DataCollator…(pad_to_multiple_of=N)`"}
-
-    silent = [
-        torch_evidence(),
-        # compiled once
-        _compiled(None, CALL),
-        # a second time, for shapes that vary; the smaller last batch
-        _compiled(replace(RECURS, count=2), CALL),
-        _compiled(None, padding=PADS),
-        # as many as there are lengths, all before the steps were timed
-        _compiled(ENDED, CALL),
-        # recurring, but cheap
-        _compiled(replace(RECURS, lasting_s=0.0005), CALL),
-        # PyTorch has given up, and there is nothing to fuse
-        _compiled(LIMITED, CALL, trace=PRODUCTS),
-    ]
-    fires = [
-        _compiled(RECURS, CompileCall(SITE, None)),
-        # compiled by a library, or for all shapes already: advice
-        _compiled(RECURS),
-        _compiled(RECURS, CompileCall(SITE, True)),
-        _compiled(RECURS, CompileCall(SITE, True), padding=PADS),
-        _compiled(replace(RECURS, reason=COUNT), CALL),
-        _compiled(LIMITED, CALL, trace=EAGER),
-        _compiled(replace(LIMITED, reason=COUNT), CALL, trace=EAGER),
-    ]
-    tries_not = [
-        torch_evidence(),
-        # a second time, for shapes that vary; the smaller last batch
-        _compiled(replace(ENDED, count=2), CALL),
-        # no call of the user's to change, or one for all shapes
-        _compiled(ENDED),
-        _compiled(ENDED, CompileCall(SITE, True)),
-        _compiled(replace(ENDED, reason=COUNT), CALL),
-        # a model that reads padding, a collator of the user's own
-        _compiled(ENDED, padding=replace(PADS, masked=False)),
-        _compiled(ENDED, padding=replace(PADS, collator="")),
-        _compiled(replace(ENDED, reason=COUNT), padding=PADS),
-    ]
-    tries = [
-        _compiled(ENDED, CALL),
-        _compiled(ENDED, padding=PADS),
-        _compiled(LIMITED, CALL),
-    ]
-    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find compilations that go on in the steps that were timed, or that PyTorch ended."""

@@ -1,1 +1,0 @@
-"""Source before and after the edits of pipelines; some is left alone."""

@@ -1,0 +1,174 @@
+"""Evidence of jobs with several ranks or devices, for the cases of their fixes.
+
+Everything is plausible and healthy, except what a case names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from fixes.cases.common.cases import GPU, evidence, machine, measure
+from fixes.cases.common.torch_cases import torch_evidence
+from trainperf.model import (
+    AllReduce,
+    Ddp,
+    Evidence,
+    Exchange,
+    Link,
+    Loop,
+    Missing,
+    Parallel,
+    Rank,
+    Site,
+    Strategy,
+)
+
+MIB = 1024**2
+
+DDP_SITE = Site("train.py", 16, "main", col=12, end_line=16, end_col=22)
+STRATEGY_SITE = Site("train.py", 9, "main", col=15, end_line=9, end_col=49)
+
+DDP = Ddp(
+    "Net",
+    where=DDP_SITE,
+    settings={
+        "bucket_cap_mb": 25,
+        "find_unused_parameters": False,
+        "gradient_as_bucket_view": False,
+        "static_graph": False,
+    },
+    unused=0,
+    micro_steps=1.0,
+    synced=1.0,
+)
+STRATEGY = Strategy(
+    "MirroredStrategy",
+    where=STRATEGY_SITE,
+    replicas=2,
+    devices=("CPU:0", "CPU:1"),
+    cross_device_ops="ReductionToOneDevice",
+    auto_shard="AUTO",
+    files=0,
+    scopes=1,
+    distributed=True,
+)
+
+
+def rank(number: int, seconds: float | None = 0.100, **fields: Any) -> Rank:
+    """A rank on host "box" whose real step takes `seconds`; others by `real=measure(…)`."""
+    fields.setdefault("real", measure(seconds))
+    fields.setdefault("resident", measure(None if seconds is None else seconds * 0.98))
+    fields.setdefault("local", measure(None if seconds is None else seconds * 0.96))
+    fields.setdefault("input_", measure(0.010))
+    fields.setdefault("host", "box")
+    fields.setdefault("ended", "measured")
+    fields.setdefault("local_rank", number)
+    fields.setdefault("batch_size", 32)
+    fields.setdefault("epoch_steps", 500)
+    fields.setdefault("threads", 4)
+    fields.setdefault("cores", tuple(range(8)))
+    return Rank(rank=number, pid=1000 + number, **fields)
+
+
+def ranks(count: int = 2, **fields: Any) -> tuple[Rank, ...]:
+    """So many equal ranks."""
+    return tuple(rank(number, **fields) for number in range(count))
+
+
+def exchange(
+    seconds: float | None = 0.002, waiting: float | None = 0.0005, **fields: Any
+) -> Exchange:
+    """An exchange that costs a step `seconds`, Missing for None; 100 MiB in four buckets."""
+    lost: float | Missing = Missing("not measured in this case") if waiting is None else waiting
+    fields.setdefault("method", "DistributedDataParallel")
+    fields.setdefault("backend", "gloo")
+    fields.setdefault("replicas", 2)
+    fields.setdefault("bytes", 100 * MIB)
+    fields.setdefault("buckets", (MIB, 33 * MIB, 33 * MIB, 33 * MIB))
+    return Exchange(seconds_=measure(seconds), waiting_=lost, **fields)
+
+
+ALL_REDUCE = AllReduce(
+    bytes=100 * MIB, seconds=0.020, calls=((MIB, 0.0002), (33 * MIB, 0.0066)), devices=2
+)
+LOOPBACK = Link("loopback", 8e9, "measured in this run")
+SLOW = exchange(0.040)
+"""An exchange of 40 ms in a step of 100 ms."""
+
+NCCL = exchange(0.040, backend="nccl")
+
+
+def job(framework: str = "torch", **fields: Any) -> Parallel:
+    """Two ranks under torchrun with DDP, or one process with a MirroredStrategy of two."""
+    several = framework == "torch"
+    fields.setdefault("processes", ranks(2) if several else ranks(1))
+    fields.setdefault("expected", len(fields["processes"]))
+    fields.setdefault("replicas", max(2, fields["expected"]))
+    fields.setdefault("launcher", "torchrun" if several else "")
+    fields.setdefault("hosts", 1)
+    if several:
+        fields.setdefault("ddp", (DDP,))
+        fields.setdefault("exchange", exchange())
+    else:
+        fields.setdefault("strategy", STRATEGY)
+        fields.setdefault(
+            "exchange",
+            exchange(method="MirroredStrategy", backend=STRATEGY.cross_device_ops, buckets=()),
+        )
+    return Parallel(**fields)
+
+
+def parallel_evidence(
+    framework: Literal["torch", "tensorflow"] = "torch",
+    *,
+    ddp: Ddp | None = None,
+    strategy: Strategy | None = None,
+    parallel: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Evidence:
+    """A healthy job of two ranks (torch) or one process with two replicas (tensorflow).
+
+    `ddp` and `strategy` replace those of the job; `parallel` holds further fields of
+    `Parallel`, and `parallel_=None` stands for one process on one device. All else are
+    the fields of `torch_evidence()` or `evidence()`.
+    """
+    more = dict(parallel or {})
+    if ddp is not None:
+        more.setdefault("ddp", (ddp,))
+    if strategy is not None:
+        more.setdefault("strategy", strategy)
+    made = fields.setdefault("parallel_", job(framework, **more))
+    if framework == "torch":
+        fields.setdefault("facts", {"local_world_size": len(made.processes)} if made else {})
+        return torch_evidence(**fields)
+    fields.setdefault(
+        "loop",
+        Loop(
+            "fit",
+            where=Site("train.py", 30, "main", col=4, end_line=30, end_col=40),
+            batch_size=64,
+            epochs=10,
+            epoch_steps=1000,
+            input_kind="tf.data",
+            strategy="MirroredStrategy",
+            replicas=2,
+        ),
+    )
+    return evidence(**fields)
+
+
+def ddp(**fields: Any) -> Ddp:
+    """The usual `DistributedDataParallel`, changed by what is named."""
+    settings = {**DDP.settings, **fields.pop("settings", {})}
+    return replace(DDP, settings=settings, **fields)
+
+
+def strategy(**fields: Any) -> Strategy:
+    """The usual `MirroredStrategy`, changed by what is named."""
+    return replace(STRATEGY, **fields)
+
+
+def on_gpus(count: int = 2, **fields: Any) -> dict[str, Any]:
+    """The fields that put a case on so many GPUs of the `GPU` kind."""
+    return {"device": replace(GPU, count=count), "machine": machine(**fields)}

@@ -15,7 +15,6 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-import trainperf
 from reporters.samples_observed import FAILED, HEALTHY, INPUT_BOUND
 from trainperf import check as checking
 from trainperf import store
@@ -25,8 +24,7 @@ from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis, Ending
-
-PACKAGE = Path(trainperf.__file__).parent
+from trainperf.reporters.json.schema import schema
 
 
 def took(seconds: float, of: Diagnosis = INPUT_BOUND) -> Diagnosis:
@@ -216,8 +214,7 @@ def answered(project: Project, *words: str) -> tuple[int, dict[str, Any]]:
     """The exit status, and the answer as a program reads it from stdout."""
     status = project.check("--baseline", "base.json", *words, "--output-format", "json", "train.py")
     report = json.loads(project.stdout)
-    schema = json.loads((PACKAGE / "data" / "report.schema.json").read_text("utf-8"))
-    jsonschema.Draft202012Validator(schema).validate(report)
+    jsonschema.Draft202012Validator(schema()).validate(report)
     return status, report["check"]
 
 

@@ -1,8 +1,8 @@
 """The JSON Schema of the report, derived from the dataclasses of the model.
 
-    python -m trainperf.reporters.json.schema > src/trainperf/data/report.schema.json
+    python -m trainperf.reporters.json.schema
 
-writes the file again after the model has changed; a test compares the two.
+prints it.
 """
 
 from __future__ import annotations

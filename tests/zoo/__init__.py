@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
+import lzma
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class Recorded:
 
 
 def file_of(name: str) -> Path:
-    return RECORDINGS / f"{name}.json.gz"
+    return RECORDINGS / f"{name}.json.xz"
 
 
 def load(name: str) -> Recorded:
@@ -64,7 +64,7 @@ def load(name: str) -> Recorded:
     Raises `ValueError` where a file that it names has changed since.
     """
     folder = SCRIPTS[name].folder
-    text = gzip.decompress(file_of(name).read_bytes()).decode().replace(FOLDER, str(folder))
+    text = lzma.decompress(file_of(name).read_bytes()).decode().replace(FOLDER, str(folder))
     recorded = msgspec.json.decode(text, type=Recorded)
     if recorded.sources != hashes(folder, recorded.sources):
         raise ValueError(f"{name} is of other sources: cd tests && python -m zoo.record {name}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
+import lzma
 import os
 import re
 import shutil
 import site
+import socket
 import sys
 import sysconfig
 import tempfile
@@ -26,7 +27,7 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREA
 PACKAGES = "/python/lib/python3/site-packages"
 
 
-def recorded(script: Script) -> Recorded:
+def record(script: Script) -> Recorded:
     """Run a script observed, without trials; return what is kept of it."""
     with tempfile.TemporaryDirectory(prefix="zoo-") as name:
         base = Path(name).resolve()
@@ -49,11 +50,11 @@ def recorded(script: Script) -> Recorded:
             cwd=str(work),
             label=own,
             env=env,
-            measure_s=2.0,
+            measure_s=4.0,
             extra_s=script.extra_s,
         )
         machine = inspect_machine(directory=work, live=False)
-        machine = replace(machine, hostname="zoo", os=machine.os.partition(", ")[0])
+        machine = replace(machine, os=machine.os.partition(", ")[0])  # without its kernel
         recording = after_run.probe_storage(launch(run, base / "run"), machine)
         text = msgspec.json.encode(Recorded(recording, machine, {})).decode()
         for path, neutral in _neutral(base):
@@ -64,7 +65,9 @@ def recorded(script: Script) -> Recorded:
 
 
 def _neutral(base: Path) -> list[tuple[str, str]]:
-    """What stands for each folder of this machine, the deepest first."""
+    """What stands for the name and each folder of this machine, the deepest first."""
+    packages = {path for path in (*site.getsitepackages(), *sys.path) if "-packages" in path}
+    pythons = {sys.prefix, sys.base_prefix, *(str(Path(path).parents[2]) for path in packages)}
     found = {
         str(base / "work"): FOLDER,
         str(base / "site-packages"): PACKAGES,
@@ -73,30 +76,34 @@ def _neutral(base: Path) -> list[tuple[str, str]]:
         str(REPOSITORY): "/repository",
         str(Path.home()): "/home/user",
         sysconfig.get_path("stdlib"): "/python/lib/python3",
-        **{path: PACKAGES for path in (*site.getsitepackages(), *sys.path) if "-packages" in path},
-        **dict.fromkeys((sys.prefix, sys.base_prefix), "/python"),
+        **dict.fromkeys(packages, PACKAGES),
+        **dict.fromkeys(pythons, "/python"),
     }
     found |= {os.path.realpath(path): neutral for path, neutral in found.items()}
+    found[f'"{socket.gethostname()}"'] = '"zoo"'
     return sorted(found.items(), key=lambda item: -len(item[0]))
 
 
-TIMED = {"at", "block", "epoch", "input", "phase", "step"}
-"""Events of which a run has more the faster it is, or the more threads take turns."""
+OFTEN = {"block", "input", "phase", "step", "trace"}
+"""Events of which a run has more the faster it is."""
+BY_CHANCE = {"aside", "at", "between", "epoch", "first"}
+"""Kinds and names of events that are there if an epoch ended in time, or a sampler looked."""
 
 
 def shape(recording: Recording) -> Counter[str]:
-    """How often each kind and name of event is in a recording; of the timed ones, whether."""
+    """How often each kind and name of event is in a recording; of some only whether."""
     found: Counter[str] = Counter()
     for event in (event for events in recording.events.values() for event in events):
         kind = event["e"]
         names = (event.get(key) for key in ("k", "name", "what", "kind", "p", "op", "cls"))
         name = next((str(each) for each in names if each is not None), "")
-        if kind == "missing" and name.startswith("probe "):  # for want of time, on another machine
-            kind, name = "", name.removeprefix("probe ")
-        if kind == "probe":
-            kind = ""
-        label = f"{kind} {name}".strip()
-        found[label] = 1 if kind in TIMED else found[label] + 1
+        if kind == "made":  # a file of a random name
+            name = ""
+        if "probe" in (kind, name.partition(" ")[0]):  # missing only for want of time
+            kind, name = "probe", name.removeprefix("probe ")
+        if not BY_CHANCE & {kind, name}:
+            label = f"{kind} {name}".strip()
+            found[label] = 1 if kind in OFTEN else found[label] + 1
     return found
 
 
@@ -115,15 +122,15 @@ def main() -> None:
     names = [name for name in sys.argv[1:] if name != "--check"] or list(SCRIPTS)
     differ = False
     for name in names:
-        made = recorded(SCRIPTS[name])
+        made = record(SCRIPTS[name])
         if check:
-            said = differences(load(name).recording, made.recording)
-            differ = differ or bool(said)
-            print(name, *(said or ["as before"]), sep="\n  ", flush=True)
+            different = differences(load(name).recording, made.recording)
+            differ = differ or bool(different)
+            print(name, *(different or ["as before"]), sep="\n  ", flush=True)
             continue
         file = file_of(name)
         file.parent.mkdir(exist_ok=True)
-        file.write_bytes(gzip.compress(msgspec.json.encode(made), mtime=0))
+        file.write_bytes(lzma.compress(msgspec.json.encode(made), preset=9))
         print(f"{name}: {made.recording.ending}, {file.stat().st_size} bytes", flush=True)
     sys.exit(1 if differ else 0)
 

@@ -1,0 +1,72 @@
+"""The recordings of the zoo are readable, say nothing impossible, and are answered as before."""
+
+from __future__ import annotations
+
+import lzma
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+import zoo
+from zoo import oracle
+
+LARGEST = 1e4
+"""No change makes a step ten thousand times as fast."""
+KIB = 1024
+
+
+@pytest.mark.parametrize("name", zoo.SCRIPTS)
+def test_a_recording_is_read_whole_and_answered_as_before_by_figures_that_can_be(name: str) -> None:
+    recorded = zoo.load(name)
+    assert recorded.recording.ending.complete
+    assert recorded.evidence.unread == ()
+    first, possible = oracle.diagnose(recorded)
+    assert [note for note in first.notes if "could not be read" in note or "failed" in note] == []
+    assert [*impossible(msgspec.to_builtins((first, possible)))] == []
+    assert oracle.answer(first, possible, recorded.recording.run) == oracle.kept_answer(name), (
+        f"look at the diff that `cd tests && python -m zoo.oracle {name}` makes"
+    )
+
+
+def impossible(value: Any, at: str = "") -> Iterator[str]:
+    """Shares of more than all, ratios beyond reason, and percentages above a hundred in texts."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from impossible(inner, f"{at}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from impossible(inner, f"{at}[{index}]")
+    elif isinstance(value, float):
+        name = at.rpartition(".")[2]
+        if not math.isfinite(value):
+            yield f"{at} is {value}"
+        if "share" in name or name == "utilization":
+            if not 0 <= value <= 1.001:
+                yield f"{at} is {value}"
+        elif name in ("bound", "ratio", "speedup", "low", "high") and not 0 <= value <= LARGEST:
+            yield f"{at} is {value}"
+    elif isinstance(value, str):
+        for number in re.findall(r"(?<![±\d.])(\d+(?:\.\d+)?) %", value):
+            if float(number) > 100:
+                yield f"{at}: {number} % in {value!r}"
+        for number in re.findall(r"(\d[\d,]*(?:\.\d+)?)×", value):
+            if float(number.replace(",", "")) > LARGEST:
+                yield f"{at}: {number}× in {value!r}"
+
+
+def test_every_script_has_its_files_and_no_file_is_of_none() -> None:
+    for folder, ending in ((zoo.RECORDINGS, ".json.xz"), (oracle.ANSWERS, ".json")):
+        names = {path.name.removesuffix(ending) for path in folder.iterdir()}
+        assert names == set(zoo.SCRIPTS)
+
+
+@pytest.mark.parametrize("name", zoo.SCRIPTS)
+def test_a_recording_is_small_and_names_no_folder_of_a_machine(name: str) -> None:
+    data = zoo.file_of(name).read_bytes()
+    assert len(data) < 100 * KIB
+    folders = set(re.findall(r'"(/[a-z]+)/[^"]*"', lzma.decompress(data).decode()))
+    assert folders <= {"/python", "/tmp", "/home", "/dev", "/proc", "/sys"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from simulated import Machine, candidate
-from trainperf.trial.contest import MIN_PAIRS, Contest
+from trainperf.trial.contest import MIN_PAIRS, OF_CONTROL, Contest
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.ratio import Pair
 
@@ -61,6 +61,16 @@ def test_legs_whose_threads_spin_import_beside_each_other_and_make_steps_alone(
     found = compared(machine, "abc", spin=spin, at_once=2)
     assert all(measured.ratio is not None for measured in found.values())
     assert machine.beside == most
+
+
+def test_the_control_goes_on_where_a_gain_lies_within_what_may_be_noise(compared):
+    pairs = []
+    for step_s in (0.05, 0.088):
+        noisy = {"noise": 0.15}
+        compared(Machine(control=noisy, base=noisy, a={"step_s": step_s, "noise": 0.03}), "a")
+        pairs.append(len(compared.queue._control.pairs))
+    far, near = pairs
+    assert MIN_PAIRS <= far < near <= OF_CONTROL
 
 
 def test_a_pair_holds_the_rates_of_the_slice_and_of_its_two_neighbours(monkeypatch):

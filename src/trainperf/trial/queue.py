@@ -262,7 +262,7 @@ class Queue:
             for contest in open_
             if contest not in waits
         }
-        if not self._control.decided:
+        if not self._control.decided and self._control_helps(entered):
             rates[self._control] = self._rate(self._control, self._control in first, waits)
         order = sorted(rates, key=lambda contest: -rates[contest])
         legs = [self._base] if self._base.starting else []
@@ -284,6 +284,20 @@ class Queue:
     def _control_tells(self) -> bool:
         """Whether it is known which gain may be noise, as well as it will be told at least."""
         return self._control.decided or len(self._control.pairs) >= MIN_PAIRS
+
+    def _control_helps(self, entered: Sequence[Contest]) -> bool:
+        """Whether more pairs of the control may change what is said of any change.
+
+        So until it tells; then where a gain is judged, or lies within what may be noise.
+        """
+        if not self._control_tells or self._over is not enough:
+            return True
+        least = 1 + self._least()
+        return any(
+            (contest.twin is not None and not contest.decided)
+            or (_gains(contest) and contest.ratio is not None and contest.ratio.low <= least)
+            for contest in entered
+        )
 
     def _lacks_control(self, entered: Sequence[Contest]) -> bool:
         """Whether the control is needed by what was seen: a gain, or one that fails.

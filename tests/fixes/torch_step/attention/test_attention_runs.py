@@ -48,6 +48,22 @@ CASES = {
         "is_causal=True)",
         'self.register_buffer("tri", torch.tril(torch.ones(9, 9)))',
     ),
+    **{
+        hidden: Case(
+            f"""
+        T = q.size(-2)
+        hidden = {hidden}
+        scores = (q @ k.mT * 0.5).masked_fill(hidden, float("-inf"))
+        return scores.softmax(-1) @ v""",
+            "is_causal=True, scale=",
+            'self.register_buffer("tri", torch.tril(torch.ones(9, 9)).bool())',
+        )
+        for hidden in (
+            "~self.tri[:T, :T]",
+            "self.tri[:T, :T].logical_not()",
+            "torch.triu(torch.ones(T, T), diagonal=1).bool()",
+        )
+    },
     "keys of earlier calls": Case(
         """
         past = k[:, :, :2]

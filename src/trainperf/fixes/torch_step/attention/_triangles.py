@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step.attention._calls import number, operation
+from trainperf.fixes.torch_step.attention._calls import number, operation, whole
 from trainperf.fixes.torch_step.attention._scope import Scope, own_attribute, plain_value
 from trainperf.source.statements import Function
 
@@ -17,7 +17,9 @@ DEEPEST = 8
 
 
 def hides_later(scope: Scope, node: ast.expr, at: ast.stmt) -> bool:
-    """Whether a condition is that a square triangle of ones is 0: `self.bias[…, :T, :T] == 0`.
+    """Whether a condition is true above the diagonal of a square, and nowhere else.
+
+    `self.bias[…, :T, :T] == 0` and `~mask` of a lower triangle of ones, or an upper one itself.
 
     Never where keys of earlier calls may be put before those of this one.
     """
@@ -27,16 +29,27 @@ def hides_later(scope: Scope, node: ast.expr, at: ast.stmt) -> bool:
             return False
         if isinstance(each, ast.Call) and getattr(each.func, "attr", "") in JOINS:
             return False
-    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq):
-        return False
-    sides = _lower(scope, node.left, at, scope.function, 0)
-    return number(node.comparators[0]) == 0 and sides is not None and sides[0] == sides[1]
+    if isinstance(node, ast.Name):
+        node, at = scope.held(node.id, at) or (node, at)
+    half, made = "triu", operation(node)
+    if isinstance(node, ast.Compare):
+        if not isinstance(node.ops[0], ast.Eq) or number(node.comparators[0]) != 0:
+            return False
+        half, node = "tril", node.left
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        half, node = "tril", node.operand
+    elif made is not None and made.name == "logical_not":
+        half, node = "tril", made.of
+    sides = _ones(half, scope, node, at, scope.function, 0)
+    return sides is not None and sides[0] == sides[1]
 
 
-def _lower(
-    scope: Scope, node: ast.expr, at: ast.stmt | None, within: Function, depth: int
+def _ones(
+    half: str, scope: Scope, node: ast.expr, at: ast.stmt | None, within: Function, depth: int
 ) -> Sides | None:
-    """The sides of a mask that is 1 on and below the diagonal; None where that is not told.
+    """The sides of a mask that is 1 in one half, "tril" with the diagonal or "triu" without.
+
+    None where that is not told.
 
     `at` is the statement in the function that attends; None in another method, `within`.
     """
@@ -44,18 +57,21 @@ def _lower(
         return None
     if isinstance(node, ast.Name):
         held = _held(scope, node.id, at, within)
-        return None if held is None else _lower(scope, held[0], held[1], within, depth + 1)
+        return None if held is None else _ones(half, scope, held[0], held[1], within, depth + 1)
     if own_attribute(node):
         given = scope.attribute(own_attribute(node))
         value, method = given[0] if len(given) == 1 else (None, within)
-        return None if value is None else _lower(scope, value, None, method, depth + 1)
+        return None if value is None else _ones(half, scope, value, None, method, depth + 1)
     if isinstance(node, ast.Subscript):
-        sides = _lower(scope, node.value, at, within, depth + 1)
+        sides = _ones(half, scope, node.value, at, within, depth + 1)
         return None if sides is None else _sliced(sides, node.slice)
     made = operation(node)
     if made is not None and made.name in PASSING:
-        return _lower(scope, made.of, at, within, depth + 1)
-    if made is None or made.name != "tril" or made.args or made.keywords:
+        return _ones(half, scope, made.of, at, within, depth + 1)
+    if made is None or made.name != half:
+        return None
+    diagonal = made.argument(0, "diagonal")
+    if (0 if diagonal is None else whole(diagonal)) != (half == "triu"):
         return None
     ones = operation(made.of)
     if ones is None or ones.name != "ones":

@@ -200,10 +200,13 @@ class Place:
     def against_itself(
         self, *words: str, more: tuple[str, ...] = (), step_s: float, limit_s: float
     ) -> dict[str, float | None]:
-        """Speed-ups by name: the control's, and those with `more` arguments or none."""
+        """Speed-ups by name: the script's against itself, and with `more` arguments or none."""
         run = self.leg(*words)
         changed = replace(run, command=(*run.command, *more))
-        one = Candidate(("changed",), changed, Equivalence.EXACT, None, 0)
+        given = [
+            Candidate((name,), each, Equivalence.EXACT, None, 0)
+            for name, each in (("changed", changed), ("control", run))
+        ]
         cores = float(os.cpu_count() or 1)
         costs = Costs(8.0, step_s, epoch_s=None, cores=cores, slots=LEGS, at_once=LEGS)
         folder = self.folder / f"legs-{step_s:g}"
@@ -212,12 +215,11 @@ class Place:
         with Queue(bench) as engine:
             patience = limit_s * (4 if self.emulated else 1)  # it ends when all is decided
             clock = Clock(time.monotonic() + patience, lambda: False)
-            (measured,) = engine.compare([one], clock)
-            control = engine.baseline().control
-        assert not measured.failure, measured.failure
+            found = engine.compare(given, clock)
+        assert not any(measured.failure for measured in found), found
         return {
-            "control": control.speedup if control is not None else None,
-            "changed": measured.ratio.speedup if measured.ratio is not None else None,
+            measured.name: measured.ratio.speedup if measured.ratio is not None else None
+            for measured in found
         }
 
 

@@ -121,7 +121,7 @@ def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_p
     script = written(tmp_path, ENDING.format(0.02, 100))
     run = base_run(script)
     half = changed(run, script, ENDING.format(0.01, 5000), "half")
-    bad = changed(run, script, LOOP + "raise ValueError('no')", "bad")
+    bad = replace(changed(run, script, LOOP + "raise ValueError('no')", "bad"), hope=9.0)
     with Queue(bench(run, tmp_path), after(1000)) as engine:
         one, other = engine.compare([half, bad], clock())
         baseline = engine.baseline()
@@ -238,13 +238,15 @@ def on_card(folder, most, slots=10, step=0.02):
 
 
 def test_who_runs_out_of_memory_beside_many_is_measured_beside_fewer(tmp_path):
-    engine, candidate = on_card(tmp_path, most=4)
-    with engine:
-        found = engine.compare([candidate(name) for name in "abcd"], clock())
-    assert [one.name for one in found] == ["a", "b", "c", "d"]
-    assert [one.failure for one in found] == [""] * 4
+    engine, candidate = on_card(tmp_path, most=3)
+    engine._over = after(40)
+    with engine:  # who promises so much starts before those that stand are decided
+        given = [replace(candidate(name), hope=50.0) for name in "abc"]
+        found = engine.compare(given, clock())
+    assert [one.name for one in found] == ["a", "b", "c"]
+    assert [one.failure for one in found] == [""] * 3
     assert all(one.ratio.speedup > 1.5 for one in found)
-    assert [one.note for one in found] == ["", "", FEWER, FEWER]
+    assert {one.note for one in found} == {"", FEWER}
 
 
 @pytest.mark.parametrize("told", [2, 10])
@@ -254,7 +256,7 @@ def test_where_two_fit_the_control_comes_first_and_then_each_candidate(tmp_path,
         found = engine.compare([candidate(name) for name in "ab"], clock())
         control = engine.baseline().control
     assert all(one.ratio.speedup > 1.5 for one in found)
-    assert [one.note for one in found] == ([""] * 2 if told == 2 else [FEWER] * 2)
+    assert {one.note for one in found} == ({""} if told == 2 else {"", FEWER})
     assert control.pairs >= 6
     assert 0.8 < control.speedup < 1.25
 
@@ -329,7 +331,6 @@ SHARED = (
     + """
 from types import SimpleNamespace
 from _trainperf_child.timing.legs.warm_up import WarmUp
-from _trainperf_child.timing.legs.words import DEVICE, Words
 
 with open(os.environ["TRAINPERF_RUN"], encoding="utf-8") as file:
     settings = json.load(file)
@@ -354,9 +355,7 @@ MEET = SHARED.replace(
     "told.before_device()\n",
     """
 def that_wait():
-    runs = os.path.dirname(settings["folder"])
-    legs = [os.path.join(runs, one) for one in os.listdir(runs) if one.startswith("leg-")]
-    return sum(bool(Words(leg)[DEVICE]) for leg in legs if os.path.exists(f"{leg}/control"))
+    return sum(one.startswith("log-") for one in os.listdir("."))
 
 log()
 told.before_device()

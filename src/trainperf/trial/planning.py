@@ -41,6 +41,7 @@ from trainperf.trial.candidates import (
     together,
     writer,
 )
+from trainperf.trial.contest import WORTH
 from trainperf.trial.legs.pages import huge_pages
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
@@ -63,7 +64,8 @@ KEPT_WAITING = 0.05
 SPUN = 8.0
 """How many times as long steps may take whose threads spin beside neighbours, see `spins`."""
 LEAST_SAVED = 0.02
-"""What saves less of the whole training than this, at the favourable end, is not tried."""
+"""What saves less of the whole training than this, at the favourable end, is not tried; nor what
+gives its steps less than a trial would be ended for, `contest.WORTH`."""
 NOT_WORTH = "it saves at most {:.1f} % of the whole training, which no trial would tell from none"
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 LONGEST_EPOCH_S = 6 * 3600.0
@@ -314,7 +316,7 @@ def in_order(
         hope = of_whole(candidate, gain, kind.in_steps)
         promising = replace(candidate, hope=max(1.0, hope), share=share)
         saved = promising.saves(hope)
-        if saved >= LEAST_SAVED or not chosen:
+        if (saved >= LEAST_SAVED and hope >= 1 + WORTH) or not chosen:
             chosen.append(promising)
         else:
             skipped.append(candidate.skipped(NOT_WORTH.format(100 * saved)))

@@ -427,7 +427,5 @@ def test_where_no_probe_is_made_the_trace_of_passes_is_missing_too(
 ) -> None:
     operators = "the operators of a step"
     assert operators in loops.probe_names()
-    watcher.settings["trace"] = True  # they are traced behind the loop's own steps
-    assert operators not in loops.probe_names()
     watcher.world = object()  # several ranks trace no passes
     assert operators in loops.probe_names()

@@ -193,7 +193,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
             planned.how.mode,
             reason="interrupted" if clock.interrupted() else "",
             budget_needed_s=needed,
-            compared_s=engine.compared_s + engine.compared_alone_s,
+            compared_s=engine.compared_s,
         ),
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
         control=baseline.control,

@@ -66,7 +66,7 @@ SPUN = 8.0
 LEAST_SAVED = 0.02
 """What saves less of the whole training than this, at the favourable end, is not tried; nor what
 gives its steps less than a trial would be ended for, `contest.WORTH`."""
-NOT_WORTH = "it saves at most {:.1f} % of the whole training, which no trial would tell from none"
+NOT_WORTH = "it saves at most {:.1f} % of the whole training: too little for a trial"
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 LONGEST_EPOCH_S = 6 * 3600.0
 """For a longer epoch nobody waits to try a change. One of a sampler without end has 10^8 steps."""

@@ -115,7 +115,7 @@ class Queue:
         self._control = Contest(self._leg("control", bench.run), decided=not controlled)
         self._slices: list[Slice] = []
         self._before: Slice | None = None
-        self.compared_s = 0.0  # of the slices that were compared
+        self._compared_s = 0.0
         self._step_s: dict[Leg, float] = {}  # of a turn of each leg's loop
         self._round = self._at_least = 0
         self._notes: dict[str, str] = {}
@@ -151,9 +151,9 @@ class Queue:
         return started + (self._fresh.legs if self._fresh is not None else 0)
 
     @property
-    def compared_alone_s(self) -> float:
-        """Seconds of the slices of fresh processes that ran one after another."""
-        return self._fresh.compared_s if self._fresh is not None else 0.0
+    def compared_s(self) -> float:
+        """Seconds of the slices that were compared, those of fresh processes as well."""
+        return self._compared_s + (self._fresh.compared_s if self._fresh is not None else 0.0)
 
     def compare(
         self,
@@ -254,7 +254,7 @@ class Queue:
         open_ = [contest for contest in entered if not contest.decided]
         if not (open_ or waiting or self._lacks_control(entered)):
             return False
-        judged = [contest for contest in entered if contest.twin]
+        judged = [contest for contest in entered if contest.twin is not None]
         first = [*judged, self._control] if judged else entered[:1]
         waits = [contest for contest in open_ if self._waits(contest)]
         rates = {
@@ -295,7 +295,7 @@ class Queue:
         least = 1 + self._least()
         return any(
             (contest.twin is not None and not contest.decided)
-            or (_gains(contest) and contest.ratio is not None and contest.ratio.low <= least)
+            or (contest.ratio is not None and 1 + SMALLEST_GAIN < contest.ratio.low <= least)
             for contest in entered
         )
 
@@ -590,7 +590,7 @@ class Queue:
             if piece is None:
                 return None
             if not piece.retries:
-                self.compared_s += piece.seconds
+                self._compared_s += piece.seconds
                 self._step_s[leg] = took_s
                 return piece
         leg.failure, leg.short_of_memory = SHORT, True

@@ -33,14 +33,11 @@ class Remark:
 class Rule:
     """A check of source alone for one fix, whose id is the name of the rule's file.
 
-    The docstring is one sentence: what is looked for. `silent` and `fires` are sources,
-    indented as they stand, in which the rule must not, and must, remark on something.
+    The docstring is one sentence: what is looked for.
     """
 
     words: ClassVar[tuple[str, ...]]
     """One of these stands in every source that the rule may remark on: others are not parsed."""
-    silent: ClassVar[tuple[str, ...]]
-    fires: ClassVar[tuple[str, ...]]
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         """Yield the places, each with what was seen and why it may be slow.

@@ -14,31 +14,6 @@ class TorchDataParallel(Rule):
     """A model wrapped in `nn.DataParallel`."""
 
     words = ("DataParallel",)
-    silent = (
-        """
-        from torch.nn.parallel import DistributedDataParallel
-        m = DistributedDataParallel(m)
-        """,
-        """
-        import torch
-        m = torch.nn.DataParallel(m, device_ids=[0])
-        """,
-        """
-        import torch
-        isinstance(m, torch.nn.DataParallel)
-        """,
-    )
-    fires = (
-        """
-        from torch import nn
-        m = nn.DataParallel(m)
-        """,
-        """
-        import torch
-        if torch.cuda.device_count() > 1:
-            m = torch.nn.DataParallel(m).cuda()
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in module.calls("torch.nn.DataParallel"):

@@ -15,31 +15,6 @@ class TorchDdpUnusedParameters(Rule):
     """`DistributedDataParallel(find_unused_parameters=True)`."""
 
     words = ("find_unused_parameters",)
-    silent = (
-        """
-        from torch.nn.parallel import DistributedDataParallel as DDP
-        m = DDP(m)
-        """,
-        """
-        from torch.nn.parallel import DistributedDataParallel as DDP
-        m = DDP(m, find_unused_parameters=flag)
-        """,
-        """
-        from torch.nn.parallel import DistributedDataParallel as DDP
-        m = DDP(m, find_unused_parameters=True, static_graph=True)
-        """,
-    )
-    fires = (
-        """
-        from torch.nn.parallel import DistributedDataParallel as DDP
-        m = DDP(m, find_unused_parameters=True)
-        """,
-        """
-        import torch
-        m = torch.nn.parallel.DistributedDataParallel(
-            m, device_ids=[0], find_unused_parameters=True)
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in module.calls(DDP):

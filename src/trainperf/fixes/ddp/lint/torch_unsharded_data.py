@@ -18,48 +18,6 @@ class TorchUnshardedData(Rule):
     """A shuffling `DataLoader` without a sampler in a script that trains with DDP."""
 
     words = ("DistributedDataParallel",)
-    silent = (
-        """
-        from torch.utils.data import DataLoader, DistributedSampler
-        from torch.nn.parallel import DistributedDataParallel as DDP
-        m = DDP(m)
-        for x in DataLoader(d, sampler=DistributedSampler(d)):
-            loss.backward()
-            opt.step()
-        """,
-        """
-        from torch.utils.data import DataLoader
-        for x in DataLoader(d, shuffle=True):
-            loss.backward()
-            opt.step()
-        """,
-        """
-        from torch.utils.data import DataLoader
-        from torch.nn.parallel import DistributedDataParallel as DDP
-        m = DDP(m)
-        for x in DataLoader(d[rank::world], shuffle=True):
-            loss.backward()
-            opt.step()
-        """,
-    )
-    fires = (
-        """
-        from torch.utils.data import DataLoader
-        from torch.nn.parallel import DistributedDataParallel as DDP
-        m = DDP(m)
-        for x in DataLoader(d, 32, shuffle=True):
-            loss.backward()
-            opt.step()
-        """,
-        """
-        import torch
-        m = torch.nn.parallel.DistributedDataParallel(m)
-        l = torch.utils.data.DataLoader(d, shuffle=True)
-        for x in l:
-            loss.backward()
-            opt.step()
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         if not any(module.calls(DDP)) or any(word in module.source for word in _SHARED):

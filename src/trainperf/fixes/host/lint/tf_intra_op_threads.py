@@ -14,30 +14,6 @@ class TfIntraOpThreads(Rule):
     """`TF_NUM_INTRAOP_THREADS` set to 1 by the script itself."""
 
     words = ("TF_NUM_INTRAOP_THREADS",)
-    silent = (
-        """
-        import os
-        import tensorflow
-        os.environ['TF_NUM_INTRAOP_THREADS'] = str(cores)
-        """,
-        """
-        import os
-        import tensorflow
-        os.environ['TF_NUM_INTEROP_THREADS'] = '1'
-        """,
-    )
-    fires = (
-        """
-        import os
-        os.environ['TF_NUM_INTRAOP_THREADS'] = '1'
-        import tensorflow
-        """,
-        """
-        from os import environ
-        import tensorflow
-        environ.setdefault('TF_NUM_INTRAOP_THREADS', '1')
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for node, name, value in variables(module):

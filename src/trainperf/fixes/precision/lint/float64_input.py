@@ -18,34 +18,6 @@ class Float64Input(Rule):
     """`set_floatx("float64")`, or an array cast to float64 for `fit`."""
 
     words = ("floatx", "astype")
-    silent = (
-        """
-        import keras
-        keras.backend.set_floatx('float32')
-        """,
-        """
-        import keras
-        model.fit(x.astype('float32'), y)
-        """,
-        """
-        import numpy as np
-        from sklearn.svm import SVC
-        SVC().fit(x.astype(np.float64), y)
-        """,
-    )
-    fires = (
-        """
-        import tensorflow as tf
-        tf.keras.backend.set_floatx('float64')
-        """,
-        """
-        import keras
-        import numpy as np
-        x = x0.astype(np.float64) / 255
-        model = keras.Sequential([])
-        model.fit(x, y)
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in module.calls(*_FLOATX):

@@ -15,36 +15,6 @@ class TorchFloat64(Rule):
     """`set_default_dtype(torch.float64)` in a file that trains."""
 
     words = ("set_default_",)
-    silent = (
-        """
-        import torch
-        torch.set_default_dtype(torch.float32)
-        for x in l:
-            loss.backward()
-            opt.step()
-        """,
-        """
-        import torch
-        torch.set_default_dtype(torch.float64)
-        print(f(x))
-        """,
-    )
-    fires = (
-        """
-        import torch
-        torch.set_default_dtype(torch.float64)
-        for x in l:
-            loss.backward()
-            opt.step()
-        """,
-        """
-        import torch
-        torch.set_default_tensor_type(torch.DoubleTensor)
-        for x in l:
-            loss.backward()
-            opt.step()
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in module.calls("torch.set_default_dtype", "torch.set_default_tensor_type"):

@@ -16,38 +16,6 @@ class TorchMatmulPrecision(Rule):
     """`set_float32_matmul_precision("highest")` or `allow_tf32 = False`."""
 
     words = ("float32_matmul_precision", "allow_tf32")
-    silent = (
-        """
-        import torch
-        torch.set_float32_matmul_precision('high')
-        """,
-        """
-        import torch
-        torch.backends.cuda.matmul.allow_tf32 = True
-        """,
-        """
-        import torch
-        old = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = False
-        f()
-        torch.backends.cuda.matmul.allow_tf32 = old
-        """,
-        """
-        import torch
-        if exact:
-            torch.set_float32_matmul_precision('highest')
-        """,
-    )
-    fires = (
-        """
-        import torch
-        torch.set_float32_matmul_precision('highest')
-        """,
-        """
-        import torch
-        torch.backends.cuda.matmul.allow_tf32 = False
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         places: list[tuple[ast.AST, str]] = [

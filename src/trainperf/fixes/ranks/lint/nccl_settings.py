@@ -20,26 +20,6 @@ class NcclSettings(Rule):
     """`NCCL_P2P_DISABLE`, `NCCL_SHM_DISABLE` or `NCCL_IB_DISABLE` set to 1, or a traced NCCL."""
 
     words = ("NCCL_",)
-    silent = (
-        """
-        import os, torch
-        os.environ['NCCL_P2P_DISABLE'] = '0'
-        """,
-        """
-        import os, torch
-        os.environ['NCCL_DEBUG'] = 'INFO'
-        """,
-    )
-    fires = (
-        """
-        import os, torch
-        os.environ['NCCL_P2P_DISABLE'] = '1'
-        """,
-        """
-        import os, torch
-        os.environ.setdefault('NCCL_DEBUG', 'TRACE')
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for node, name, value in variables(module):

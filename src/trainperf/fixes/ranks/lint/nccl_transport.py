@@ -16,26 +16,6 @@ class NcclTransport(Rule):
     """`NCCL_NET=Socket`, `FI_PROVIDER=tcp` or `NCCL_P2P_LEVEL=LOC` set by the script."""
 
     words = ("NCCL_", "FI_PROVIDER")
-    silent = (
-        """
-        import os, torch
-        os.environ['NCCL_NET'] = 'IB'
-        """,
-        """
-        import os, torch
-        os.environ['FI_PROVIDER'] = 'efa'
-        """,
-    )
-    fires = (
-        """
-        import os, torch
-        os.environ['NCCL_NET'] = 'Socket'
-        """,
-        """
-        import os, torch
-        os.environ['NCCL_P2P_LEVEL'] = 'LOC'
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for node, name, value in variables(module):

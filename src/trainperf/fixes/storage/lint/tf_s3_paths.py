@@ -18,37 +18,6 @@ class TfS3Paths(Rule):
     """An `s3://` path given to a function of TensorFlow that reads files."""
 
     words = ("s3://",)
-    silent = (
-        """
-        import tensorflow as tf
-        ds = tf.data.TFRecordDataset('/data/a.tfrecord')
-        """,
-        """
-        import tensorflow as tf
-        import s3fs
-        files = s3fs.S3FileSystem().glob('s3://mine/*')
-        """,
-        """
-        import boto3, tensorflow as tf
-        bucket = 's3://mine/a'
-        print(bucket)
-        """,
-    )
-    fires = (
-        """
-        import tensorflow as tf
-        ds = tf.data.TFRecordDataset('s3://mine/a.tfrecord')
-        """,
-        """
-        import tensorflow as tf
-        FILES = 's3://mine/*.png'
-        names = tf.io.gfile.glob(FILES)
-        """,
-        """
-        import tensorflow as tf
-        x = tf.io.read_file(f's3://{bucket}/a.png')
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in (each for each in module.nodes if isinstance(each, ast.Call)):

@@ -13,28 +13,6 @@ class TfCrossDeviceOps(Rule):
     """A strategy with `ReductionToOneDevice` or `HierarchicalCopyAllReduce`."""
 
     words = ("cross_device_ops",)
-    silent = (
-        """
-        import tensorflow as tf
-        s = tf.distribute.MirroredStrategy()
-        """,
-        """
-        import tensorflow as tf
-        s = tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.NcclAllReduce())
-        """,
-    )
-    fires = (
-        """
-        import tensorflow as tf
-        s = tf.distribute.MirroredStrategy(
-            cross_device_ops=tf.distribute.ReductionToOneDevice())
-        """,
-        """
-        from tensorflow import distribute as d
-        ops = d.HierarchicalCopyAllReduce()
-        s = d.MirroredStrategy(cross_device_ops=ops)
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in module.calls("tensorflow.distribute.MirroredStrategy"):

@@ -20,50 +20,6 @@ class TfStrategyScope(Rule):
     """A strategy of `tf.distribute` whose `scope()` is never entered, and a `fit`."""
 
     words = ("MirroredStrategy",)
-    silent = (
-        """
-        import keras
-        import tensorflow as tf
-        strategy = tf.distribute.MirroredStrategy()
-        with strategy.scope():
-            model = make()
-        model.compile('adam')
-        model.fit(ds)
-        """,
-        """
-        import keras
-        import tensorflow as tf
-        strategy = tf.distribute.MirroredStrategy()
-        train(strategy)
-        model.compile('adam')
-        model.fit(ds)
-        """,
-        """
-        import keras
-        model.compile('adam')
-        model.fit(ds)
-        """,
-    )
-    fires = (
-        """
-        import keras
-        import tensorflow as tf
-        strategy = tf.distribute.MirroredStrategy()
-        print(strategy.num_replicas_in_sync)
-        model.compile('adam')
-        model.fit(ds)
-        """,
-        """
-        import tensorflow as tf
-        from tensorflow.distribute import MirroredStrategy
-        from tensorflow import keras
-        def main():
-            s = MirroredStrategy()
-            model = keras.Sequential([])
-            model.compile('adam')
-            model.fit(ds)
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         made = list(module.calls(*STRATEGIES))

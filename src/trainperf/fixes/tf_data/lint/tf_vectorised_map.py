@@ -18,37 +18,6 @@ class TfVectorisedMap(Rule):
     """`.map(f).batch(n)` over arrays, where `f` only casts and scales."""
 
     words = ("from_tensor_slices",)
-    silent = (
-        """
-        import tensorflow as tf
-        ds = tf.data.Dataset.from_tensor_slices(x).batch(3).map(lambda x: x / 255)
-        """,
-        """
-        import tensorflow as tf
-        ds = tf.data.Dataset.from_tensor_slices(x).map(lambda x: tf.reduce_sum(x)).batch(3)
-        """,
-        """
-        import tensorflow as tf
-        ds = tf.data.Dataset.from_tensor_slices(x).map(load).map(lambda x: x / 255).batch(3)
-        """,
-        """
-        import tensorflow as tf
-        ds = tf.data.Dataset.from_tensor_slices(x).map(lambda x: x[0] / 2).batch(3)
-        """,
-    )
-    fires = (
-        """
-        import tensorflow as tf
-        ds = tf.data.Dataset.from_tensor_slices((x, y))
-        ds = ds.shuffle(99).map(lambda x, y: (tf.cast(x, tf.float32) / 255.0, y)).batch(32)
-        """,
-        """
-        import tensorflow as tf
-        def scale(x):
-            return (tf.cast(x, tf.float32) - 127.5) / 127.5
-        ds = tf.data.Dataset.from_tensor_slices(x).map(scale).batch(32)
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in module.methods("batch"):

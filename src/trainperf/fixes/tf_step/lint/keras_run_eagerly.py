@@ -24,43 +24,6 @@ class KerasRunEagerly(Rule):
     """`compile(run_eagerly=True)`, `model.run_eagerly = True` or `run_functions_eagerly(True)`."""
 
     words = ("run_eagerly", "functions_eagerly")
-    silent = (
-        """
-        import keras
-        model.compile('adam', run_eagerly=False)
-        """,
-        """
-        import keras
-        model.compile('adam', run_eagerly=args.debug)
-        """,
-        """
-        import tensorflow as tf
-        if DEBUG:
-            tf.config.run_functions_eagerly(True)
-        """,
-        """
-        import tensorflow as tf
-        tf.config.run_functions_eagerly(True)
-        f(x)
-        tf.config.run_functions_eagerly(False)
-        """,
-    )
-    fires = (
-        """
-        import keras
-        model.compile('adam', 'mse', run_eagerly=True)
-        """,
-        """
-        import tensorflow as tf
-        EAGER = True
-        tf.config.run_functions_eagerly(EAGER)
-        """,
-        """
-        from tensorflow import keras
-        model = keras.Sequential()
-        model.run_eagerly = True
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         if "keras" in module.source:

@@ -14,32 +14,6 @@ class RnnCellWrapped(Rule):
     """`RNN(LSTMCell(…))` or `RNN(GRUCell(…))` of Keras."""
 
     words = ("LSTMCell", "GRUCell")
-    silent = (
-        """
-        import keras
-        x = keras.layers.LSTM(8)(x)
-        """,
-        """
-        import keras
-        x = keras.layers.RNN(Own(8))(x)
-        """,
-        """
-        import keras
-        from keras import layers as l
-        x = l.RNN([l.LSTMCell(8), l.LSTMCell(4)])(x)
-        """,
-    )
-    fires = (
-        """
-        import keras
-        x = keras.layers.RNN(keras.layers.LSTMCell(8))(x)
-        """,
-        """
-        from tensorflow.keras.layers import RNN, GRUCell
-        cell = GRUCell(8)
-        x = RNN(cell)(x)
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in module.calls("keras.layers.RNN"):

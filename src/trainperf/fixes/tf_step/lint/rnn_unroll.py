@@ -15,26 +15,6 @@ class RnnUnroll(Rule):
     """`LSTM`, `GRU`, `SimpleRNN` or `RNN` of Keras with `unroll=True`."""
 
     words = ("unroll",)
-    silent = (
-        """
-        import keras
-        x = keras.layers.LSTM(8)(x)
-        """,
-        """
-        import keras
-        x = keras.layers.LSTM(8, unroll=short)(x)
-        """,
-    )
-    fires = (
-        """
-        import keras
-        x = keras.layers.LSTM(8, unroll=True)(x)
-        """,
-        """
-        from tensorflow.keras.layers import GRU
-        model.add(GRU(8, unroll=True))
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in module.calls(

@@ -17,31 +17,6 @@ class TorchCudnnBenchmark(Rule):
     """`torch.backends.cudnn.benchmark = False` in a file that does not ask to be repeatable."""
 
     words = ("benchmark",)
-    silent = (
-        """
-        import torch
-        torch.backends.cudnn.benchmark = True
-        """,
-        """
-        import torch
-        torch.backends.cudnn.deterministic = True
-        torch.backends.cudnn.benchmark = False
-        """,
-        """
-        import torch
-        torch.backends.cudnn.benchmark = args.benchmark
-        """,
-    )
-    fires = (
-        """
-        import torch
-        torch.backends.cudnn.benchmark = False
-        """,
-        """
-        from torch.backends import cudnn
-        cudnn.benchmark = False
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         if any(word in module.source.lower() for word in _ON_PURPOSE):

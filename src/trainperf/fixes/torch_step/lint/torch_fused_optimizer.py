@@ -17,30 +17,6 @@ class TorchFusedOptimizer(Rule):
     """An optimizer with `foreach=False` that could be fused."""
 
     words = ("foreach",)
-    silent = (
-        """
-        import torch
-        opt = torch.optim.AdamW(p, lr=1e-3)
-        """,
-        """
-        import torch
-        opt = torch.optim.AdamW(p, foreach=False, fused=True)
-        """,
-        """
-        import torch
-        opt = torch.optim.RMSprop(p, foreach=False)
-        """,
-    )
-    fires = (
-        """
-        import torch
-        opt = torch.optim.AdamW(p, foreach=False)
-        """,
-        """
-        from torch.optim import SGD
-        opt = SGD(p, lr=0.1, foreach=False)
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for call in module.calls(*(f"torch.optim.{name}" for name in _HAVE_IT)):

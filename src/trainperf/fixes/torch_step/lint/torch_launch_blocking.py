@@ -14,29 +14,6 @@ class TorchLaunchBlocking(Rule):
     """`os.environ["CUDA_LAUNCH_BLOCKING"] = "1"`."""
 
     words = ("CUDA_LAUNCH_BLOCKING",)
-    silent = (
-        """
-        import os, torch
-        os.environ['CUDA_LAUNCH_BLOCKING'] = '0'
-        """,
-        """
-        import os, torch
-        if args.debug:
-            os.environ['CUDA_LAUNCH_BLOCKING'] = '1'
-        """,
-    )
-    fires = (
-        """
-        import os
-        os.environ['CUDA_LAUNCH_BLOCKING'] = '1'
-        import torch
-        """,
-        """
-        import os, torch
-        def main():
-            os.environ.update({'CUDA_LAUNCH_BLOCKING': '1'})
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         for node, name, value in variables(module):

@@ -18,52 +18,6 @@ class TorchTransfers(Rule):
     """`torch.zeros(…).to(device)` and its like in a training loop or a module's `forward`."""
 
     words = (".cuda(", ".to(")
-    silent = (
-        """
-        import torch
-        mask = torch.ones(3).to(device)
-        for x in l:
-            loss.backward()
-            opt.step()
-        """,
-        """
-        import torch
-        for x in l:
-            m = torch.ones(3, device=d)
-            loss.backward()
-            opt.step()
-        """,
-        """
-        import torch
-        for x in l:
-            m = torch.ones(3).to(torch.float16)
-            loss.backward()
-            opt.step()
-        """,
-    )
-    fires = (
-        """
-        import torch
-        for x in l:
-            m = torch.ones(3).to(device)
-            loss.backward()
-            opt.step()
-        """,
-        """
-        import torch
-        from torch import nn
-        class Net(nn.Module):
-            def forward(self, x):
-                return x + torch.arange(9).cuda()
-        """,
-        """
-        import torch
-        from torch import nn
-        class Net(nn.Module):
-            def forward(self, x):
-                return x + torch.arange(len(x)).to(x.device)
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         steps = set(backward_loops(module))

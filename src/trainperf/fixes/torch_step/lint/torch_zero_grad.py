@@ -15,35 +15,6 @@ class TorchZeroGrad(Rule):
     """`zero_grad(set_to_none=False)` in a training loop."""
 
     words = ("zero_grad",)
-    silent = (
-        """
-        import torch
-        for x in l:
-            opt.zero_grad()
-            loss.backward()
-            opt.step()
-        """,
-        """
-        import torch
-        for x in l:
-            opt.zero_grad(set_to_none=n)
-            loss.backward()
-        """,
-    )
-    fires = (
-        """
-        import torch
-        for x in l:
-            opt.zero_grad(set_to_none=False)
-            loss.backward()
-        """,
-        """
-        import torch
-        def train():
-            while True:
-                opt.zero_grad(False)
-        """,
-    )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         if "torch" not in module.source:

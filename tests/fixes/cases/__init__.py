@@ -3,7 +3,7 @@
 `silent` and `fires` are evidence in which `detect` must not, and must, find it; `tries_not` and
 `tries` likewise evidence in which `possible` must have nothing to try, and something, where
 `detect` found nothing. `examples` are rewrites, source before and after. Of a lint rule `silent`
-and `fires` are sources, indented as they stand, in which it must not, and must, remark on something.
+and `fires` are sources, indented as they stand, in which it must not, and must, remark.
 """
 
 from importlib import import_module

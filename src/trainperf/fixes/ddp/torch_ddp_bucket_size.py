@@ -6,11 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.words import worth
+from trainperf.fixes.common.words import MIB, worth
 from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,
-    MIB,
     WORTH_CHANGING,
     all_exact,
     bound_if_hidden,

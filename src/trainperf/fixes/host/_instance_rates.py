@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainperf.fixes.common.words import worth
-from trainperf.fixes.host._instance_types import MB, same_gpus
+from trainperf.fixes.common.words import MB, worth
+from trainperf.fixes.host._instance_types import same_gpus
 from trainperf.fixes.host._instances import here
 from trainperf.model import Evidence, Instance, InstanceType, Objects
 from trainperf.model.machine.storage import VolumeKind

@@ -7,9 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from trainperf.fixes.common.words import GB, GIB, MB, MIB
 from trainperf.model import Instance, InstanceType
-
-GIB, MIB, MB, GB = 1024**3, 1024**2, 10**6, 10**9
 
 GIGABIT = GB / 8
 """Bytes per second of one gigabit per second."""

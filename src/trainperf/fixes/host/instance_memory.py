@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.words import worth
-from trainperf.fixes.host._instance_types import GIB, same_gpus
+from trainperf.fixes.common.words import GIB, worth
+from trainperf.fixes.host._instance_types import same_gpus
 from trainperf.fixes.host._instances import (
     WHOLE,
     change_said,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.words import ms, percent, worth
+from trainperf.fixes.common.words import MIB, ms, percent, worth
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ BYTES_PER_SECOND = 6e9
 
 LARGEST_RATIO = 2.0
 """Largest gain of float32 over float64: half the bytes, and on a CPU twice the lanes."""
-
-MIB = 1024**2
 
 
 class Float32(Fix):

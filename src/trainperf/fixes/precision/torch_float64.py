@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.words import ms, percent, worth
+from trainperf.fixes.common.words import MIB, ms, percent, worth
 from trainperf.fixes.precision._float32_edits import to_float32
-from trainperf.fixes.precision.float64_input import BYTES_PER_SECOND, LARGEST_RATIO, MIB, PASSES
+from trainperf.fixes.precision.float64_input import BYTES_PER_SECOND, LARGEST_RATIO, PASSES
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, TorchModel
 

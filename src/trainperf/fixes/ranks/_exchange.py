@@ -16,8 +16,6 @@ WORTH_CHANGING = 0.10
 AT_MOST_ALL = "no time spent on the exchange, but for what the backward cannot hide of it"
 """The basis of `bound_if_hidden`."""
 
-MIB = 1024**2
-
 
 def exchange(evidence: Evidence) -> Exchange:
     """Return how gradients are exchanged; raises `NotMeasured` where nothing was seen of it."""

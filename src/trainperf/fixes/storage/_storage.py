@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.words import ms
+from trainperf.fixes.common.words import MIB, ms
 from trainperf.model import Channel, Evidence, Objects, Reads, Volume
 from trainperf.model.words import size
-
-KIB, MIB, GIB = 1024, 1024**2, 1024**3
-MB = 1_000_000
 
 FROM_STORAGE = 0.10
 """With less of its bytes from storage than this share, a step was fed from the kernel's cache."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.words import ms, worth
-from trainperf.fixes.storage._storage import MB, asked, per_step
+from trainperf.fixes.common.words import MB, ms, worth
+from trainperf.fixes.storage._storage import asked, per_step
 from trainperf.model import Equivalence, Evidence, Finding, Objects
 from trainperf.model.words import decimal_size as size
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.words import worth
+from trainperf.fixes.common.words import MIB, worth
 from trainperf.fixes.storage._storage import (
-    MIB,
     at_most,
     by_file,
     epoch_bytes,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from trainperf.fixes.host._instance_types import GB, GIGABIT, MB, MIB
+from trainperf.fixes.common.words import GB, MB, MIB
+from trainperf.fixes.host._instance_types import GIGABIT
 from trainperf.model import InstanceType
 
 

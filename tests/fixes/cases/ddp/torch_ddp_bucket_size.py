@@ -7,9 +7,7 @@ from dataclasses import replace
 from fixes.cases.ranks._parallel_cases import DDP, NCCL, SLOW, ddp, on_gpus, parallel_evidence
 from fixes.cases.ranks._parallel_cases import exchange as an_exchange
 from rewriting import Example
-from trainperf.fixes.ranks._exchange import (
-    MIB,
-)
+from trainperf.fixes.common.words import MIB
 
 silent = [
     parallel_evidence(parallel_=None),

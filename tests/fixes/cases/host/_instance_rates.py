@@ -6,7 +6,7 @@ from typing import Any
 
 from fixes.cases.host._instances import on_instance
 from fixes.cases.tf_data._input_cases import starved
-from trainperf.fixes.host._instance_types import MB
+from trainperf.fixes.common.words import MB
 from trainperf.model import Evidence, Reads, Volume
 from trainperf.model.machine.storage import VolumeKind
 

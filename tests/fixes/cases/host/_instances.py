@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fixes.cases.common.cases import GPU, machine
-from trainperf.fixes.host._instance_types import GIB, instance_type
+from trainperf.fixes.common.words import GIB
+from trainperf.fixes.host._instance_types import instance_type
 from trainperf.model import Gpu, Instance
 
 

@@ -9,7 +9,7 @@ from fixes.cases.common.cases import CPU
 from fixes.cases.host._instances import PRICES, on_instance
 from fixes.cases.host._memory_signs import short
 from fixes.cases.tf_data._input_cases import fed
-from trainperf.fixes.host._instance_types import GIB
+from trainperf.fixes.common.words import GIB
 from trainperf.model import Evidence
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from fixes.cases.common.cases import CPU
 from fixes.cases.host._instance_rates import reading
 from fixes.cases.host._instances import PRICES, on_instance
-from trainperf.fixes.host._instance_types import MB
+from trainperf.fixes.common.words import MB
 from trainperf.model import Objects
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fixes.cases.common.cases import GPU, OTHER_SITE, SITE, evidence, stage
 from rewriting import Example
-from trainperf.fixes.precision.float64_input import MIB
+from trainperf.fixes.common.words import MIB
 from trainperf.model import Loop, ModelFacts
 
 DOUBLE_MODEL = ModelFacts("model", "Functional", policy="float64", compile_where=SITE)

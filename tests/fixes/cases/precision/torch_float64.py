@@ -7,7 +7,7 @@ from dataclasses import replace
 from fixes.cases.common.cases import GPU, SITE
 from fixes.cases.common.torch_cases import MODEL, split, torch_evidence
 from fixes.cases.precision._float32_edits import EXAMPLES
-from trainperf.fixes.precision.float64_input import MIB
+from trainperf.fixes.common.words import MIB
 from trainperf.model import Loop, Missing
 
 DOUBLE = replace(MODEL, dtypes=("float64",))

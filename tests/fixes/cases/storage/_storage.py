@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fixes.cases.common.cases import SITE, evidence
-from trainperf.fixes.storage._storage import KIB, MIB
+from trainperf.fixes.common.words import KIB, MIB
 from trainperf.model import Evidence, Loop, Reads, Volume
 
 EBS_VOLUME = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon Elastic Block Store")

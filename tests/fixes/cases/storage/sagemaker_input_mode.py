@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fixes.cases.storage._storage import reads, small, storing
-from trainperf.fixes.storage._storage import KIB, MIB
+from trainperf.fixes.common.words import KIB, MIB
 from trainperf.model import Channel, Volume
 
 MOUNT = Volume("/opt/ml/input/data/train", "s3 mount", "fuse", "fastfile")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fixes.cases.common.cases import machine
 from fixes.cases.storage._storage import LOOP, reads, storing
-from trainperf.fixes.storage._storage import GIB, MIB
+from trainperf.fixes.common.words import GIB, MIB
 from trainperf.model import Loop
 
 BIG = reads(total_bytes=20 * GIB)

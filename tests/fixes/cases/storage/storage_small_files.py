@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fixes.cases.common.torch_cases import torch_evidence
 from fixes.cases.storage._storage import EBS_VOLUME, small, storing
-from trainperf.fixes.storage._storage import KIB, MIB
+from trainperf.fixes.common.words import KIB, MIB
 from trainperf.model import Channel
 
 silent = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fixes.cases.common.cases import machine
 from fixes.cases.storage._storage import EBS_VOLUME, NVME_VOLUME, reads, small, storing
-from trainperf.fixes.storage._storage import GIB, MIB
+from trainperf.fixes.common.words import GIB, MIB
 from trainperf.model import Instance, InstanceType
 
 G5 = InstanceType("g5.xlarge", 4, 16 * GIB, gpus=1, ebs_bytes_s=437.5e6, nvme_bytes=250 * 10**9)

@@ -246,6 +246,8 @@ def _repeated(
         if came.stands:
             if len(kept) == 1:
                 kept = {name: _with_ratio(one, came.ratio) for name, one in kept.items()}
+            else:
+                again = f"all {len(kept)} together, {again}"
             noted = {name: replace(one, note=again) for name, one in kept.items()}
             return replace(stacked, ratio=came.ratio), found | noted
         dropped = Outcome.NO_EFFECT, f"what it gave was {NOISE}: {again}"

@@ -86,11 +86,13 @@ class SimulatedLeg:
         noise: float = 0.0,
         warms_up_on_device: bool = False,
         imports_s: float = math.inf,
+        epoch_steps: int = 20,
+        opening_s: float = 0.0,
     ) -> None:
         self.machine, self.name, self.step_s, self.start_s = machine, name, step_s, start_s
         self.work_per_step, self.fails_at, self.noise = work, fails_at, noise
         self.has_device, self.may_pause = warms_up_on_device, not warms_up_on_device
-        self.imports_s = imports_s
+        self.imports_s, self.epoch_steps, self.opening_s = imports_s, epoch_steps, opening_s
         self.waits_for_device = self.ran_out = self.short_of_memory = self.slow = False
         self.run, self.waits_every, self.settles = RUN, 1, True
         self.trained: tuple[()] = ()
@@ -141,7 +143,9 @@ class SimulatedLeg:
     def end(self) -> None:
         self.ended, self.runs = True, False
 
-    def run_slice(self, steps: int, settle: int, limit_s: float, asked: Any) -> Slice | None:
+    def run_slice(
+        self, steps: int, settle: int, limit_s: float, asked: Any, holds: int = 0
+    ) -> Slice | None:
         assert not any(leg.runs for leg in self.machine.legs), "nobody runs beside a slice"
         assert not self.ended
         self.machine.ran.append(self.name or "base")
@@ -150,9 +154,11 @@ class SimulatedLeg:
         self.limits.append(limit_s)
         if self.fails_at == len(self.asked_steps):
             raise LegFailed(f"{self.name or 'base'} breaks")
+        epochs = steps // self.epoch_steps if holds else None
         seconds = steps * self.step_s * (1 + self._chance.uniform(-self.noise, self.noise))
+        seconds += (epochs or 0) * self.opening_s
         self.machine.now += seconds
-        return None if asked() else Slice(seconds, steps, steps * self.work_per_step, 0.0)
+        return None if asked() else Slice(seconds, steps, steps * self.work_per_step, 0.0, epochs)
 
 
 def candidate(name: str, **changes: Any) -> Candidate:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,7 @@ from fixes.cases.common.cases import SITE, evidence
 from fixes.cases.common.torch_cases import torch_evidence
 from trainperf.fixes.dataloader.torch_persistent_workers import PersistentWorkers
 from trainperf.fixes.tf_data.tf_cache import Cache
-from trainperf.model import BetweenEpochs, Equivalence, Finding, Leg, Loop, Run
+from trainperf.model import BetweenEpochs, Equivalence, Finding, Loop, Run
 from trainperf.model.run import Epoch
 from trainperf.trial.budget import Costs, affordable
 from trainperf.trial.candidates import Candidate, epoch_of
@@ -20,16 +19,15 @@ from trainperf.trial.contest import epochs_of_slice, with_pause
 from trainperf.trial.legs.leg import Slice, slice_of
 from trainperf.trial.planning import in_order
 from trainperf.trial.slicing import (
-    MORE_IN_STEPS,
-    MORE_OUTSIDE,
     RANKS,
     SHORT_STEPS,
-    Slicing,
     choose_slices,
     short_epoch,
+    slices_text,
 )
 
 EPOCH = Epoch(steps=20, seconds=0.5, pause_s=0.1)
+TURN = Epoch(steps=30, seconds=2.0, written=True)
 RUN = Run(("python",), ".", "train.py")
 COSTS = Costs(start_s=5.0, step_s=0.01, epoch_s=0.2, cores=2.0, slots=10)
 
@@ -50,15 +48,23 @@ def with_epochs(steps, restart_s, real=0.1):
 LONG = with_epochs(1000, 0.2)
 
 
+def choose(*candidates, of=LONG, left=120.0, ranks=1, costs=COSTS):
+    return choose_slices(candidates, of, costs, left, 20.0, ranks)
+
+
+def held(found):
+    return {one.name: one.holds for one in found.chosen}
+
+
 def test_without_a_fix_that_saves_between_epochs_slices_hold_a_few_steps():
-    found = choose_slices([STEPS], LONG, COSTS, 120.0, 20.0, 1)
-    assert (found.chosen, found.skipped, found.costs, found.said) == ((STEPS,), (), COSTS, "")
+    found = choose(STEPS)
+    assert (found.chosen, found.skipped, slices_text(found.chosen)) == ((STEPS,), (), "")
 
 
 def test_epochs_of_a_few_steps_are_compared_whole_whatever_is_tried():
-    found = choose_slices([STEPS], with_epochs(10, 0.05), COSTS, 120.0, 20.0, 1)
-    assert found.costs.epoch == Epoch(10, pytest.approx(1.05))
-    assert found.said == "whole epochs (10 steps each)"
+    found = choose(STEPS, of=with_epochs(10, 0.05))
+    assert held(found) == {"steps": Epoch(10, pytest.approx(1.05))}
+    assert slices_text(found.chosen) == "whole epochs (10 steps each)"
 
 
 @pytest.mark.parametrize(
@@ -80,70 +86,62 @@ def test_epochs_of_tf_data_that_begin_by_filling_a_buffer_are_compared_whole():
     loop = Loop("fit", where=SITE, batch_size=16, epochs=10, epoch_steps=36)
     filled = evidence(real=0.0173, loop=loop, between_epochs=between)
     assert short_epoch(filled) == Epoch(36, pytest.approx(36 * 0.0173 + 0.43))
-    found = choose_slices([STEPS], filled, COSTS, 60.0, 20.0, 1)
-    assert found.said == "whole epochs (36 steps each)"
-    # also beside what promises more, and where there is time for two of many
-    more = replace(STEPS, bound=9.0)
-    assert choose_slices([more, candidate()], filled, COSTS, 60.0, 20.0, 1).costs.epoch == EPOCH
-    many = [replace(STEPS, fixes=(f"{n}",)) for n in range(9)]
-    assert choose_slices(many, filled, COSTS, 70.0, 20.0, 1).costs.epoch is not None
+    assert slices_text(choose(STEPS, of=filled, left=60.0).chosen) == "whole epochs (36 steps each)"
+    assert held(choose(STEPS, candidate(), of=filled)) == {"steps": EPOCH, "persistent": EPOCH}
+
+
+def test_of_long_epochs_that_fill_a_buffer_only_what_changes_the_input_takes_whole_ones():
+    """1,875 steps of 3 ms behind a shuffle of all items: no step of a compiled model shows it."""
+    between = BetweenEpochs(2.2, 3, 1875, restart_s=2.0)
+    loop = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=1875)
+    filled = evidence(real=0.003, loop=loop, between_epochs=between)
+    found = choose(STEPS, replace(candidate("cache", None), input=True), of=filled, left=400.0)
+    assert held(found) == {"steps": None, "cache": short_epoch(filled)}
+    assert slices_text(found.chosen) == "a few steps and whole epochs (1,875 steps each) for cache"
 
 
 def test_epochs_too_long_for_the_time_are_compared_in_steps():
-    found = choose_slices([STEPS], with_epochs(5000, 30.0), COSTS, 120.0, 20.0, 1)
-    assert (found.chosen, found.costs, found.said) == ((STEPS,), COSTS, "")
+    on_input = replace(STEPS, input=True)
+    assert held(choose(on_input, of=with_epochs(5000, 30.0))) == {"steps": None}
 
 
-def test_short_epochs_make_whole_ones_for_all_that_is_tried():
-    found = choose_slices([STEPS, candidate()], LONG, COSTS, 120.0, 20.0, 1)
-    assert found.chosen == (STEPS, candidate())
-    assert found.costs.epoch == EPOCH
-    assert found.costs.step_s == pytest.approx(0.5 / 20)
-    assert found.said == "whole epochs (20 steps each)"
-    assert affordable(found.costs, 120.0, 2) == 2
+def test_what_saves_between_epochs_leaves_the_others_their_steps():
+    found = choose(STEPS, candidate())
+    assert held(found) == {"steps": None, "persistent": EPOCH}
+    assert (
+        slices_text(found.chosen) == "a few steps and whole epochs (20 steps each) for persistent"
+    )
 
 
 def test_an_epoch_that_is_too_long_is_named_with_the_budget_that_would_do():
-    long = candidate(epoch=Epoch(2000, 12.0))
-    found = choose_slices([STEPS, long], LONG, COSTS, 120.0, 20.0, 1)
+    long = candidate(epoch=Epoch(2000, 40.0))
+    found = choose(STEPS, long)
     assert found.chosen == (STEPS,)
-    assert found.costs == COSTS
     [skipped] = found.skipped
-    assert "one takes 12.0 s" in skipped.reason
+    assert "one takes 40.0 s" in skipped.reason
     assert f"--budget {found.budget_needed_s:.0f}s" in skipped.reason
-    enough = choose_slices([STEPS, long], LONG, COSTS, found.budget_needed_s - 20.0, 20.0, 1)
-    assert enough.chosen == (STEPS, long)
-
-
-@pytest.mark.parametrize(("bound", "whole"), [(3.0, True), (1.2, False)])
-def test_for_what_promises_most_there_need_be_time_for_few_in_whole_epochs(bound, whole):
-    epoch = Epoch(100, 1.8)
-    saves = replace(candidate(epoch=epoch), bound=bound)
-    many = [candidate(f"steps {n}", None) for n in range(6)]
-    costs = replace(COSTS, epoch=epoch, step_s=0.018, epoch_s=1.8)
-    left = next(s for s in range(20, 400) if affordable(costs, float(s), 4) >= 2)
-    assert affordable(costs, float(left), 4) < 4
-    found = choose_slices([*many, saves], LONG, COSTS, float(left), 20.0, 1)
-    assert (found.costs.epoch == epoch) is whole
-    assert (saves in found.chosen) is whole
+    enough = choose(STEPS, long, left=found.budget_needed_s - 20.0)
+    assert held(enough) == {"steps": None, "persistent": long.epoch}
 
 
 def test_what_shows_in_steps_as_well_is_tried_in_those_where_epochs_are_too_long():
-    long = Epoch(2000, 12.0)
+    long = Epoch(2000, 40.0)
     both = replace(candidate("both", long), in_steps=True)
     for others in ((), (candidate(epoch=long),)):
-        found = choose_slices([STEPS, both, *others], LONG, COSTS, 120.0, 20.0, 1)
-        assert found.chosen == (STEPS, both)
+        found = choose(STEPS, both, *others)
+        assert held(found) == {"steps": None, "both": None}
         assert [one.fix for one in found.skipped] == [one.name for one in others]
-        assert found.costs.epoch is None
         assert (found.budget_needed_s is None) == (not others)
-    several = choose_slices([both], LONG, COSTS, 120.0, 20.0, 2)
-    assert (several.chosen, several.skipped, several.costs) == ((both,), (), COSTS)
+    several = choose(both, ranks=2)
+    assert (held(several), several.skipped) == ({"both": None}, ())
 
 
-def test_a_whole_epoch_of_warm_up_takes_what_an_epoch_takes_with_its_pause():
-    found = choose_slices([candidate()], LONG, COSTS, 120.0, 20.0, 1)
-    assert found.costs.epoch_s == EPOCH.seconds
+def test_slices_of_whole_epochs_take_what_an_epoch_takes_with_its_pause():
+    whole = COSTS.holding(EPOCH)
+    assert (whole.epoch_s, whole.step_s) == (EPOCH.seconds, EPOCH.seconds / EPOCH.steps)
+    assert whole.slice_s > EPOCH.seconds
+    assert affordable(whole, 120.0, 2) == 2
+    assert COSTS.holding(None) is COSTS
 
 
 def test_a_cache_is_tried_in_whole_epochs_only_where_a_shuffle_behind_it_fills_long():
@@ -158,17 +156,16 @@ def test_a_cache_is_tried_in_whole_epochs_only_where_a_shuffle_behind_it_fills_l
 
 
 def test_no_budget_is_offered_for_an_epoch_of_an_hour():
-    found = choose_slices([candidate(epoch=Epoch(10**6, 3600.0))], LONG, COSTS, 120.0, 20.0, 1)
+    found = choose(candidate(epoch=Epoch(10**6, 3600.0)))
     assert found.chosen == ()
     assert found.budget_needed_s is None
     assert "too long" in found.skipped[0].reason
 
 
 def test_several_ranks_are_tried_in_short_slices_only():
-    found = choose_slices([STEPS, candidate()], LONG, COSTS, 120.0, 20.0, 2)
+    found = choose(STEPS, candidate(), candidate("predict", TURN), ranks=2)
     assert found.chosen == (STEPS,)
-    assert [one.reason for one in found.skipped] == [RANKS]
-    assert found.costs.epoch is None
+    assert [one.reason for one in found.skipped] == [RANKS, RANKS]
 
 
 @pytest.mark.parametrize(("step_s", "count"), [(0.001, 15), (0.01, 2), (0.015, 1), (2.0, 1)])
@@ -193,14 +190,12 @@ def test_how_often_the_input_was_opened_is_read_from_the_turn():
     assert slice_of([[{"e": "epochs", "b": 2, "n": 2}, block]], 3, 1.0).epochs is None
 
 
-def test_a_finding_gives_its_epoch_and_a_leg_takes_it_through_json():
+def test_a_finding_gives_its_epoch():
     finding = PersistentWorkers().detect(of("torch_persistent_workers", "fires")[0])
     assert isinstance(finding, Finding)
     epoch = epoch_of(finding)
     assert epoch is not None
     assert epoch.seconds > epoch.steps * 0.1 > 0
-    settings = json.loads(json.dumps(asdict(Leg(6, epoch=epoch))))
-    assert settings["epoch"]["steps"] == epoch.steps
     assert epoch_of(replace(finding, data={})) is None
 
 
@@ -212,69 +207,30 @@ def test_time_between_epochs_that_is_not_the_start_of_the_input_is_kept_apart():
     assert epoch.pause_s == pytest.approx(3.0 - 1.5)  # seen between epochs, less the start
 
 
-TURN = Epoch(steps=30, seconds=2.0, written=True)
-
-
-def test_what_saves_outside_the_steps_is_compared_in_whole_turns_and_so_are_the_others():
-    outside = candidate("predict", TURN)
-    found = choose_slices([STEPS, outside, candidate()], LONG, COSTS, 120.0, 20.0, 1)
-    assert found.chosen == (outside, STEPS)
-    assert [(one.fix, one.reason) for one in found.skipped] == [("persistent", MORE_OUTSIDE)]
-    assert (found.costs.epoch, found.costs.step_s) == (TURN, pytest.approx(2.0 / 30))
-    assert found.said == "whole turns as they are written (30 steps each)"
-
-
-def test_where_steps_promise_more_nothing_waits_for_whole_turns():
-    better, turn = replace(STEPS, bound=5.0), replace(TURN, seconds=0.4)
-    found = choose_slices([better, candidate("predict", turn)], LONG, COSTS, 120.0, 20.0, 1)
-    assert (found.chosen, found.costs) == ((better,), COSTS)
-    assert [(one.fix, one.reason) for one in found.skipped] == [("predict", MORE_IN_STEPS)]
-    assert found.then is not None
-    assert ([one.name for one in found.then.chosen], found.then.costs.epoch) == (["predict"], turn)
-    # ... unless steps are little of a turn
-    other = choose_slices([better, candidate("predict", TURN)], LONG, COSTS, 120.0, 20.0, 1)
-    assert other.costs.epoch == TURN
+def test_what_saves_outside_the_steps_is_compared_in_whole_turns_as_they_are_written():
+    found = choose(STEPS, candidate("predict", TURN), candidate())
+    assert held(found) == {"steps": None, "predict": TURN, "persistent": EPOCH}
+    alone = choose(candidate("predict", TURN))
+    assert slices_text(alone.chosen) == "whole turns as they are written (30 steps each)"
 
 
 def test_what_saves_within_steps_saves_of_an_epoch_what_the_steps_are_of_it():
     """35 % of an epoch went into its workers, 21 % into its steps: `prefetch_factor` came first."""
     epoch = Epoch(24, 1.73)
-    workers = replace(candidate(epoch=epoch), bound=1.56)
-    others = [replace(candidate(f"steps {n}", None), bound=1.557) for n in range(4)]
+    workers = replace(candidate(epoch=epoch), bound=1.56, holds=epoch)
+    others = [replace(candidate(f"steps {n}", None), bound=1.557, holds=epoch) for n in range(4)]
     costs = replace(COSTS, step_s=0.015)
-    found = choose_slices([*others, workers], LONG, costs, 90.0, 20.0, 1)
-    assert found.costs.epoch == epoch
-    assert found.in_steps == pytest.approx(0.208, abs=0.001)
-    chosen, _ = in_order(found, False, None)
+    assert costs.in_steps(epoch) == pytest.approx(0.208, abs=0.001)
+    chosen, _ = in_order([*others, workers], costs, False, None)
     hopes = {one.name: one.hope for one in chosen}
     assert hopes["persistent"] > 1.3 * max(hopes[one.name] for one in others if one.name in hopes)
 
 
-def test_slices_of_tensorflow_hold_whole_epochs_only_for_what_promises_most():
-    more = replace(STEPS, bound=3.0)
-    costs = replace(COSTS, step_s=0.02)
-    found = choose_slices([more, candidate()], evidence(), costs, 120.0, 20.0, 1)
-    assert (found.chosen, found.costs.epoch) == ((more,), None)
-    assert [(one.fix, one.reason) for one in found.skipped] == [("persistent", MORE_IN_STEPS)]
-    # ... and for the others where none of that was kept
-    assert found.then is not None
-    assert (found.then.chosen, found.then.costs.epoch) == ((candidate(),), EPOCH)
-    apart = replace(more, apart=True)
-    found = choose_slices([apart, candidate()], evidence(), COSTS, 120.0, 20.0, 1)
-    assert (len(found.chosen), found.costs.epoch) == (2, EPOCH)
-
-
 def test_a_turn_that_is_too_long_is_named_with_the_budget_that_would_do():
-    long = candidate("predict", replace(TURN, seconds=20.0))
-    found = choose_slices([STEPS, long], LONG, COSTS, 60.0, 20.0, 1)
+    found = choose(STEPS, candidate("predict", replace(TURN, seconds=20.0)), left=60.0)
     assert found.chosen == (STEPS,)
     ((skipped, needed),) = [(one, found.budget_needed_s) for one in found.skipped]
     assert f"--budget {needed:.0f}s" in skipped.reason
-
-
-def test_turns_are_compared_where_one_process_trains():
-    found = choose_slices([STEPS, candidate("predict", TURN)], LONG, COSTS, 120.0, 20.0, 2)
-    assert [(one.fix, one.reason) for one in found.skipped] == [("predict", RANKS)]
 
 
 def test_a_turn_as_it_is_written_holds_its_pause_already():
@@ -285,6 +241,6 @@ def test_a_turn_as_it_is_written_holds_its_pause_already():
 def test_a_bound_that_is_rarely_reached_counts_as_what_is_usual():
     attention = replace(candidate("torch_sdpa", None), bound=2.2)
     half = replace(candidate("torch_autocast", None), bound=None)
-    chosen, _ = in_order(Slicing((attention, half), (), COSTS), False, None)
+    chosen, _ = in_order([attention, half], COSTS, False, None)
     assert [one.name for one in chosen] == ["torch_sdpa", "torch_autocast"]
     assert chosen[0].hope < chosen[1].hope

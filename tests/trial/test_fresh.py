@@ -17,7 +17,7 @@ LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
 
 def process(step_s=0.1, slices=8, failure="", first_step_s=5.0):
     made = tuple(Slice(3 * step_s * (1 + 0.002 * n), 3, 3.0, 1e-6) for n in range(slices))
-    return Process(made, LOSSES, Start(first_step_s), failure)
+    return Process({None: made}, LOSSES, Start(first_step_s), failure)
 
 
 class Written(FreshProcesses):
@@ -33,9 +33,9 @@ class Written(FreshProcesses):
         made = bench(self._run_of, folder)
         super().__init__(self._run_of, folder, made.costs, nullcontext(), made.say)
 
-    def _process(self, name, run, clock, work=1.0, slow=False):
+    def _process(self, name, run, clock, kinds, work=1.0, slow=False):
         self.started.append(name)
-        return self.left.pop(0) if self.left else Process((), None, None, LATE)
+        return self.left.pop(0) if self.left else Process({None: ()}, None, None, LATE)
 
     def compare_all(self, *names):
         fixes = [changed(self._run_of, self.script, "", name) for name in names]

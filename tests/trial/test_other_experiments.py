@@ -19,7 +19,7 @@ def named(outcome, low=1.4, losses=LOSSES, baseline=BASELINE):
     trial = Trial("a", outcome, "losses part at step 2", 1.5, low, 1.6)
     measured = Measured("a", Ratio(1.5, low, 1.6, 12, 96), losses)
     candidate = Candidate(("a",), RUN, Equivalence.NUMERICS, 2.0, 0)
-    return [one.fix for one in of_another([trial], [measured], [candidate], baseline)]
+    return [one.fix for one in of_another([trial], [measured], [candidate], lambda _: baseline)]
 
 
 def test_what_is_kept_or_gains_nothing_or_failed_is_none():

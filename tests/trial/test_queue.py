@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from simulated import Machine, candidate
+from trainperf.model.run import Epoch
 from trainperf.trial.contest import MIN_PAIRS, OF_CONTROL, Contest
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.ratio import Pair
@@ -68,7 +69,7 @@ def test_the_control_goes_on_where_a_gain_lies_within_what_may_be_noise(compared
     for step_s in (0.05, 0.088):
         noisy = {"noise": 0.15}
         compared(Machine(control=noisy, base=noisy, a={"step_s": step_s, "noise": 0.03}), "a")
-        pairs.append(len(compared.queue._control.pairs))
+        pairs.append(len(compared.queue._controls[0].pairs))
     far, near = pairs
     assert MIN_PAIRS <= far < near <= OF_CONTROL
 
@@ -85,7 +86,7 @@ def test_a_pair_holds_the_rates_of_the_slice_and_of_its_two_neighbours(monkeypat
             return run_slice(*given)
 
         first.leg.run_slice = slowing
-        assert queue._between([first, second], machine.clock())
+        assert queue._between([first, second], machine.clock(), queue._series_of(None))
     assert machine.ran == ["base", "a", "b", "base"]
     (one,), (other,) = first.pairs, second.pairs
     assert (one.changed, one.before, one.after) == pytest.approx((10.0, 10.0, 5.0))
@@ -217,7 +218,7 @@ def test_the_slice_after_one_that_failed_has_a_fresh_neighbour(monkeypatch):
     with machine.queue(monkeypatch) as queue:
         bad, good = (Contest(machine.leg(name, None, None)) for name in ("bad", "good"))
         for group in ([bad], [good], [good]):
-            queue._between(group, machine.clock())
+            queue._between(group, machine.clock(), queue._series_of(None))
     assert machine.ran == ["base", "bad", "base", "good", "base", "good", "base"]
 
 
@@ -228,6 +229,36 @@ def test_when_the_unchanged_script_cannot_go_on_what_was_measured_stands(compare
     assert any(len(one.pairs) >= 3 for one in found.values())
     with pytest.raises(LegFailed, match="base breaks"):
         compared(Machine(base={"fails_at": 1}), "ab")
+
+
+def test_changes_in_whole_epochs_and_in_steps_share_the_legs_and_each_kind_its_own_noise(compared):
+    """The input is opened in 2 s for 20 steps of 0.1 s: half of an epoch, and no step shows it."""
+    opens, epoch = {"opening_s": 2.0}, Epoch(20, 4.0)
+    machine = Machine(
+        base=dict(opens), control=dict(opens), steps={"step_s": 0.05, **opens}, input={}
+    )
+    changes = [candidate("steps"), replace(candidate("input"), holds=epoch)]
+    found = compared(machine, changes)
+    assert found["steps"].ratio.speedup == pytest.approx(2.0)
+    assert found["input"].ratio.speedup == pytest.approx(2.0)
+    assert (found["steps"].holds, found["input"].holds) == (None, epoch)
+    assert [leg.name for leg in machine.legs] == ["", "control", "steps", "input"]
+    queue = compared.queue
+    assert queue.baseline().step_s == pytest.approx(0.1)
+    assert queue.baseline(epoch).step_s == pytest.approx(0.2)
+    in_steps, in_epochs = (len(queue._series[holds].control.pairs) for holds in (None, epoch))
+    assert (in_steps >= MIN_PAIRS, in_epochs) == (True, 0)  # a gain beyond all noise needs none
+    # no slice stands next to one of another kind
+    asked = [leg.asked_steps for leg in machine.legs if leg.name in ("steps", "input")]
+    assert {*asked[0]} & {*asked[1]} == set()
+
+
+def test_a_gain_in_whole_epochs_that_may_be_noise_waits_for_their_own_control(compared):
+    opens, epoch = {"opening_s": 0.4}, Epoch(20, 2.4)
+    machine = Machine(base=dict(opens), control=dict(opens), input={})
+    found = compared(machine, [replace(candidate("input"), holds=epoch)])
+    assert found["input"].ratio.speedup == pytest.approx(1.2)
+    assert {len(series.control.pairs) for series in compared.queue._series.values()} == {MIN_PAIRS}
 
 
 @pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0, 5.0, 8.0, 12.0])

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run
+from trainperf.model.run import Epoch
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured, Start
 from trainperf.trial.parity import Band
@@ -22,7 +23,9 @@ def tried(fix, speedup, variant="", failure=""):
 
 
 def sorted_out(*pairs):
-    return sort_out([one for one, _ in pairs], [one for _, one in pairs], BASELINE, "late")
+    return sort_out(
+        [one for one, _ in pairs], [one for _, one in pairs], lambda _: BASELINE, "late"
+    )
 
 
 def test_a_fix_with_one_way_is_judged_by_itself():
@@ -38,10 +41,10 @@ def test_what_costs_more_once_than_the_training_saves_is_not_kept():
     slow = replace(one, start=Start(40.0))
     beside = replace(BASELINE, start=Start(10.0))
     for steps, outcome in [(100, Outcome.LOSES), (10_000, Outcome.KEPT), (None, Outcome.KEPT)]:
-        found = sort_out([slow], [candidate], beside, "late", steps)
+        found = sort_out([slow], [candidate], lambda _: beside, "late", steps)
         assert found.best["a"].outcome is outcome
         assert len(found.winners) == (outcome is Outcome.KEPT)
-    found = sort_out([slow], [candidate], beside, "late", 100)
+    found = sort_out([slow], [candidate], lambda _: beside, "late", 100)
     even = found.best["a"].break_even_steps
     assert found.best["a"].reason == (
         f"the 30.0 s that it costs once are earned back after {even:,} steps, "
@@ -123,10 +126,10 @@ def test_of_two_ways_the_one_wins_with_which_the_whole_training_ends_sooner():
         replace(one, start=Start(s)) for (one, _), s in zip(pairs, (70.0, 40.0), strict=True)
     )
     for steps, better in [(2000, "parts"), (100_000, "whole"), (None, "whole")]:
-        found = sort_out([whole, parts], candidates, beside, "late", steps)
+        found = sort_out([whole, parts], candidates, lambda _: beside, "late", steps)
         assert found.best["a"].variant == better
         assert found.choices["a"].data["way"] == better
-    found = sort_out([whole, parts], candidates, beside, "late", 2000)
+    found = sort_out([whole, parts], candidates, lambda _: beside, "late", 2000)
     assert [(one.variant, one.outcome, one.reason) for one in found.others] == [
         (
             "whole",
@@ -134,3 +137,19 @@ def test_of_two_ways_the_one_wins_with_which_the_whole_training_ends_sooner():
             "parts costs less once, and the whole training ends sooner with it",
         )
     ]
+
+
+def test_winners_stand_in_the_order_of_what_the_whole_training_takes_with_them():
+    dear, plain = tried("dear", 1.9), tried("plain", 1.8)
+    started = [replace(dear[0], start=Start(9.0)), replace(plain[0], start=Start(5.1))]
+    both = [dear[1], plain[1]]
+    for steps, first in [(None, "dear"), (200, "plain"), (20_000, "dear")]:
+        beside = replace(BASELINE, start=Start(5.0))
+        found = sort_out(started, both, lambda _, known=beside: known, "late", steps)
+        assert found.winners[0].name == first
+    # slices of whole epochs and of steps: by what each saves of the whole training
+    epoch = Epoch(20, 4.0)
+    measured = [dear[0], replace(plain[0], holds=epoch)]
+    shares = [replace(dear[1], share=0.3), replace(plain[1], share=0.9, holds=epoch)]
+    found = sort_out(measured, shares, lambda _: BASELINE, "late", 200)
+    assert [one.name for one in found.winners] == ["plain", "dear"]

@@ -34,15 +34,13 @@ class Leg:
 
     After `warm_up_steps` steps, and `warm_up_epochs` whole passes over the data, it
     stops by itself and waits for its turn. `ranks` is how many processes of it train.
-    With an `epoch` its slices hold whole ones, and starting the input counts. Without, they hold
-    a multiple of `waits_every` steps: the script waits for its devices that often. Where it
-    `settles`, the first steps of each slice count for nobody, however slow they are.
+    Slices of steps hold a multiple of `waits_every`: the script waits for its devices that often.
+    Where it `settles`, the first steps of each slice count for nobody, however slow they are.
     """
 
     warm_up_steps: int
     warm_up_epochs: int = 0
     ranks: int = 1
-    epoch: Epoch | None = None
     waits_every: int = 1
     settles: bool = True
 

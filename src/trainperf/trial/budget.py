@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainperf.model.run import Epoch
 from trainperf.trial.contest import (
@@ -64,6 +64,17 @@ class Costs:
         if self.slots == 1:
             return (3 * candidates + 1) * (self.starting(1, epochs) + SLICES * self.slice_s)
         return self.starting(candidates + 2, epochs) + self.comparing(candidates + 1)
+
+    def holding(self, epoch: Epoch | None) -> Costs:
+        """The same with slices that hold whole epochs, as long as this one; None: steps."""
+        if epoch is None or epoch == self.epoch:
+            return self
+        step_s = epoch.seconds / epoch.steps
+        return replace(self, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
+
+    def in_steps(self, epoch: Epoch | None) -> float:
+        """The share of the seconds of such slices that steps take."""
+        return 1.0 if epoch is None else min(1.0, self.step_s * epoch.steps / epoch.seconds)
 
     @property
     def slice_s(self) -> float:

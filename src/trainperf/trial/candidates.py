@@ -34,15 +34,16 @@ WriteFor = Callable[[Sequence[Finding]], Write]
 class Candidate:
     """A fix, or several together, to be tried: `run` is the script with their edits.
 
-    Of a fix that can be made in several ways (so many workers), `variant` says which,
-    and `finding` is the finding with that choice; both are empty for all else. One with
-    an `epoch` saves between epochs, and shows in slices of whole ones only, or in part in
-    others if `in_steps`. One that `compiles` has as long
-    to start as the budget lets it. One that stands `apart` changes
-    the experiment: it is tried after all others, and goes into no patch. Its step does `work`
-    times what the unchanged script's does. `hope` is the speed-up that it may give, `share` the
-    part of the whole training that this shortens. With a `difference`, as a share, it is tried in
-    two processes until it is known to be faster or slower by that, or neither.
+    Of a fix that can be made in several ways (so many workers), `variant` says which, and `finding`
+    is the finding with that choice; both are empty for all else. One with an `epoch` saves between
+    epochs, and shows in slices of whole ones only, or in part in others if `in_steps`. The slices
+    that are compared hold what `holds` says, None: steps. One that changes the `input` may have
+    batches ready before an epoch's first step. One that `compiles` has as long to start as the
+    budget lets it. One that stands `apart` changes the experiment: it is tried after all others,
+    and goes into no patch. Its step does `work` times what the unchanged script's does. `hope` is
+    the speed-up that it may give, `share` the part of the whole training that this shortens. With a
+    `difference`, as a share, it is tried in two processes until it is known to be faster or slower
+    by that, or neither.
     """
 
     fixes: tuple[str, ...]
@@ -54,6 +55,8 @@ class Candidate:
     finding: Finding | None = None
     epoch: Epoch | None = None
     in_steps: bool = False
+    holds: Epoch | None = None
+    input: bool = False
     compiles: bool = False
     apart: bool = False
     work: float = 1.0
@@ -142,6 +145,7 @@ def candidates(
                 finding=with_choice if variant else None,
                 epoch=epoch_of(finding),
                 in_steps=fix is None or not fix.between_epochs,
+                input=finding.category == "input",
                 apart=finding.equivalence is Equivalence.SEMANTICS and not semantic,
             )
             for variant, one, with_choice in made

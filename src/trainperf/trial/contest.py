@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from trainperf.child.timing.legs import words
 from trainperf.model import Ratio
 from trainperf.model.run import Epoch
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
@@ -66,10 +67,10 @@ Asked = Callable[[], bool]
 class Contest:
     """One changed leg against the unchanged script: its pairs, and whether it is `decided`.
 
-    It is of a `candidate`; None: the control. Where the loop of its `leg` ended by itself another
-    goes on, and `first` is the one whose training is told of. A change that somebody wants judged
-    runs in two processes: `twin` is the other one, and the one that is there `again` tells no more
-    than that.
+    It is of a `candidate`; None: the control, in slices of the kind that `holds` tells. Where the
+    loop of its `leg` ended by itself another goes on, and `first` is the one whose training is told
+    of. A change that somebody wants judged runs in two processes: `twin` is the other one, and the
+    one that is there `again` tells no more than that.
     """
 
     leg: Leg
@@ -79,11 +80,14 @@ class Contest:
     decided: bool = False
     twin: Contest | None = None
     again: bool = False
+    holds: Epoch | None = None
     first: Leg = field(init=False)
     _known: tuple[int, Ratio | None] = (0, None)
 
     def __post_init__(self) -> None:
         self.first = self.leg
+        if self.candidate is not None:
+            self.holds = self.candidate.holds
 
     def goes_on_with(self, leg: Leg) -> None:
         """Take further turns with another leg of the same run."""
@@ -127,9 +131,11 @@ def take(
         turns = in_turns(epoch, leg.work_per_step)
         steps = turns.steps * epochs_of_slice(turns, step_s, SLICE_S)
     settle = settle_steps(step_s, leg.settles or epoch is not None)
+    holds = words.STEPS_ONLY if epoch is None else words.WHOLE
+    holds = words.AS_WRITTEN if epoch is not None and epoch.written else holds
     limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
     for more in range(ALIGNMENTS):
-        piece = leg.run_slice(steps, settle + more, limit, asked)
+        piece = leg.run_slice(steps, settle + more, limit, asked, holds)
         if piece is None:
             return None, step_s
         found = piece if turns is None else with_pause(piece, turns)

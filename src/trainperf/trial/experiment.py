@@ -16,7 +16,6 @@ from trainperf.model import (
     Event,
     Evidence,
     Finding,
-    Leg,
     Length,
     Outcome,
     Patch,
@@ -42,9 +41,6 @@ ON_TOP = 10
 """So many pairs tell what one change gives on top of another."""
 WITH_OTHERS = "that is alone; on top of the others it pays"
 """How a figure of a fix is meant that is kept for what it gives on top of another."""
-
-THEN = "then"
-"""The folder of the legs of what is tried after all else."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +97,6 @@ def try_fixes(
             left_out = planned.skipped
             done, more, failure = _run(planned, subject, clock, on_event)
             legs += more
-    if planned.then is not None and not failure and done.stack is None and not clock.over():
-        after, more, failure = _run(planned.then, subject, clock, on_event, THEN)
-        names = {one.fixes[0] for one in planned.then.chosen}
-        left_out = tuple(
-            trial
-            for trial in left_out
-            if trial.fix not in names or trial.outcome is not Outcome.NOT_TRIED
-        )
-        planned = planned.then if after.stack is not None else planned
-        done, legs = _joined(done, after), legs + more
     how = replace(
         planned.how,
         mode=done.trying.mode,
@@ -125,33 +111,17 @@ def try_fixes(
     return replace(done, trying=how, trials=(*done.trials, *left_out))
 
 
-def _joined(first: Tried, after: Tried) -> Tried:
-    """The outcome of two plans, of which the first kept nothing."""
-    trials = tuple(sorted((*first.trials, *after.trials), key=_order))
-    whole = first if after.stack is None else after
-    choices = {**first.choices, **after.choices}
-    return replace(whole, trials=trials, choices=choices, apart=(*first.apart, *after.apart))
-
-
 def _run(
-    planned: Plan,
-    subject: Subject,
-    clock: Clock,
-    on_event: Callable[[Event], None],
-    within: str = "",
+    planned: Plan, subject: Subject, clock: Clock, on_event: Callable[[Event], None]
 ) -> tuple[Tried, int, str]:
-    """Make the trials of a plan: what came of it, how many legs, why there was nothing.
-
-    Its legs have their folders `within` that of the trials.
-    """
+    """Make the trials of a plan: what came of it, how many legs, why there was nothing."""
 
     def say(text: str, share: float | None) -> None:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
     assert planned.costs is not None
     given = os.environ | subject.recording.run.env
-    folder = subject.folder / within
-    bench = Bench(planned.edits.run, folder, planned.costs, say)
+    bench = Bench(planned.edits.run, subject.folder, planned.costs, say)
     with filled(given, subject.folder / CACHES), Queue(bench) as queue:
         try:
             return _measure(queue, planned, subject, clock), queue.legs, ""
@@ -162,32 +132,41 @@ def _run(
 def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tried:
     spent = clock.now() - subject.began
     measured = engine.compare(planned.chosen, clock, _for_the_stack(engine, planned))
-    baseline = engine.baseline()
     late = [one for one in measured if one.late]
     budget = subject.deadline - subject.began
     needed = None if not late or clock.interrupted() else _needed(planned, spent, budget)
     length = subject.evidence.length_
     steps = length.steps if isinstance(length, Length) else None
-    sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed), steps)
+    sorted_out = sort_out(
+        measured, planned.chosen, engine.baseline, _why_late(clock, needed), steps
+    )
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
     compare = partial(engine.compare, at_least=ON_TOP)
+    holds = _together_hold(sorted_out, partners, planned.chosen)
     assert planned.costs is not None
-    before = clock if subject.changes else clock.keeping(needed_s(planned.costs))
-    stacked = stack(sorted_out.winners, baseline, edits.join, compare, before, steps, partners)
+    repeating_s = needed_s(planned.costs.holding(holds))
+    before = clock if subject.changes else clock.keeping(repeating_s)
+
+    def join(ids: Sequence[str]) -> Candidate | str:
+        made = edits.join(ids)
+        return made if isinstance(made, str) else replace(made, holds=holds)
+
+    stacked = stack(sorted_out.winners, engine.baseline(holds), join, compare, before, partners)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     for name in set(partners) & set(stacked.fixes):
         found[name] = replace(
             found[name], outcome=Outcome.KEPT, reason="", note=WITH_OTHERS, kept=True
         )
-    baseline, once = engine.baseline(), _once(stacked, engine.baseline(), engine.beside)
+    baseline = engine.baseline(stacked.holds)
+    once = _once(stacked, baseline, engine.beside)
     if stacked.fixes and engine.beside and not subject.changes:
         stacked, found = _repeated(engine, planned, edits, subject, clock, stacked, found)
     written = edits.write(stacked.fixes)
     kept = [one for one in edits.findings if one.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
-    apart = of_another(found.values(), measured, planned.chosen, baseline)
+    apart = of_another(found.values(), measured, planned.chosen, engine.baseline)
     return Tried(
         trying=Trials(
             planned.how.mode,
@@ -197,9 +176,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         ),
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
         control=baseline.control,
-        stack=_stack(
-            stacked, found, baseline, subject.evidence, once, planned.edits.run.leg, passing
-        ),
+        stack=_stack(stacked, found, baseline, subject.evidence, once, passing),
         patch=written.patch,
         sources=written.contents,
         own_s=baseline.own_s,
@@ -221,7 +198,7 @@ def _repeated(
     found: dict[str, Trial],
 ) -> tuple[Stacked, dict[str, Trial]]:
     """What stays kept of a stack, as fresh processes in the user's own environment repeat it."""
-    share = next(one.share for one in planned.chosen)
+    share = next(one.share for one in planned.chosen if one.holds == stacked.holds)
     assert stacked.ratio is not None
     if left_to_whole_runs(subject.training, share, stacked.ratio.speedup, clock.left):
         return stacked, found
@@ -230,6 +207,7 @@ def _repeated(
     run = replace(edits.run, env=own)
     candidate = replace(edits, run=run).join(stacked.fixes)
     assert isinstance(candidate, Candidate)
+    candidate = replace(candidate, holds=stacked.holds)
     bench = replace(engine.bench, run=run, folder=engine.bench.folder / "again")
     came = repeat(bench, candidate, clock, stacked.ratio.low)
     shutil.rmtree(bench.folder, ignore_errors=True)
@@ -278,24 +256,34 @@ def _partners(sorted_out: SortedOut) -> list[str]:
     return [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
 
 
+def _together_hold(
+    sorted_out: SortedOut, partners: Sequence[str], chosen: Sequence[Candidate]
+) -> Epoch | None:
+    """What slices hold in which all that may be kept together shows: steps, epochs, or turns."""
+    names = {*partners, *(one.name for one in sorted_out.winners)}
+    kinds = [one.holds for one in chosen if one.fixes[0] in names and one.holds is not None]
+    return max(kinds, key=lambda epoch: epoch.written, default=None)
+
+
 def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]], float]:
     """Return what says how many seconds are needed for what comes after the fixes alone.
 
-    Measuring the winners together; without any, what is to be tried then.
+    Measuring the winners together, and once more.
     """
-    costs, chosen = planned.costs, {one.name: one for one in planned.chosen}
-    assert costs is not None
-    after = planned.then.costs if planned.then is not None else None
-    without = 0.0 if after is None else after.trying(1)
+    chosen = {one.name: one for one in planned.chosen}
+    assert planned.costs is not None
+    of_steps = planned.costs
 
     def keep(measured: Sequence[Measured]) -> float:
-        without_any = max(without, needed_s(costs))
+        without_any = needed_s(of_steps)
         compared = [one for one in measured if one.ratio is not None]
         if not compared:
             return without_any
         of = [chosen[one.name] for one in compared]
-        sorted_out = sort_out(compared, of, engine.baseline(), "")
-        winners = len(sorted_out.winners) + len(_partners(sorted_out))
+        sorted_out = sort_out(compared, of, engine.baseline, "")
+        partners = _partners(sorted_out)
+        winners = len(sorted_out.winners) + len(partners)
+        costs = of_steps.holding(_together_hold(sorted_out, partners, of))
         if not winners:
             return without_any
         return needed_s(costs) + costs.starting(winners - 1) + costs.comparing(winners - 1)
@@ -322,7 +310,6 @@ def _stack(
     baseline: Baseline,
     evidence: Evidence,
     once_s: float | None,
-    leg: Leg | None = None,
     passing: Sequence[str] = (),
 ) -> Stack | None:
     if not stacked.fixes or stacked.ratio is None:
@@ -332,11 +319,11 @@ def _stack(
     batch, steps = evidence.loop.batch_size, None if passing else evidence.loop.epoch_steps
     pause = evidence.between_epochs
     between = pause.seconds if pause is not None else None
-    held = 0.0
-    if leg is not None and leg.epoch is not None:  # its steps hold the start of the input
-        held = leg.epoch.pause_s + ((pause.restart_s or 0.0) if pause is not None else 0.0)
-        if leg.epoch.written:
-            held = _held_of(leg.epoch, evidence)
+    held, epoch = 0.0, stacked.holds
+    if epoch is not None:  # its steps hold the start of the input
+        held = epoch.pause_s + ((pause.restart_s or 0.0) if pause is not None else 0.0)
+        if epoch.written:
+            held = _held_of(epoch, evidence)
         between = max(0.0, (between or 0.0) - held)
     return Stack(
         fixes=stacked.fixes,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
+from trainperf.model.run import Epoch
 from trainperf.model.trials import NOISE
 from trainperf.trial.budget import LATE
 from trainperf.trial.candidates import SMALLEST_GAIN
@@ -61,7 +62,7 @@ class Measured:
     """The result of a contest: its pairs, the ratio if there were enough, and the losses.
 
     `start` is what passed up to its first update of the weights, `note` how it was measured where
-    that was another way than that of the others.
+    that was another way than that of the others. Its slices `hold` such epochs; None: steps.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Measured:
     start: Start | None = None
     pairs: tuple[Pair, ...] = ()
     note: str = ""
+    holds: Epoch | None = None
 
     @property
     def late(self) -> bool:

@@ -47,7 +47,7 @@ from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
 from trainperf.trial.queue import CACHES
 from trainperf.trial.ranks import count, launcher, obstacle
-from trainperf.trial.slicing import Slicing, choose_slices, of_whole
+from trainperf.trial.slicing import choose_slices, of_whole, slices_text
 
 SEED = 20261121
 WARM_UP_STEPS = 6
@@ -157,9 +157,8 @@ class GivenChanges(Edits):
 class Plan:
     """The trials to make. `how` says why there are none, where there are none.
 
-    `then` are those to be made after them, in other slices, where none of them is kept. `ours` are
-    the variables that legs have so that they are alike, and that the user has not. Among the
-    `skipped` are those that the loop has decided.
+    `ours` are the variables that legs have so that they are alike, and that the user has not.
+    Among the `skipped` are those that the loop has decided.
     """
 
     edits: Edits
@@ -167,7 +166,6 @@ class Plan:
     skipped: tuple[Trial, ...]
     how: Trials
     costs: Costs | None = None
-    then: Plan | None = None
     ours: frozenset[str] = frozenset()
 
 
@@ -215,13 +213,14 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         return Plan(edits, (), tuple(skipped), how)
     spent = clock.now() - subject.began
     kind = choose_slices(chosen, subject.evidence, costs, clock.left, spent, ranks)
-    chosen, costs = list(kind.chosen), kind.costs
     skipped += kind.skipped
-    if not chosen:
+    if not kind.chosen:
         how = Trials("none", reason=kind.skipped[0].reason, budget_needed_s=kind.budget_needed_s)
         return Plan(edits, (), tuple(skipped), how)
+    chosen, idle = in_order(kind.chosen, costs, passive, subject.training)
+    skipped += idle
     if how.mode == "side by side":
-        how = replace(how, mode_reason=kind.said)
+        how = replace(how, mode_reason=slices_text(chosen))
     how = replace(how, budget_needed_s=kind.budget_needed_s)
     if not affordable(at_best(costs, passive), clock.left, 1):
         needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
@@ -229,8 +228,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         skipped += [one.skipped(reason) for one in chosen]
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
         return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
-    made = _of_slicing(kind, replace(edits, run=run), how, subject.training)
-    return replace(made, skipped=(*skipped, *made.skipped), ours=frozenset(ours))
+    return Plan(edits, tuple(chosen), tuple(skipped), how, costs, frozenset(ours))
 
 
 def _to_try(subject: Subject, run: Run) -> tuple[Edits, list[Candidate], list[Trial]]:
@@ -263,30 +261,8 @@ def with_own_caches(
     return made
 
 
-def _of_slicing(kind: Slicing, edits: Edits, how: Trials, training: Training | None) -> Plan:
-    """The plan with these slices, and what is tried after it with others."""
-    before = edits.run.leg
-    assert before is not None
-    run = replace(edits.run, leg=replace(before, epoch=kind.costs.epoch))
-    chosen, skipped = in_order(kind, how.passive, training)
-    then = None
-    if kind.then is not None:
-        after = replace(how, mode_reason=kind.then.said, budget_needed_s=None)
-        then = _of_slicing(kind.then, edits, after, training)
-    own = tuple(_with_leg(candidate, run) for candidate in chosen)
-    return Plan(replace(edits, run=run), own, tuple(skipped), how, kind.costs, then)
-
-
-def _with_leg(one: Candidate, run: Run) -> Candidate:
-    """The candidate with the slices of `run`, and a warm-up of its own."""
-    assert run.leg is not None
-    return replace(
-        one, run=replace(one.run, leg=replace(run.leg, warm_up_epochs=one.warm_up_epochs))
-    )
-
-
 def in_order(
-    kind: Slicing, spun: bool, training: Training | None
+    sliced: Sequence[Candidate], costs: Costs, spun: bool, training: Training | None
 ) -> tuple[list[Candidate], list[Trial]]:
     """The candidates in the order of the report, and those that cannot matter.
 
@@ -295,16 +271,9 @@ def in_order(
     usually gives. Where threads `spun` beside neighbours while the bounds were measured, a low
     one says nothing.
     """
-    share = 1.0
-    if training is not None and training.seconds_now:
-        held = sum(
-            item.now_s
-            for item in training.items
-            if item.part == "steps" or (item.part == "between" and kind.costs.epoch is not None)
-        )
-        share = held / training.seconds_now
     chosen, skipped = list[Candidate](), list[Trial]()
-    for candidate in kind.chosen:
+    for candidate in sliced:
+        share = _share(training, candidate)
         if candidate.difference is not None:  # somebody wants it judged
             chosen.append(replace(candidate, share=share))
             continue
@@ -313,7 +282,7 @@ def in_order(
         bound = candidate.bound
         gain = usual if bound is None else max(bound, usual if spun else 0.0)
         gain = min(gain, usual) if fix is not None and fix.rarely_all else gain
-        hope = of_whole(candidate, gain, kind.in_steps)
+        hope = of_whole(candidate, gain, costs)
         promising = replace(candidate, hope=max(1.0, hope), share=share)
         saved = promising.saves(hope)
         if (saved >= LEAST_SAVED and hope >= 1 + WORTH) or not chosen:
@@ -322,6 +291,14 @@ def in_order(
             skipped.append(candidate.skipped(NOT_WORTH.format(100 * saved)))
     chosen.sort(key=lambda candidate: (candidate.apart, candidate.warm_up_epochs))
     return chosen, skipped
+
+
+def _share(training: Training | None, candidate: Candidate) -> float:
+    """The part of the whole training of which slices like the candidate's are a sample."""
+    if training is None or not training.seconds_now:
+        return 1.0
+    parts = ("steps",) if candidate.holds is None else ("steps", "between")
+    return sum(item.now_s for item in training.items if item.part in parts) / training.seconds_now
 
 
 def _obstacle(recording: Recording) -> str:

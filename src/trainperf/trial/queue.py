@@ -15,16 +15,15 @@ from pathlib import Path
 from types import TracebackType
 
 from trainperf.model import Ratio, Run
+from trainperf.model.run import Epoch
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
+from trainperf.trial import parity
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import (
     FAR,
-    MIN_PAIRS,
     MOST_TO_JUDGE,
-    SHORT,
-    SHORT_TRIES,
     WORTH,
     Contest,
     beaten,
@@ -32,14 +31,13 @@ from trainperf.trial.contest import (
     is_told,
     met_itself,
     pairs_to_come,
-    take,
 )
 from trainperf.trial.fresh import FreshProcesses
 from trainperf.trial.legs.leg import Leg, LegFailed, Slice, end_all, give_device, look_at
 from trainperf.trial.legs.room import memory_is_short
-from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, floor, start_of
-from trainperf.trial.parity import control, read_losses
+from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, start_of
 from trainperf.trial.ratio import Pair, of_two
+from trainperf.trial.series import Series
 
 CACHES = f"{LEG}caches"
 """The folder of what legs compile, beside theirs: it goes when they do."""
@@ -51,11 +49,6 @@ START_S = 1.0
 """So long legs start, or compile, before others may have their turn."""
 TURN_S = 2.0
 """So long contests take turns before legs that start may go on: caches are cold after that."""
-BESIDE = 3
-BESIDE_S = 1.5
-LEAST_BESIDE = 2
-"""So many slices of changes at most stand between two of the script, if they do not last longer:
-neighbours come and go in seconds. Two stand there in any case, each beside one of the script."""
 LOOK_EVERY_S = 0.01
 MORE_S = 15.0
 MORE_TIMES = 3.0
@@ -107,16 +100,15 @@ class Queue:
     def __init__(self, bench: Bench, over: Rule = enough, controlled: bool = True) -> None:
         self.bench = bench
         self._over = over
+        self._controlled = controlled
         self._guard = bench.guard()
         self._made: list[Leg] = []
         self._slots = bench.costs.slots
         self._base = self._leg("", bench.run)
         self._reference = self._base  # the leg whose training the others are compared with
-        self._control = Contest(self._leg("control", bench.run), decided=not controlled)
-        self._slices: list[Slice] = []
-        self._before: Slice | None = None
-        self._compared_s = 0.0
-        self._step_s: dict[Leg, float] = {}  # of a turn of each leg's loop
+        self._control = self._leg("control", bench.run)
+        self._series: dict[Epoch | None, Series] = {}
+        self._before: tuple[Series, Slice] | None = None  # what the script did last
         self._round = self._at_least = 0
         self._notes: dict[str, str] = {}
         self._beside: dict[str, int] = {}
@@ -137,7 +129,7 @@ class Queue:
 
     def close(self) -> None:
         """End the script's legs, of which the baseline stays."""
-        end_all((self._base, self._control.leg))
+        end_all((self._base, self._control))
 
     @property
     def beside(self) -> bool:
@@ -153,7 +145,8 @@ class Queue:
     @property
     def compared_s(self) -> float:
         """Seconds of the slices that were compared, those of fresh processes as well."""
-        return self._compared_s + (self._fresh.compared_s if self._fresh is not None else 0.0)
+        beside = sum(series.compared_s for series in self._series.values())
+        return beside + (self._fresh.compared_s if self._fresh is not None else 0.0)
 
     def compare(
         self,
@@ -171,6 +164,8 @@ class Queue:
         self._at_least = at_least
         if self._slots == 1:
             return self._in_fresh_processes(candidates, clock, keep)
+        for candidate in candidates:
+            self._series_of(candidate.holds)
         waiting, entered, failure = list(candidates), list[Contest](), LATE
         early, known = clock.keeping(keep(())), 0
         try:
@@ -202,17 +197,38 @@ class Queue:
         by_name = {measured.name: measured for measured in found}
         return [by_name[candidate.name] for candidate in candidates]
 
-    def baseline(self) -> Baseline:
-        """The unchanged script as it was measured; raises `LegFailed` if it made no slice."""
-        if self._fresh is not None and not self._slices:
-            return self._fresh.baseline()
-        if not self._slices:
+    def baseline(self, holds: Epoch | None = None) -> Baseline:
+        """The unchanged script as it was measured in slices that hold epochs, or steps.
+
+        Of another kind where it made none of this. Raises `LegFailed` if it made no slice.
+        """
+        made = {series.holds: series for series in self._series.values() if series.slices}
+        if self._fresh is not None and not made:
+            return self._fresh.baseline(holds)
+        if not made:
             raise LegFailed(self._base.failure or NO_SLICE)
-        losses = read_losses(self._reference.trained)
-        band = control(losses, read_losses(self._control.first.trained))
-        starts = [start_of(leg) for leg in (self._reference, self._control.first)]
-        ratio = control_of(self._control.ratio, band)
-        return baseline(self._slices, losses, band, ratio, starts)
+        series = made.get(holds) or next(iter(made.values()))
+        losses = parity.read_losses(self._reference.trained)
+        first = series.control.first
+        band = parity.control(losses, parity.read_losses(first.trained))
+        starts = [start_of(leg) for leg in (self._reference, first)]
+        ratio = control_of(series.control.ratio, band)
+        return baseline(series.slices, losses, band, ratio, starts)
+
+    def _series_of(self, holds: Epoch | None) -> Series:
+        """The series of slices that hold such epochs, or steps."""
+        if holds not in self._series:
+            control = Contest(self._control, holds=holds, decided=not self._controlled)
+            self._series[holds] = Series(self.bench.costs.holding(holds), control)
+        return self._series[holds]
+
+    @property
+    def _controls(self) -> list[Contest]:
+        return [series.control for series in self._series.values()]
+
+    @property
+    def _controls_decided(self) -> bool:
+        return all(control.decided for control in self._controls)
 
     # ------------------------------------------------------------------- who is next
 
@@ -221,7 +237,7 @@ class Queue:
 
         None that changes the experiment comes before one that does not.
         """
-        if self._slots == 2 and not self._control.decided:
+        if self._slots == 2 and not self._controls_decided:
             return
         held = 1 + (self._slots > 2)
         while waiting:
@@ -230,7 +246,8 @@ class Queue:
             if len(open_) + held >= max(self._slots, held + 1) or starting > self._at_once:
                 return
             candidate = waiting[0]
-            needed = self._start_s(candidate) + self.bench.costs.comparing(1, 3)
+            costs = self._series_of(candidate.holds).costs
+            needed = self._start_s(candidate) + costs.comparing(1, 3)
             if self._base.ready_s is not None and needed > clock.left:
                 return
             contest = Contest(self._leg_of(candidate), waiting.pop(0))
@@ -255,49 +272,66 @@ class Queue:
         if not (open_ or waiting or self._lacks_control(entered)):
             return False
         judged = [contest for contest in entered if contest.twin is not None]
-        first = [*judged, self._control] if judged else entered[:1]
+        first = [*judged, *self._controls] if judged else entered[:1]
         waits = [contest for contest in open_ if self._waits(contest)]
         rates = {
             contest: self._rate(contest, contest in first)
             for contest in open_
             if contest not in waits
         }
-        if not self._control.decided and self._control_helps(entered):
-            rates[self._control] = self._rate(self._control, self._control in first, waits)
+        for series in self._series.values():
+            own = [contest for contest in entered if contest.holds == series.holds]
+            if not series.control.decided and self._control_helps(series, own):
+                waiting_for = [contest for contest in waits if contest in own]
+                rates[series.control] = self._rate(
+                    series.control, series.control in first, waiting_for
+                )
         order = sorted(rates, key=lambda contest: -rates[contest])
         legs = [self._base] if self._base.starting else []
         legs += [contest.leg for contest in order if contest.leg.starting]
         turns = [contest for contest in order if not contest.leg.starting]
-        legs = self._together(legs)
+        legs = self._together(list(dict.fromkeys(legs)))
         if not (legs or turns):
             return False
+        if turns:
+            series = self._series_of(turns[0].holds)
+            turns = [contest for contest in turns if contest.holds == series.holds]
+            beside = series.beside_each_other
         started = sum(rates[contest] for contest in order if contest.leg in legs)
-        at_turn = sum(rates[contest] for contest in turns[: self._beside_each_other])
+        at_turn = sum(rates[contest] for contest in turns[:beside]) if turns else 0.0
         self._tell(entered, waiting)
         if legs and (self._base in legs or not turns or started > at_turn):
             self._start(legs, clock, entered)
         else:
-            self._take_turns(turns, entered, clock)
+            self._take_turns(turns, entered, clock, series)
         return True
 
-    @property
-    def _control_tells(self) -> bool:
-        """Whether it is known which gain may be noise, as well as it will be told at least."""
-        return self._control.decided or len(self._control.pairs) >= MIN_PAIRS
+    def _control_helps(self, series: Series, own: Sequence[Contest]) -> bool:
+        """Whether more pairs of a control may change what is said of any change in its slices.
 
-    def _control_helps(self, entered: Sequence[Contest]) -> bool:
-        """Whether more pairs of the control may change what is said of any change.
-
-        So until it tells; then where a gain is judged, or lies within what may be noise.
+        So until it tells, of what gains or is not decided; then where a gain is judged, or lies
+        within what may be noise. Where slices hold whole epochs, only what waits for it.
         """
-        if not self._control_tells or self._over is not enough:
+        if self._over is not enough or self._slots == 2:
             return True
-        least = 1 + self._least()
+        if not series.tells_noise and series.holds is not None and self._made_any:
+            gained = [contest for contest in own if _gains(contest) and not _far(contest)]
+            return any(contest.decided or self._waits(contest) for contest in gained)
+        if not series.tells_noise:
+            return (
+                any(not contest.decided or _gains(contest) for contest in own) or not self._made_any
+            )
+        least = 1 + series.least
         return any(
             (contest.twin is not None and not contest.decided)
             or (contest.ratio is not None and 1 + SMALLEST_GAIN < contest.ratio.low <= least)
-            for contest in entered
+            for contest in own
         )
+
+    @property
+    def _made_any(self) -> bool:
+        """Whether the script has made a slice."""
+        return any(series.slices for series in self._series.values())
 
     def _lacks_control(self, entered: Sequence[Contest]) -> bool:
         """Whether the control is needed by what was seen: a gain, or one that fails.
@@ -305,22 +339,26 @@ class Queue:
         The script itself may fail beside itself, and find no memory. Where nothing else was
         measured it is what the script is measured with.
         """
-        if self._control_tells:
+        lacking = [series.holds for series in self._series.values() if not series.tells_noise]
+        if not lacking:
             return False
-        if not self._slices:
+        if not self._made_any:
             return True
         failed = bool(self._alone) or any(contest.failure for contest in entered)
-        return (failed and self._control.leg.starting) or any(map(_gains, entered))
+        return (failed and self._control.starting) or any(
+            _gains(contest) and not _far(contest) for contest in entered if contest.holds in lacking
+        )
 
     def _waits(self, contest: Contest) -> bool:
         """Whether nothing but the control can decide a contest."""
         if contest.candidate is not None and contest.candidate.difference is not None:
             return False
-        return not self._control_tells and self._over(contest, SMALLEST_GAIN, WORTH)
+        told = self._series_of(contest.holds).tells_noise
+        return not told and self._over(contest, SMALLEST_GAIN, WORTH)
 
     def _both(self, contest: Contest) -> Ratio | None:
         """The speed-up of a change until now, in all processes that run it."""
-        twin, own = self._control.ratio, contest.ratio
+        twin, own = self._series_of(contest.holds).control.ratio, contest.ratio
         if contest.twin is None or own is None:
             return own
         other = contest.twin.ratio
@@ -339,7 +377,8 @@ class Queue:
         saves += sum(other.candidate.saves(other.hope) for other in waits if other.candidate)
         if candidate is not None and candidate.apart:
             saves *= LESS_FOR_ANOTHER
-        to_come_s = pairs_to_come(contest, self._least()) * self.bench.costs.comparing(1, 1)
+        series = self._series_of(contest.holds)
+        to_come_s = pairs_to_come(contest, series.least) * series.costs.comparing(1, 1)
         if not contest.leg.starting:
             return max(saves, 1e-6) / to_come_s
         spent = contest.leg.spent_s if contest.leg.alive else 0.0
@@ -386,17 +425,6 @@ class Queue:
                 chosen.append(leg)
         return chosen
 
-    @property
-    def _beside_each_other(self) -> int:
-        """How many slices of changes stand between two of the script."""
-        return max(LEAST_BESIDE, min(BESIDE, int(BESIDE_S / self.bench.costs.slice_s)))
-
-    def _least(self) -> float:
-        """The gain that may be noise; a large one as long as the control does not tell."""
-        if not self._control_tells:
-            return FAR
-        return floor(control_of(self._control.ratio, control(None, None)))
-
     # ---------------------------------------------------------------------- starting
 
     def _start(self, legs: Sequence[Leg], clock: Clock, entered: Sequence[Contest]) -> None:
@@ -440,23 +468,26 @@ class Queue:
     ) -> None:
         """Take note of the legs that failed; raise `LegFailed` where nothing can be compared."""
         if clock.over():
-            for leg in (self._base, self._control.leg):
+            for leg in (self._base, self._control):
                 if leg in legs and leg.starting:
                     leg.give_up(LATE)
         if self._base.failure:
             raise LegFailed(self._base.failure)
-        control_ = self._control
-        if control_.leg.failure and control_.leg in legs:
+        failure = self._control.failure
+        if failure and self._control in legs:
             beside = [contest for contest in entered if contest.leg.alive]
-            if control_.leg.short_of_memory and beside:
+            if self._control.short_of_memory and beside:
                 self._makes_room(beside[-1])
-                control_.goes_on_with(self._leg("control", self.bench.run))
+                self._control = self._leg("control", self.bench.run)
+                for control in self._controls:
+                    control.goes_on_with(self._control)
             elif self._can_be_alone(entered, clock):
                 # The same script as the one that stands: only beside itself does it fail,
                 # and so may each candidate, whatever its change is worth.
-                raise LegFailed(control_.leg.failure)
+                raise LegFailed(failure)
             else:
-                control_.failure, control_.decided = control_.leg.failure, True
+                for control in self._controls:
+                    control.failure, control.decided = failure, True
         for contest in entered:
             if contest.leg.failure and not contest.failure and not contest.leg.ran_out:
                 self._failed(contest, contest.leg.failure)
@@ -468,14 +499,14 @@ class Queue:
     # ------------------------------------------------------------------------- turns
 
     def _take_turns(
-        self, turns: Sequence[Contest], entered: Sequence[Contest], clock: Clock
+        self, turns: Sequence[Contest], entered: Sequence[Contest], clock: Clock, series: Series
     ) -> None:
-        """Let contests have slices between slices of the script, for some seconds."""
+        """Let contests of a series have slices between slices of the script, for some seconds."""
         until = time.monotonic() + TURN_S
         while turns and time.monotonic() < until and not clock.over():
-            group, self._round = list(turns[: self._beside_each_other]), self._round + 1
+            group, self._round = list(turns[: series.beside_each_other]), self._round + 1
             # Back and forth, so that none is always the first after a change of mood.
-            if not self._between(group[:: 1 if self._round % 2 else -1], clock):
+            if not self._between(group[:: 1 if self._round % 2 else -1], clock, series):
                 return
             for contest in group:
                 self._decide(contest, entered)
@@ -486,15 +517,16 @@ class Queue:
                 if contest.leg.alive and not (contest.decided or self._waits(contest))
             ]
 
-    def _between(self, group: Sequence[Contest], clock: Clock) -> bool:
+    def _between(self, group: Sequence[Contest], clock: Clock, series: Series) -> bool:
         """Let each of a group have a slice, with one of the script before and after them."""
-        before = self._before or self._base_slice(clock)
+        known = self._before
+        before = known[1] if known and known[0] is series else self._base_slice(clock, series)
         if before is None:
             return False
         pieces: list[tuple[Contest, Slice]] = []
         for contest in group:
             try:
-                piece = self._slice(contest.leg, clock)
+                piece = series.slice_of(contest.leg, self._base, clock)
             except LegFailed as failed:
                 contest.leg.end()  # what hangs must not run beside the others
                 self._failed(contest, str(failed))
@@ -503,7 +535,8 @@ class Queue:
             if piece is None:
                 return False
             pieces.append((contest, piece))
-        after = self._before = self._base_slice(clock)
+        after = self._base_slice(clock, series)
+        self._before = None if after is None else (series, after)
         if after is None:
             return False
         for contest, piece in pieces:
@@ -512,15 +545,17 @@ class Queue:
 
     def _decide(self, contest: Contest, entered: Sequence[Contest]) -> None:
         """Decide a contest if more pairs would change nothing, and end its leg."""
-        least = self._least()
-        if contest is self._control:
-            judged = any(other.twin and not other.decided for other in entered)
-            contest.decided = contest.decided or (not judged and self._met_itself(least))
-            if contest.decided and self._slots == 2:
+        least, candidate = self._series_of(contest.holds).least, contest.candidate
+        if candidate is None:
+            judged = any(
+                other.twin and not other.decided
+                for other in entered
+                if other.holds == contest.holds
+            )
+            contest.decided = contest.decided or (not judged and self._met_itself(contest, least))
+            if self._slots == 2 and self._controls_decided:
                 contest.leg.end()
             return
-        candidate = contest.candidate
-        assert candidate is not None
         if contest.decided:  # with its twin
             return
         if candidate.difference is None:
@@ -550,56 +585,32 @@ class Queue:
 
         Not with what changes the experiment, or is the same change made otherwise.
         """
-        least, best = 1 + self._least(), 1.0
+        best = 1.0
         for contest in entered if not self._at_least else ():
             own, other = contest.candidate, but.candidate
             if own is None or other is None or own.apart or set(own.fixes) & set(other.fixes):
                 continue
+            least = 1 + self._series_of(contest.holds).least
             if contest.decided and contest.ratio is not None and contest.ratio.low > least:
                 best = max(best, contest.ratio.low)
         return best
 
-    def _met_itself(self, least: float) -> bool:
-        if self._control.failure:
+    def _met_itself(self, control: Contest, least: float) -> bool:
+        if control.failure:
             return True
         if self._over is enough:
-            return met_itself(self._control, least)
-        return self._over(self._control, least, WORTH)
+            return met_itself(control, least)
+        return self._over(control, least, WORTH)
 
-    def _base_slice(self, clock: Clock) -> Slice | None:
+    def _base_slice(self, clock: Clock, series: Series) -> Slice | None:
         try:
-            piece = self._slice(self._base, clock)
+            return series.slice_of(self._base, self._base, clock)
         except LegFailed as failed:
             # What was measured until then counts; nothing can be compared any more.
             self._base.failure, self._before = str(failed), None
             if not self._base.ran_out:
                 raise
             return None
-        if piece is not None:
-            self._slices.append(piece)
-        return piece
-
-    def _slice(self, leg: Leg, clock: Clock) -> Slice | None:
-        """A slice of a leg; None if the time is over."""
-        if clock.over():
-            return None
-        step_s = self._step_s.get(leg) or self._unchanged_s() * leg.work_per_step
-        epoch = self.bench.run.leg.epoch if self.bench.run.leg is not None else None
-        for _ in range(SHORT_TRIES):
-            piece, took_s = take(leg, step_s, self._base.slowest_s, clock.over, epoch)
-            if piece is None:
-                return None
-            if not piece.retries:
-                self._compared_s += piece.seconds
-                self._step_s[leg] = took_s
-                return piece
-        leg.failure, leg.short_of_memory = SHORT, True
-        raise LegFailed(SHORT)
-
-    def _unchanged_s(self) -> float:
-        """Seconds for a step's work of the unchanged script."""
-        turn_s = self._step_s.get(self._base)
-        return self.bench.costs.step_s if turn_s is None else turn_s / self._base.work_per_step
 
     # -------------------------------------------------------------- who does not fit
 
@@ -611,7 +622,7 @@ class Queue:
         if not contest.leg.ran_out:
             contest.decided = True
             self._end_twin(contest)
-        if contest is self._control and not contest.pairs and contest.leg.short_of_memory:
+        if contest.candidate is None and not contest.pairs and contest.leg.short_of_memory:
             raise LegFailed(reason)  # what else stands there finds no memory either
 
     def _makes_room(self, contest: Contest) -> None:
@@ -639,8 +650,8 @@ class Queue:
                 self._slots = min(self._slots, others)
                 self._notes[candidate.name] = FEWER
                 again.append(candidate)
-                if self._slots == 2 and self._control.decided:
-                    self._control.leg.end()
+                if self._slots == 2 and self._controls_decided:
+                    self._control.end()
             else:
                 self._to_be_alone((candidate,))
         return again
@@ -655,7 +666,7 @@ class Queue:
         chosen, self._alone = self._alone, []
         if not chosen or clock.over():
             return [self._missed(candidate, LATE) for candidate in chosen]
-        end_all((self._base, self._control.leg))
+        end_all((self._base, self._control))
         try:
             found = self._in_fresh_processes(chosen, clock, nothing)
         except LegFailed as failed:
@@ -681,17 +692,18 @@ class Queue:
 
     def _missed(self, candidate: Candidate, why: str) -> Measured:
         note = self._note(candidate.name, late=why == LATE)
-        return Measured(candidate.name, None, None, why, note=note)
+        return Measured(candidate.name, None, None, why, note=note, holds=candidate.holds)
 
     def _measured(self, contest: Contest) -> Measured:
         return Measured(
             name=contest.leg.name,
             ratio=self._both(contest),
-            losses=read_losses(contest.first.trained),
+            losses=parity.read_losses(contest.first.trained),
             failure=contest.failure,
             start=start_of(contest.first),
             pairs=tuple(contest.pairs),
             note=self._note(contest.leg.name),
+            holds=contest.holds,
         )
 
     def _tell(self, entered: Sequence[Contest], waiting: Sequence[Candidate]) -> None:
@@ -711,6 +723,12 @@ class Queue:
         leg = Leg(name, run, self.bench.folder / f"{LEG}{len(self._made) + 1}", work, slow)
         self._made.append(leg)
         return leg
+
+
+def _far(contest: Contest) -> bool:
+    """Whether a gain in long slices is beyond all noise: it is measured once more if it is kept."""
+    far = (1 + FAR) ** 2
+    return contest.holds is not None and contest.ratio is not None and contest.ratio.low > far
 
 
 def _gains(contest: Contest) -> bool:

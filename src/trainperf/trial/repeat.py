@@ -75,21 +75,23 @@ def left_to_whole_runs(training: Training | None, share: float, speedup: float, 
 def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -> Repeated:
     """Compare two fresh processes of the script with two of it changed, in turns.
 
-    `bench` has the unchanged script's run as its user has it. Where there is no time for so many,
-    or the gain of at least `low` is far beyond what processes differ by, one of each: that is the
-    second pair, after that of the trials.
+    Their slices hold what the candidate's do. `bench` has the unchanged script's run as its user
+    has it. Where there is no time for so many, or the gain of at least `low` is far beyond what
+    processes differ by, one of each: that is the second pair, after that of the trials.
     """
 
-    def compared(contest: Contest, _: float, __: float) -> bool:
-        return len(contest.pairs) >= _pairs(bench.costs)
+    costs = bench.costs.holding(candidate.holds)
 
-    two = low < FAR_BEYOND and needed_s(bench.costs, 4) <= clock.left
+    def compared(contest: Contest, _: float, __: float) -> bool:
+        return len(contest.pairs) >= _pairs(costs)
+
+    two = low < FAR_BEYOND and needed_s(costs, 4) <= clock.left
     names = ("first", "second") if two else ("first",)
     twice = [replace(candidate, fixes=(name,), variant="") for name in names]
     try:
         with Queue(bench, compared, controlled=two) as queue:
             found = queue.compare(twice, clock)
-            control = queue.baseline().control
+            control = queue.baseline(candidate.holds).control
     except LegFailed as failed:
         return Repeated(None, reason=clock.reason if clock.over() else f"the script {failed}")
     for measured in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,22 +9,18 @@ from trainperf.model import Evidence, Trial
 from trainperf.model.run import Epoch
 from trainperf.trial.budget import Costs, affordable, budget_needed
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.ratio import FEWEST
 
 RANKS = (
     "what it saves lies between epochs, and slices of whole epochs are only made where one "
     "process trains"
 )
-MORE_IN_STEPS = (
-    "what it saves lies outside the training steps, and other changes promise more within them"
-)
-MORE_OUTSIDE = "what it saves lies between epochs, and what is done outside them promises more"
 LONG_BUDGET_S = 3600.0
 """A budget beyond an hour is not offered."""
-FEW = 4
-"""Slices hold whole epochs where so many candidates can be tried in them."""
-FEWER = 2
-"""The same where slices of steps would tell next to nothing, or what promises most shows only in
-whole epochs."""
+FEW = 2
+"""What shows in steps as well has slices of whole epochs where so many could be tried in them."""
+LONG_EPOCH_S = 3.0
+"""Of epochs that take so long most slices of steps hold no start of one."""
 SHORT_STEPS = 40
 """Workers have a good part of an epoch of so few steps ready before its first one."""
 RESTART_SHARE = 0.05
@@ -39,21 +34,35 @@ steps at 0.40 to 2.76 times its speed."""
 
 @dataclass(frozen=True)
 class Slicing:
-    """The candidates that can be tried, in slices of whole epochs if `costs` has one.
+    """The candidates that can be tried, each with what its slices hold.
 
-    `said` tells the reader what the slices hold; "" for a few steps. `budget_needed_s`
-    is the budget, in seconds, that would have let the skipped ones be tried, if any would.
-    `then` is what is tried after that, in other slices, where nothing was kept. Steps are
-    `in_steps` of the seconds of a slice: so much of it can what acts on steps alone save.
+    `budget_needed_s` is the budget, in seconds, that would have let the skipped ones be tried, if
+    any would.
     """
 
     chosen: tuple[Candidate, ...]
-    skipped: tuple[Trial, ...]
-    costs: Costs
-    said: str = ""
+    skipped: tuple[Trial, ...] = ()
     budget_needed_s: float | None = None
-    then: Slicing | None = None
-    in_steps: float = 1.0
+
+
+def slices_text(candidates: Sequence[Candidate]) -> str:
+    """What the candidates' slices hold, told to the reader; "" where all hold a few steps."""
+    kinds: dict[Epoch | None, list[str]] = {}
+    for candidate in candidates:
+        kinds.setdefault(candidate.holds, []).append(candidate.fixes[0])
+    if len(kinds) == 1:
+        return "".join(_text(epoch) for epoch in kinds if epoch is not None)
+    parts = [
+        f"{_text(epoch)} for {', '.join(dict.fromkeys(names))}"
+        for epoch, names in kinds.items()
+        if epoch is not None
+    ]
+    return " and ".join((["a few steps"] if None in kinds else []) + parts)
+
+
+def _text(epoch: Epoch) -> str:
+    each = f"({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
+    return f"whole {'turns as they are written' if epoch.written else 'epochs'} {each}"
 
 
 def choose_slices(
@@ -64,115 +73,64 @@ def choose_slices(
     spent: float,
     ranks: int,
 ) -> Slicing:
-    """Decide what slices hold: whole epochs where a few steps would not tell the truth.
+    """Decide what the slices of each candidate hold: whole epochs where steps would not tell.
 
-    So where a candidate saves between epochs, and where epochs are short: their first steps
-    come from buffers that filled while the input was opened, which no slice of steps counts.
-    `left` and `spent` are seconds of the budget. Where whole epochs do not fit, candidates
-    that need them are skipped with the budget that would do.
+    So where it saves between epochs, or outside the steps of a turn, and where epochs are short:
+    their first steps come from buffers that filled while the input was opened, which no slice of
+    steps counts. `left` and `spent` are seconds of the budget. A candidate that needs whole epochs
+    is skipped where they do not fit, with the budget that would do.
     """
-    written = [one for one in chosen if one.epoch is not None and one.epoch.written]
-    if written:
-        return _in_turns(chosen, written, evidence, costs, left, spent, ranks)
-    wanting = [one for one in chosen if one.epoch is not None]
     short = short_epoch(evidence)
-    epoch = wanting[0].epoch if wanting else short
-    if epoch is None:
-        return Slicing(tuple(chosen), (), costs)
-    others = tuple(one for one in chosen if one.epoch is None or one.in_steps)
-    lost = tuple(one for one in wanting if not one.in_steps)
-    if ranks > 1:
-        return Slicing(others, tuple(one.skipped(RANKS) for one in lost), costs)
-    whole = _whole(costs, epoch)
-    share = _in_steps(costs, epoch)
-    said = f"whole epochs ({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
-    tensorflow = evidence.torch_ is None
-    if lost and tensorflow and short is None and _promises_more(others, lost, share):
-        # Slices of whole epochs of tf.data vary several times as much: these would hide the others.
-        skipped = tuple(one.skipped(MORE_IN_STEPS) for one in lost)
-        return Slicing(others, skipped, costs, then=Slicing(lost, (), whole, said, in_steps=share))
-    first = bool(lost) and not _promises_more(others, lost, share)
-    few = min(FEWER if first or (tensorflow and short is not None) else FEW, len(chosen))
-    warm_up = max(one.warm_up_epochs for one in chosen)
-    if affordable(whole, left, few, warm_up) >= few:
-        return Slicing(tuple(chosen), (), whole, said, in_steps=share)
-    if not lost:
-        return Slicing(others, (), costs)
-    needed = budget_needed(spent, whole, few, warm_up)
-    reason = f"what it saves lies between epochs, and one takes {epoch.seconds:.1f} s: "
-    offered = needed if needed <= LONG_BUDGET_S else None
-    if offered is None:
-        reason += "whole ones are too long to be compared"
-    else:
-        reason += f"to compare whole ones would need --budget {needed:.0f}s"
-    skipped = tuple(one.skipped(reason) for one in lost)
-    return Slicing(others, skipped, costs, budget_needed_s=offered)
+    of_findings = [one.epoch for one in chosen if one.epoch is not None]
+    turn = next((epoch for epoch in of_findings if epoch.written), None)
+    epoch = next((epoch for epoch in of_findings if not epoch.written), short)
+    made, skipped, needed = list[Candidate](), list[Trial](), None
+    for candidate in chosen:
+        own = candidate.epoch
+        wanted = turn if own is not None and own.written else epoch
+        outside = own is not None and (own.written or not candidate.in_steps)
+        of_short = short is not None and (candidate.input or short.seconds < LONG_EPOCH_S)
+        if wanted is None or not (outside or own or of_short) or (ranks > 1 and not outside):
+            made.append(candidate)
+        elif ranks > 1:
+            skipped.append(candidate.skipped(RANKS))
+        elif _fits(candidate, costs.holding(wanted), left, outside):
+            made.append(replace(candidate, holds=wanted))
+        elif not outside:
+            made.append(candidate)
+        else:
+            whole = costs.holding(wanted)
+            budget = budget_needed(spent, whole, 1, candidate.warm_up_epochs)
+            offered = budget if budget <= LONG_BUDGET_S else None
+            skipped.append(candidate.skipped(_too_long(wanted, offered)))
+            needed = max(needed or 0.0, offered) if offered else needed
+    return Slicing(tuple(made), tuple(skipped), needed)
 
 
-def _whole(costs: Costs, epoch: Epoch) -> Costs:
-    """The costs with slices of whole epochs."""
-    step_s = epoch.seconds / epoch.steps
-    return replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
+def _fits(candidate: Candidate, whole: Costs, left: float, alone: bool) -> bool:
+    """Whether there is time for slices of whole epochs.
 
-
-def _in_steps(costs: Costs, epoch: Epoch) -> float:
-    """The share of an epoch's seconds, with what follows it, that its steps take."""
-    return min(1.0, costs.step_s * epoch.steps / epoch.seconds)
-
-
-def of_whole(candidate: Candidate, gain: float, in_steps: float) -> float:
-    """What a gain is worth in slices of which steps are so much; the same where it is theirs."""
-    if candidate.epoch is not None:
-        return gain
-    return 1 / (1 - in_steps * (1 - 1 / gain)) if gain > 0 else gain
-
-
-def _promises_more(others: Sequence[Candidate], than: Sequence[Candidate], in_steps: float) -> bool:
-    """Whether one that leaves the experiment as it is may give more than any of some others."""
-    most = max(one.bound or math.inf for one in than)
-    return any(of_whole(one, one.bound or 0.0, in_steps) > most for one in others if not one.apart)
-
-
-def _in_turns(
-    chosen: Sequence[Candidate],
-    written: Sequence[Candidate],
-    evidence: Evidence,
-    costs: Costs,
-    left: float,
-    spent: float,
-    ranks: int,
-) -> Slicing:
-    """Slices of whole turns as they are written, for what saves outside the training steps.
-
-    Only where nothing that saves within steps promises more: each slice takes as long as a turn.
+    For the fewest that can tell where they `alone` do: others have theirs before. Else for `FEW`.
     """
-    rest = [one for one in chosen if one not in written]
-    epoch = written[0].epoch
-    assert epoch is not None
-    whole = _whole(costs, epoch)
-    share = _in_steps(costs, epoch)
-    said = f"whole turns as they are written ({epoch.steps:,} steps each)"
-    reason, needed = "", None
-    if ranks > 1:
-        reason = RANKS
-    elif _promises_more(rest, written, share):
-        reason = MORE_IN_STEPS
-    elif not affordable(whole, left, 1):
-        needed = budget_needed(spent, whole, 1)
-        needed = needed if needed <= LONG_BUDGET_S else None
-        reason = f"what it saves lies outside the steps, and a turn takes {epoch.seconds:.1f} s" + (
-            f": to compare whole ones would need --budget {needed:.0f}s" if needed else ""
-        )
-    if not reason:
-        others = (one for one in rest if one.epoch is None or one.in_steps)
-        lost = (one.skipped(MORE_OUTSIDE) for one in rest if one.epoch and not one.in_steps)
-        return Slicing((*written, *others), tuple(lost), whole, said, in_steps=share)
-    found = choose_slices(rest, evidence, costs, left, spent, ranks)
-    skipped = (*found.skipped, *(one.skipped(reason) for one in written))
-    alone = Slicing(tuple(written), (), whole, said, in_steps=share)
-    later = alone if reason == MORE_IN_STEPS else found.then
-    needed = needed or found.budget_needed_s
-    return replace(found, skipped=skipped, budget_needed_s=needed, then=later)
+    if alone:
+        epochs = candidate.warm_up_epochs
+        return whole.starting(2, epochs) + whole.comparing(1, FEWEST) <= left
+    return affordable(whole, left, FEW, candidate.warm_up_epochs) >= FEW
+
+
+def _too_long(epoch: Epoch, budget_s: float | None) -> str:
+    place, what = ("outside the steps", "a turn") if epoch.written else ("between epochs", "one")
+    reason = f"what it saves lies {place}, and {what} takes {epoch.seconds:.1f} s: "
+    if budget_s is None:
+        return reason + "whole ones are too long to be compared"
+    return reason + f"to compare whole ones would need --budget {budget_s:.0f}s"
+
+
+def of_whole(candidate: Candidate, gain: float, costs: Costs) -> float:
+    """What a gain in steps is worth in the candidate's slices; the same where these are its own."""
+    if candidate.epoch is not None or gain <= 0:
+        return gain
+    return 1 / (1 - costs.in_steps(candidate.holds) * (1 - 1 / gain))
 
 
 def short_epoch(evidence: Evidence) -> Epoch | None:

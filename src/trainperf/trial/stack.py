@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainperf.model import Outcome, Ratio
+from trainperf.model.run import Epoch
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
-from trainperf.trial.outcome import Baseline, Measured, Start, floor, whole_s
+from trainperf.trial.outcome import Baseline, Measured, Start, floor
 from trainperf.trial.parity import judge
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 
@@ -31,13 +32,15 @@ class Dropped:
 class Stacked:
     """The fixes that go into the patch, what they give together, and who was dropped.
 
-    `ratio` is None where there are no fixes; `start` is how long they took to start.
+    `ratio` is None where there are no fixes; it is of slices that hold such epochs, or steps.
+    `start` is how long they took to start.
     """
 
     fixes: tuple[str, ...]
     ratio: Ratio | None
     dropped: Mapping[str, Dropped] = field(default_factory=dict)
     start: Start | None = None
+    holds: Epoch | None = None
 
 
 def stack(
@@ -46,34 +49,37 @@ def stack(
     join: Join,
     compare: Compare,
     clock: Clock,
-    steps: int | None = None,
     partners: Sequence[str] = (),
 ) -> Stacked:
     """Measure the winners together and keep those that pay on top of the better ones.
 
-    `winners` are fixes that were kept alone, `partners` others that may pay on top of them. The
-    best is the one with which `steps` steps, the whole training, take least, where their number is
-    known: what a fix costs once counts.
-    The stacks of the best two, three, … are alive together, so that each is compared with the
-    one before it. A fix that breaks its stack (it fails, or trains differently), or adds nothing
-    to it, is left out, and the stacks of those after it are measured again without it. Where that
-    cannot be done, or breaks, what adds nothing stays in. What there is no time for is left out.
+    `winners` are fixes that were kept alone, the best first, `partners` others that may pay on top
+    of them. Where slices of the stacks hold something else than those of the best, it is measured
+    again beside them. The stacks of the best two, three, … are alive together, so that each is
+    compared with the one before it. A fix that breaks its stack (it fails, or trains differently),
+    or adds nothing to it, is left out, and the stacks of those after it are measured again without
+    it. Where that cannot be done, or breaks, what adds nothing stays in. What there is no time for
+    is left out.
     """
-    order = sorted(winners, key=lambda one: (whole_s(one, baseline, steps), -_speedup(one)))
-    if not order:
+    if not winners:
         return Stacked((), None)
-    fixes: tuple[str, ...] = (order[0].name,)
-    top = order[0]
-    rest = [*(one.name for one in order[1:]), *partners]
+    top = winners[0]
+    fixes: tuple[str, ...] = (top.name,)
+    rest = [*(one.name for one in winners[1:]), *partners]
     dropped: dict[str, Dropped] = {}
     with_idle = fixes, top
     while rest:
         stacks = _stacks(fixes, rest, join, dropped)
-        found, unmeasured = _measured(stacks, compare, clock)
+        again = join(fixes) if any(one.holds != top.holds for one in stacks) else ""
+        first = [again] if isinstance(again, Candidate) else []
+        found, unmeasured = _measured([*first, *stacks], compare, clock)
+        if first and (measured_again := found.get(first[0].name)) and measured_again.ratio:
+            top = measured_again
+            with_idle = fixes, top
         rest = []
         for at, candidate in enumerate(stacks):
             name, measured = candidate.fixes[-1], found.get(candidate.name)
-            if measured is None or measured.late:
+            if measured is None or measured.late or measured.holds != top.holds:
                 reason = f"not measured on top of {', '.join(fixes)}: {unmeasured}"
                 for later in stacks[at:]:
                     dropped[later.fixes[-1]] = Dropped(Outcome.NOT_TRIED, reason)
@@ -89,7 +95,7 @@ def stack(
     if _speedup(with_idle[1]) > (1 + floor(baseline.control)) * _speedup(top):
         fixes, top = with_idle
     dropped = {name: drop for name, drop in dropped.items() if name not in fixes}
-    return Stacked(fixes, top.ratio, dropped, top.start)
+    return Stacked(fixes, top.ratio, dropped, top.start, top.holds)
 
 
 def _largest(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainperf.model import Finding, Outcome, Trial
+from trainperf.model.run import Epoch
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import AS_GOOD
 from trainperf.trial.outcome import Baseline, Measured, floor, trial, whole_s
@@ -14,6 +15,9 @@ from trainperf.trial.parity import Losses
 
 PAYS = (Outcome.KEPT, Outcome.CHANGES, Outcome.LOSSES_DIFFER)
 """Outcomes of what may be written: in the patch, or by its name."""
+
+BaselineOf = Callable[[Epoch | None], Baseline]
+"""The unchanged script as measured in slices that hold such epochs, or steps."""
 
 APART = "in no patch, as it changes the experiment: `trainperf fix --only {}` makes it"
 
@@ -23,7 +27,8 @@ class SortedOut:
     """The trials of all fixes, each alone.
 
     `best` is the trial of each fix by its id, of several variants the best; `others` are
-    those of the rest. `winners` are the kept ones as they go on the stack, and `choices`
+    those of the rest. `winners` are the kept ones as they go on the stack, the best first: that
+    with which the whole training takes least, what it costs once counted. `choices` are
     the findings with the variant that is the best, of all that had several.
     """
 
@@ -36,7 +41,7 @@ class SortedOut:
 def sort_out(
     measured: Sequence[Measured],
     candidates: Sequence[Candidate],
-    baseline: Baseline,
+    baseline_of: BaselineOf,
     why_late: str,
     steps: int | None = None,
 ) -> SortedOut:
@@ -49,6 +54,7 @@ def sort_out(
     others: list[Trial] = []
     for one, candidate in zip(measured, candidates, strict=True):
         fix = candidate.fixes[0]
+        baseline = baseline_of(one.holds)
         found = trial(one, candidate.equivalence, candidate.bound, baseline, why_late)
         found = replace(found, fix=fix, variant=candidate.variant)
         found = _in_the_whole_training(found, steps)
@@ -63,11 +69,13 @@ def sort_out(
             best[fix] = entry
         else:
             others.append(_beaten(entry, before))
-    kept = {fix: way for fix, way in best.items() if way.found.kept}
+    kept = [(fix, way) for fix, way in best.items() if way.found.kept]
+    alike = len({way.measured.holds for _, way in kept}) < 2
+    kept.sort(key=lambda named: named[1].order if alike else named[1].order_in_all)
     return SortedOut(
         best={fix: way.found for fix, way in best.items()},
         others=tuple(others),
-        winners=tuple(replace(way.measured, name=fix) for fix, way in kept.items()),
+        winners=tuple(replace(way.measured, name=fix) for fix, way in kept),
         choices={
             fix: way.candidate.finding
             for fix, way in best.items()
@@ -85,12 +93,22 @@ class _Way:
     candidate: Candidate
     whole_s: float
 
+    @property
+    def order(self) -> tuple[float, float]:
+        """The place among ways in slices that hold the same: what takes least comes first."""
+        return self.whole_s, -(self.found.speedup or 0.0)
+
+    @property
+    def order_in_all(self) -> tuple[float, float]:
+        """The place among all ways: what saves most of the whole training comes first."""
+        return -self.candidate.saves(self.found.speedup or 0.0), 0.0
+
 
 def of_another(
     trials: Iterable[Trial],
     measured: Sequence[Measured],
     candidates: Sequence[Candidate],
-    baseline: Baseline,
+    baseline_of: BaselineOf,
 ) -> Iterator[Trial]:
     """Those of the trials whose fix makes another experiment of the script, and pays.
 
@@ -100,10 +118,11 @@ def of_another(
     broken = {
         (one.fixes[0], one.variant)
         for found, one in zip(measured, candidates, strict=True)
-        if not _finite(found.losses) and _finite(baseline.losses)
+        if not _finite(found.losses) and _finite(baseline_of(found.holds).losses)
     }
-    least = 1 + floor(baseline.control)
+    holds = {(one.fixes[0], one.variant): one.holds for one in candidates}
     for one in trials:
+        least = 1 + floor(baseline_of(holds[one.fix, one.variant]).control)
         differs = one.outcome is Outcome.LOSSES_DIFFER and (one.low or 0.0) > least
         if (differs or one.outcome is Outcome.CHANGES) and (one.fix, one.variant) not in broken:
             yield one

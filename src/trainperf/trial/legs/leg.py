@@ -298,27 +298,36 @@ class Leg:
                 self.work_per_step = self.work * float(event["steps_per_call"])
 
     def run_slice(
-        self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool]
+        self,
+        steps: int,
+        settle: int,
+        limit_s: float,
+        asked: Callable[[], bool],
+        holds: int = words.STEPS_ONLY,
     ) -> Slice | None:
         """Let it run `settle` and then `steps` timed turns of its loop, and stop it again.
 
-        Returns None if `asked` came true meanwhile. Raises `LegFailed` if it ended, or
-        took longer than `limit_s` seconds and its start: what it opens anew when an
-        epoch begins (a buffer to be filled) was in that as well.
+        The slice `holds` steps, or whole epochs, as the words of a leg say. Returns None if `asked`
+        came true meanwhile. Raises `LegFailed` if it ended, or took longer than `limit_s` seconds
+        and its start: what it opens anew when an epoch begins (a buffer to be filled) was in that
+        as well.
         """
         for _ in range(TRIES if self.ranks > 1 else 1):
-            if not self._run_turn(steps, settle, limit_s, asked):
+            if not self._run_turn(steps, settle, limit_s, asked, holds):
                 return None
             piece = self._read_slice()
             if piece is not None:
                 return piece
         raise LegFailed("the slice left no measurement")
 
-    def _run_turn(self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool]) -> bool:
+    def _run_turn(
+        self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool], holds: int
+    ) -> bool:
         if self._words is None or self._processes is None:  # it was ended meanwhile
             raise LegFailed(self.failure or ENDED)
         self.turn += 1
         self._words[words.SETTLE], self._words[words.STEPS] = settle, steps
+        self._words[words.EPOCHS] = holds
         self._words[words.TURN] = self.turn
         began = time.monotonic()
         self._processes.wake()

@@ -7,6 +7,7 @@ import pytest
 
 from fakes import FakeProcess
 from trainperf.child.timing.legs import leg
+from trainperf.child.timing.legs.words import AS_WRITTEN, STEPS_ONLY, WHOLE
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_a_loop_of_single_steps_is_counted_by_its_steps_alone(slices):
 def test_a_slice_of_whole_epochs_says_how_often_the_input_was_opened(slices):
     plan, words, _, record = slices()
     opened = [3]
-    plan.whole_epochs, plan.epochs = True, lambda: opened[0]
+    words[leg.EPOCHS], plan.epochs = WHOLE, lambda: opened[0]
     begin(plan, words, 4, calls=1)
     for _ in range(4):
         opened[0] += 1
@@ -103,7 +104,7 @@ def test_a_slice_of_whole_epochs_says_how_often_the_input_was_opened(slices):
 def test_a_slice_that_is_taken_twice_holds_twice_the_steps_and_counts_the_difference(slices, size):
     plan, words, losses, record = slices(size=size)
     opened = [0]
-    plan.whole_epochs, plan.epochs = True, lambda: opened[0]
+    words[leg.EPOCHS], plan.epochs = WHOLE, lambda: opened[0]
     begin(plan, words, 4, calls=2)
     assert steps_to_the_end(plan, losses) == 4
     opened[0] += 1
@@ -123,32 +124,6 @@ def steps_to_the_end(plan, losses):
         if plan.step_ended(0.1) or plan.arrived():
             return steps
     raise AssertionError("it does not end")
-
-
-@pytest.mark.parametrize(("whole", "first"), [(False, True), (True, False)])
-def test_opening_the_input_again_counts_in_slices_of_whole_epochs_only(slices, whole, first):
-    class Loop:
-        first = False
-        waited = False
-        record = SimpleNamespace(write=lambda *_, **__: None)
-
-        def sync(self):
-            self.waited = True
-
-        def reopened(self):
-            self.first = True
-
-        def steps_per_call(self):
-            return 1
-
-    plan, *_ = slices()
-    plan.whole_epochs = whole
-    loop = Loop()
-    loop.plan = plan
-    leg.describe(loop)
-    assert loop.waited  # for what the warm-up queued: the next leg has the device then
-    loop.reopened()
-    assert loop.first == first
 
 
 def test_a_second_loop_of_a_leg_says_so_once_the_first_was_measured(slices):
@@ -244,17 +219,16 @@ def test_steps_have_their_time_to_settle_after_the_last_that_compiled(slices):
     assert ended == [False, False, True, True, True]
 
 
-@pytest.mark.parametrize(
-    ("epoch", "written"),
-    [(None, False), ({"steps": 3}, False), ({"steps": 3, "written": True}, True)],
-)
-def test_epochs_end_by_themselves_only_where_turns_are_taken_as_they_are_written(
-    slices, epoch, written
-):
-    plan, *_ = slices()
-    other = leg.Slices(plan._training, {"warm_up_steps": 1, "warm_up_epochs": 0, "epoch": epoch})
-    assert (other.as_written, other.wants_more) == (written, not written)
-    other._words.close()
+def test_each_slice_holds_what_trainperf_asks_for(slices):
+    """Epochs end by themselves only in turns that are taken as they are written."""
+    plan, words, *_ = slices()
+    assert (plan.whole_epochs, plan.wants_more) == (False, True)  # as it warms up
+    kinds = {STEPS_ONLY: (False, False), WHOLE: (True, False), AS_WRITTEN: (True, True)}
+    for turn, holds in enumerate((WHOLE, STEPS_ONLY, AS_WRITTEN, STEPS_ONLY), start=1):
+        words[leg.EPOCHS], words[leg.STEPS], words[leg.TURN] = holds, 3, turn
+        plan.advance()
+        assert (plan.whole_epochs, plan.as_written) == kinds[holds]
+        assert plan.wants_more is not plan.as_written
 
 
 @pytest.mark.parametrize(("every", "most"), [(1, leg.MOST_COMPILING + 6), (3, 20)])

@@ -245,7 +245,12 @@ class Driver(DrivenLoop):
             self._gap_aside_s += seconds
 
     def reopened(self) -> None:
-        """The input was opened again by us: the next step pays for its first batch."""
+        """The input was opened again by us: the next step pays for its first batch.
+
+        It is one like the others where slices hold whole epochs: that is what they are to time.
+        """
+        if self.plan.whole_epochs:
+            return
         self._gap_from = None
         self._first = True
         self._reopened_at = self._mark(alone=True)

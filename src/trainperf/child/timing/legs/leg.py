@@ -22,7 +22,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
-from .words import ALONE, ANEW, MOST_RANKS, OVER, PAUSED, PER_S, SETTLE, STEPS, TURN, WARMS, Words
+from .words import (
+    ALONE,
+    ANEW,
+    AS_WRITTEN,
+    EPOCHS,
+    MOST_RANKS,
+    OVER,
+    PAUSED,
+    PER_S,
+    SETTLE,
+    STEPS,
+    STEPS_ONLY,
+    TURN,
+    WARMS,
+    Words,
+)
 
 if TYPE_CHECKING:
     from ...job.ranks import World
@@ -71,11 +86,7 @@ class Slices:
         self._retries = 0
         self._work, self._shorter = 0, (0, 0)
         self.steps_per_call = 1
-        epoch = settings.get("epoch") or {}
-        self.whole_epochs = bool(epoch)
-        self.as_written = bool(epoch.get("written"))
-        """Whether epochs end where they are written to, and what follows them counts."""
-        self.wants_more = not self.as_written
+        self._holds = STEPS_ONLY
         self._epochs_before = 0
         self.epochs: Callable[[], int] = lambda: 0
         self.describe: Callable[[], None] = lambda: None
@@ -101,6 +112,21 @@ class Slices:
     def losses(self) -> Losses | None:
         """Where the losses of the steps are kept."""
         return self._training.losses
+
+    @property
+    def whole_epochs(self) -> bool:
+        """Whether the slice holds whole epochs, of which opening the input is a part."""
+        return self._holds != STEPS_ONLY
+
+    @property
+    def as_written(self) -> bool:
+        """Whether epochs end where they are written to, and what follows them counts."""
+        return self._holds == AS_WRITTEN
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the input is opened again where it ends, so that the loop goes on."""
+        return not self.as_written
 
     @property
     def phase(self) -> str:
@@ -199,7 +225,7 @@ class Slices:
             if self._words[ALONE]:
                 os.killpg(os.getpgrp(), signal.SIGSTOP)
             time.sleep(ASK_AGAIN_S)
-        steps = max(1, self._words[STEPS])
+        steps, self._holds = max(1, self._words[STEPS]), self._words[EPOCHS]
         self.block = Block(REAL, turn, 0.0, steps, steps, settle=self._words[SETTLE])
         self._entered, self._of_slice = self._begun, self.block.settle + steps
 
@@ -247,9 +273,5 @@ def describe(driver: Any) -> None:
     driver.sync()
     calls = driver.steps_per_call()
     driver.plan.steps_per_call = calls
-    if driver.plan.whole_epochs:
-        # Opening the input again is what a slice of whole epochs is there to time: the
-        # step that follows it is one like the others.
-        driver.reopened = lambda: None
     warm, cpu = driver.plan.block.steps, sum(os.times()[:4])
     driver.record.write("leg", steps_per_call=calls, steps=warm, cpu=cpu)

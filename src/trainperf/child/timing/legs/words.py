@@ -6,6 +6,7 @@ They stand in one small file per leg, mapped into memory by both sides, so that 
     turn     which slice may run, counted from 1     written by trainperf
     settle   steps of it that count for nobody       written by trainperf
     steps    steps of it that are timed              written by trainperf
+    epochs   what it holds besides steps             written by trainperf
     alone    1 if one process of the leg trains      written by trainperf
     anew     1 if a loop ended, and another began    written by the leg
     device   since when it wants to use its device   written by the leg
@@ -23,9 +24,12 @@ import os
 import struct
 
 CONTROL = "control"
-TURN, SETTLE, STEPS, ALONE, ANEW, DEVICE, GO, COMPILES, PAUSED, WARMS, OVER = range(11)
+TURN, SETTLE, STEPS, EPOCHS, ALONE, ANEW, DEVICE, GO, COMPILES, PAUSED, WARMS, OVER = range(12)
 """The words; that of rank r is `OVER + r`."""
 MOST_RANKS = 256
+STEPS_ONLY, WHOLE, AS_WRITTEN = range(3)
+"""What a slice holds: steps; whole epochs, of which opening the input is a part; or whole turns of
+what the script repeats, which end where they are written to, and what follows them counts."""
 SIZE = 8 * (OVER + MOST_RANKS)
 WORD = struct.Struct("=q")
 PER_S = 1_000_000

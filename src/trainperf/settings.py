@@ -231,11 +231,13 @@ def _path(value: object) -> Path:
     raise ValueError("a path is wanted")
 
 
-def _ids(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if isinstance(value, list | tuple) and all(isinstance(each, str) and each for each in value):
-        return tuple(dict.fromkeys(each.replace("-", "_") for each in value))
+def ids_of(value: object) -> tuple[str, ...]:
+    """The ids in a text with commas between them, or in several; `ValueError` for all else."""
+    given = value if isinstance(value, list | tuple) else [value]
+    texts = [text for text in given if isinstance(text, str) and text]
+    if len(texts) == len(given):
+        ids = (part.strip().replace("-", "_") for text in texts for part in text.split(","))
+        return tuple(dict.fromkeys(id_ for id_ in ids if id_))
     raise ValueError("a list of fix ids is wanted; `trainperf explain` lists them")
 
 
@@ -284,8 +286,8 @@ _READERS: dict[str, Callable[[object], object]] = {
     "patch": _path,
     "trace": _path,
     "fail_on": fail_on,
-    "ignore": _ids,
-    "only": _ids,
+    "ignore": ids_of,
+    "only": ids_of,
     "color": _color,
     "price_per_hour": _price,
     "output_format": _formats,

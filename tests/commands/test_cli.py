@@ -76,12 +76,12 @@ def test_our_options_become_settings(asked, tmp_path):
     got = asked(
         *("--steps", "12", "--budget", "90s", "--stall", "2min", "--json", "a.json"),
         *("--patch", "a.diff", "--output-dir", "runs", "--fail-on", "9.5", "--quiet"),
-        *("--ignore", "tf_cache", "--ignore", "tf_interleave_parallel", "train.py"),
+        *("--ignore", "tf_cache, small-batch", "--ignore", "tf_interleave_parallel", "train.py"),
     )
     assert got["result"].exit_code == 0, got["result"].output
     settings = got["settings"]
     assert (settings.steps, settings.budget_s, settings.stall_s) == (12, 90.0, 120.0)
-    assert settings.ignore == ("tf_cache", "tf_interleave_parallel")
+    assert settings.ignore == ("tf_cache", "small_batch", "tf_interleave_parallel")
     assert settings.quiet
     assert settings.fail_on == 9.5
     assert settings.trace is None

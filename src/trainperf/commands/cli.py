@@ -205,8 +205,9 @@ def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
     """
     from trainperf.commands import run_folders
     from trainperf.patch import fix as fixing
+    from trainperf.settings import ids_of
 
-    fixed = fixing.fix(run_folders.find(run, read_settings({})), only, dry)
+    fixed = fixing.fix(run_folders.find(run, read_settings({})), ids_of(only), dry)
     if dry:
         click.echo(fixed.diff.encode("utf-8", "surrogateescape"), nl=False)
     for line in fixed.lines:

@@ -1,9 +1,9 @@
 """Fields laid over the evidence of a recording: a path into it, and a value as text.
 
-A path is of attributes (without the `_` of those that may be missing) and keys, `[index]`, `[name]`
-(the first element that has a field of that value) or `[+]` (one more). A value is JSON, `missing "why"` or a
-name of `boxes`. A number stands for a measure or a probe, ± 2 % unless it says `1.2 ± 0.3`, and
-"train.py:3:4-20 main" for a site.
+A path is of attributes (without the `_` of those that may be missing) and keys: `[index]`, `[name]`
+(the first element that has a field of that value) or `[+]` (one more). A value is JSON, `missing
+"why"` or a name of `boxes`. A number stands for a measure or a probe, ± 2 % unless it says
+`1.2 ± 0.3`, and "train.py:3:4-20 main" for a site.
 """
 
 from __future__ import annotations

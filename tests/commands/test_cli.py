@@ -264,6 +264,12 @@ def test_explain_lists_all_and_tells_one():
     assert "tf_map_parallel" in listed
     told = CliRunner().invoke(cli, ["explain", "tf-map-parallel"]).output
     assert "When not to" in told
+    assert "not seen" not in told
+
+
+def test_explain_says_what_no_run_has_shown_yet():
+    told = CliRunner().invoke(cli, ["explain", "gpu_clocks"]).output
+    assert "not seen in a real run yet: it takes a GPU" in told
 
 
 # ------------------------------------------------------------- as a process of its own

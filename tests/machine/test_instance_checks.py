@@ -2,15 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from fixes.cases.host._instances import on_instance
+from fixes.boxes import instance as box
 from trainperf.machine.doctor.checkup import Check
 from trainperf.machine.doctor.instance_checks import check_container, check_instance
 from trainperf.model import Gpu, Machine, Price
-
-
-def box(name: str = "g5.xlarge", **fields: object) -> Machine:
-    machine: Machine = on_instance(name, **fields)["machine"]
-    return machine
 
 
 def by_name(checks: tuple[Check, ...]) -> dict[str, Check]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fixes.cases.host._instances import on_instance
+from fixes.boxes import instance
 from reporters.samples import NASTY
 from reporters.samples_observed import INPUT_BOUND
 from trainperf.model import Cost, Diagnosis, Instance, Price
@@ -109,16 +109,14 @@ def test_dollars_have_two_digits_at_least(value: float, text: str) -> None:
 
 
 def test_an_instance_is_described_in_a_line() -> None:
-    assert _money.instance(on_instance("g5.xlarge")["machine"]) == (
+    assert _money.instance(instance("g5.xlarge")) == (
         "g5.xlarge (AWS, eu-west-1): 4 vCPUs, 16.0 GiB, 1 × A10G, network 2.5 Gbit/s, EBS 87.5 MB/s"
     )
-    assert _money.instance(on_instance("ml.p4d.24xlarge", hosts=2)["machine"]).startswith(
+    assert _money.instance(instance("ml.p4d.24xlarge", hosts=2)).startswith(
         "2 × ml.p4d.24xlarge (SageMaker, eu-west-1): 96 vCPUs"
     )
 
 
 def test_an_instance_of_unknown_type_or_none_at_all_is_described_honestly() -> None:
-    assert _money.instance(on_instance("z9.large")["machine"]) == (
-        "z9.large (AWS, eu-west-1), of unknown size"
-    )
+    assert _money.instance(instance("z9.large")) == ("z9.large (AWS, eu-west-1), of unknown size")
     assert _money.instance(INPUT_BOUND.machine) == ""

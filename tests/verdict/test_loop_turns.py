@@ -7,7 +7,6 @@ from typing import Any
 
 from fixes.cases.common.cases import SITE, evidence
 from fixes.cases.common.torch_cases import torch_evidence
-from fixes.cases.practice.evaluation_between import OFTEN
 from fixes.cases.tf_step.calls._model_calls import timed_in_place
 from fixes.cases.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS, CALLED
 from trainperf.fixes import detect_all
@@ -18,9 +17,11 @@ from trainperf.model import (
     Missing,
     Outcome,
     Outside,
+    Site,
     Trial,
     Verdict,
 )
+from trainperf.model.outside import Spent
 from trainperf.verdict import after_trials, ranked, verdict, verdict_after
 from trainperf.verdict.turns import beside_the_steps
 
@@ -74,7 +75,9 @@ def test_a_function_of_the_users_is_named():
 
 
 def test_the_verdict_names_what_the_first_finding_is_about():
-    case = torch_evidence(outside_=replace(OFTEN, seconds=12.0, training_s=6.5))
+    site = Site("train.py", 40, "estimate_loss", col=4, end_line=40, end_col=16)
+    taking = Spent("evaluation", 6.0, 0.6, "estimate_loss", calls=1, where=site)
+    case = torch_evidence(outside_=Outside("evaluation", 12.0, 10, 6.5, (taking,)))
     said = answered(case)
     assert ranked(detect_all(case), case)[0].id == "evaluation_between"
     assert said.text == (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import TrainperfError
 from trainperf.fixes import Fix, all_fixes, by_id
+from trainperf.fixes._unseen import sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,6 +38,8 @@ def render(name: str | None, console: Console) -> None:
     elif fix.sets_environment:
         patch = "variables to set, no edit"
     console.print(Text(patch, style="dim"))
+    if unseen := sentence(fix.id):
+        console.print(Text(unseen, style="dim"))
     console.print()
     console.print(Padding(Markdown(fix.documentation), (0, 0, 0, 0)), width=min(console.width, 96))
 

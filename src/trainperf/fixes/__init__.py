@@ -9,7 +9,7 @@ explain` and docs/fixes.md come from the class itself.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -252,9 +252,11 @@ FEWEST_PAIRS = 5
 
 
 def detect_all(
-    evidence: Evidence, failed: Callable[[Fix, Exception], None] | None = None
+    evidence: Evidence,
+    failed: Callable[[Fix, Exception], None] | None = None,
+    among: Sequence[Fix] = (),
 ) -> tuple[Finding, ...]:
-    """Ask every fix that is for such a script; those that lack a number abstain.
+    """Ask every fix, or those `among` them, that is for such a script; some lack a number.
 
     A fix that fails must not cost the reader the report: `failed` is told, if given.
     """
@@ -265,7 +267,7 @@ def detect_all(
         finding = fix.detect(on)
         return None if finding is None else _governed(finding, evidence)
 
-    return _asked(evidence, ask, failed)
+    return _asked(evidence, ask, failed, among)
 
 
 def _governed(finding: Finding, evidence: Evidence) -> Finding:
@@ -278,6 +280,7 @@ def possible_all(
     evidence: Evidence,
     found: Iterable[str],
     failed: Callable[[Fix, Exception], None] | None = None,
+    among: Sequence[Fix] = (),
 ) -> tuple[Finding, ...]:
     """Ask every fix that can be tried, other than those `found` (ids), for what it could do."""
     known = set(found)
@@ -290,7 +293,7 @@ def possible_all(
         finding = _governed(finding, evidence)
         return finding if finding.rewritable else None
 
-    return _asked(evidence, ask, failed)
+    return _asked(evidence, ask, failed, among)
 
 
 def undisturbed(fix: Fix | None, category: Category, evidence: Evidence) -> bool:
@@ -335,9 +338,10 @@ def _asked(
     evidence: Evidence,
     ask: Callable[[Fix], Finding | None],
     failed: Callable[[Fix, Exception], None] | None,
+    among: Sequence[Fix],
 ) -> tuple[Finding, ...]:
     found = []
-    for fix in all_fixes():
+    for fix in among or all_fixes():
         if not _is_for(fix, evidence):
             continue
         try:

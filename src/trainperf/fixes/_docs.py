@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.fixes import Fix, all_fixes
+from trainperf.fixes._unseen import UNSEEN
 from trainperf.fixes.common.trainer_settings import GOVERNS, TRIED
 
 INTRODUCTION = """\
@@ -21,7 +22,8 @@ what changes, and when not to.
 of samples, *numerics* keeps the mathematics but not rounding, order or random stream,
 *semantics* changes the experiment, *environment* is outside the source. **Patch** says
 whether trainperf can write the edit itself, or only names variables to set; below the table
-stands why the others have none.
+stands why the others have none. **Seen** says whether a recorded run shows the cause, or what it
+would take.
 """
 
 
@@ -45,11 +47,13 @@ def catalogue_markdown() -> str:
 
 
 def _index(fixes: list[Fix]) -> Iterator[str]:
-    yield "| fix | repair | about | changes | patch |"
-    yield "|---|---|---|---|---|"
+    yield "| fix | repair | about | changes | patch | seen |"
+    yield "|---|---|---|---|---|---|"
     for fix in fixes:
         patch = "yes" if fix.rewrites else "variables" if fix.sets_environment else "–"
-        yield f"| `{fix.id}` | {fix.summary} | {fix.category} | {fix.equivalence.value} | {patch} |"
+        kind = f"{fix.category} | {fix.equivalence.value}"
+        seen = f"not yet: {UNSEEN[fix.id]}" if fix.id in UNSEEN else "yes"
+        yield f"| `{fix.id}` | {fix.summary} | {kind} | {patch} | {seen} |"
 
 
 def _without_edit(fixes: list[Fix]) -> Iterator[str]:

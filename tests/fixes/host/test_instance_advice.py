@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fixes.cases import of
-from fixes.cases.host._instance_rates import reading
-from fixes.cases.host._instances import PRICES, on_instance
-from fixes.cases.tf_data._input_cases import starved
-from trainperf.fixes import by_id
-from trainperf.fixes.host._instances import used
-from trainperf.model import Evidence, Finding
+from fixes import boxes
+from fixes.case_text import cases, evidence_of
+from fixes.laid_over import lay
+from trainperf.fixes import by_id, detect_all
+from trainperf.fixes.common.words import MB
+from trainperf.model import Evidence, Finding, Machine, Reads, Volume
 
 
 def found(fix: str, case: Evidence) -> Finding:
-    finding = by_id()[fix].detect(case)
-    assert finding is not None
+    (finding,) = detect_all(case, among=[by_id()[fix]])
     return finding
 
 
@@ -25,10 +24,34 @@ def cores(case: Evidence) -> Finding:
     return found("instance_cores", case)
 
 
-def busy(real: float = 4.0, input: float = 4.0, **fields: Any) -> Evidence:
+def used(real: float, input: float) -> list[dict[str, Any]]:
+    """The cores busy in the real phase, and with the input alone."""
+    cores = {"real": real, "input": input}
+    return [{"phase": name, "samples": 30, "cpu_cores": busy} for name, busy in cores.items()]
+
+
+def busy(
+    real: float = 4.0,
+    input: float = 4.0,
+    resident: float = 0.05,
+    machine: Machine = boxes.G5_XLARGE,
+) -> Evidence:
     """A step of 50 ms at best that waits 90 ms for four busy cores: it needs 11.2 of them."""
-    given = {"real": 0.14, "resident": 0.05, "input": 0.12, "use": used(real, input)}
-    return starved(**{**on_instance(), **given, **fields})
+    case = evidence_of("slow_images | device = A10G; times.real = 0.14; times.input = 0.12")
+    laid = {"times.resident": resident, "machine": machine, "use": used(real, input)}
+    for path, value in laid.items():
+        case = lay(case, path, value)
+    return case
+
+
+def reading(
+    cold: float = 90.0, needed: float = 400.0, machine: Machine = boxes.G5_XLARGE
+) -> Evidence:
+    """A loop that waits for files on a volume of EBS; the rates in MB/s."""
+    case = evidence_of("config_object | device = A10G")
+    reads = Reads(Volume("/data", "ebs", "ext4"), 900, 900, 9.0, (100_000,) * 3, 99_000_000)
+    reads = replace(reads, cold_bytes_s=cold * MB, needed_bytes_s=needed * MB)
+    return replace(case, machine=machine, reads=(reads,))
 
 
 def test_the_cores_needed_are_the_work_of_a_step_over_the_time_it_may_take() -> None:
@@ -62,20 +85,19 @@ def test_without_prices_none_is_made_up() -> None:
 
 
 def test_known_prices_are_set_beside_the_throughput() -> None:
-    finding = cores(busy(machine=on_instance(prices=PRICES)["machine"]))
+    finding = cores(busy(machine=boxes.PRICED))
     assert "at most 2.8× the throughput, for 1.60× the price (on demand, eu-west-1)" in finding.text
     assert "costs more" not in finding.advice
 
 
 def test_what_costs_more_than_it_gives_is_said_to() -> None:
     dear = (("g5.4xlarge", 3.5), ("g5.xlarge", 1.0))
-    finding = cores(busy(machine=on_instance(prices=dear)["machine"]))
+    finding = cores(busy(machine=boxes.instance("g5.xlarge", prices=dear)))
     assert "An epoch is done sooner there, and costs more." in finding.advice
 
 
 def test_only_larger_ones_are_offered() -> None:
-    given = on_instance("g5.8xlarge")
-    finding = cores(starved(**given, use=used(32.0, 32.0)))
+    finding = cores(busy(32.0, 32.0, machine=boxes.G5_8XLARGE))
     assert [offer["name"] for offer in finding.data["offers"]] == ["g5.16xlarge"]
     assert "Sizes between" not in finding.text
 
@@ -87,7 +109,7 @@ def test_the_same_step_that_needs_fewer_cores_has_no_finding() -> None:
 
 @pytest.mark.parametrize("fix", ["instance_storage", "instance_network"])
 def test_more_bandwidth_gives_no_more_than_the_waiting(fix: str) -> None:
-    for case in of(fix, "fires"):
+    for case in (case.evidence for case in cases(fix) if case.kind == "yes"):
         bound = found(fix, case).bound
         assert bound is not None
         assert bound <= case.times.real / case.times.resident
@@ -103,7 +125,7 @@ def test_a_local_disk_is_the_first_advice() -> None:
 
 
 def test_a_type_without_a_local_disk_is_not_advised_to_use_it() -> None:
-    case = reading(name="g5g.xlarge", cold=140.0, needed=500.0)
+    case = reading(140.0, 500.0, boxes.instance("g5g.xlarge"))
     assert found("instance_storage", case).advice.startswith("Take g5g.")
 
 
@@ -116,12 +138,13 @@ def test_a_burst_is_told_as_one() -> None:
 
 def test_more_memory_is_advised_from_the_peak_that_was_measured() -> None:
     fix = by_id()["instance_memory"]
-    finding = fix.detect(of(fix, "fires")[1])
+    priced, killed_one = (case.evidence for case in (cases(fix.id)[-3], cases(fix.id)[-1]))
+    finding = fix.detect(priced)
     assert finding is not None
     assert finding.bound == pytest.approx(1 / 0.7)
     assert "used 15.5 GiB at most, g5.xlarge has 16; g5.2xlarge has 32" in finding.text
     assert "1.20× the price" in finding.advice
-    killed = fix.detect(of(fix, "fires")[3])
+    killed = fix.detect(killed_one)
     assert killed is not None
     assert killed.bound is None
     assert "ended 1 process" in killed.text

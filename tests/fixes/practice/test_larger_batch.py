@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fixes.cases.common.cases import evidence, probe
+from fixes.cases.common.cases import OTHER_SITE, SITE, evidence, probe, stage
 from fixes.cases.common.torch_cases import torch_evidence
-from fixes.cases.practice.batch_size import BATCH, SMALL
 from trainperf.fixes.practice._batch_size_words import adjusted
 from trainperf.fixes.practice.batch_size import LargerBatch
-from trainperf.model import Evidence, ModelFacts, TorchOptimizer
+from trainperf.model import Evidence, Loop, ModelFacts, TorchOptimizer
+
+BATCH = (stage("batch", where=OTHER_SITE, arguments={"batch_size": 8}),)
+SMALL = Loop("fit", where=SITE, batch_size=8, epochs=10, epoch_steps=1000, input_kind="tf.data")
 
 
 def test_what_stands_around_the_step_is_paid_less_often_as_well() -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.precision._autograd_edits import OWN
+from fixes.case_text import rewrites
 from rewriting import changed, executed, marked, script_of
 from trainperf.fixes.precision._autograd_edits import keep_autocast
 
 torch = pytest.importorskip("torch")
+
+OWN = rewrites("torch_autocast_upcast")["a function of autograd"].before.partition("\n\nloss")[0]
 
 CALL = """\
 
@@ -36,7 +38,7 @@ def types_of(text: str) -> list[Any]:
 def test_the_backward_computes_in_the_type_of_the_forward() -> None:
     kept = "        grad = grad.float()  # as those who met the error wrote\n"
     told = "        seen.append((grad @ weight.t()).dtype)\n"
-    own = OWN.format("", "").replace("        return grad @", f"{kept}{told}        return grad @")
+    own = OWN.replace("        return grad @", f"{kept}{told}        return grad @")
     script, (call,) = script_of(own + CALL)
     keep_autocast(script, call, "cpu")
     after = changed(script)

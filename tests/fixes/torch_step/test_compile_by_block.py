@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fixes.cases.common.torch_cases import MODEL, torch_evidence
-from fixes.cases.torch_step.compiling.torch_compile import COMPILER
 from rewriting import changed, executed, script_of
 from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.torch_step.compiling._by_block import BY_BLOCK, COMPILED
@@ -54,6 +53,7 @@ for step in range(3):
     losses.append(loss.item())
 """
 BLOCKS = (Blocks(".blocks", "Block", 6),)
+COMPILER = {"cpp_compiler": True}
 IN_BLOCKS = replace(MODEL, blocks=BLOCKS)
 
 

@@ -6,12 +6,16 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from fixes.cases.torch_step.compiling.torch_recompiling import ENDED, PADS, _compiled
+from fixes.case_text import cases
 from rewriting import changed, executed, script_of
 from trainperf.fixes.torch_step.compiling._few_lengths import multiple_of
 from trainperf.fixes.torch_step.compiling.torch_recompiling import FEW_LENGTHS, WAY, StopRecompiling
 
 torch = pytest.importorskip("torch")
+
+EVIDENCE = cases("torch_recompiling")[-1].evidence
+"""Compiled again for lengths that a collator of Transformers pads to."""
+PADS = EVIDENCE.padding
 
 SCRIPT = """\
 import torch
@@ -43,7 +47,7 @@ def test_nothing_else_is_padded() -> None:
 def test_batches_come_in_a_few_shapes_and_hold_the_same() -> None:
     pytest.importorskip("transformers")
     script, sites = script_of(SCRIPT)
-    finding = StopRecompiling().possible(_compiled(ENDED, padding=PADS))
+    finding = StopRecompiling().possible(EVIDENCE)
     assert finding is not None
     assert finding.data[WAY] == FEW_LENGTHS
     data = {**finding.data, "place": asdict(sites[0])}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from fixes.case_text import evidence_of
 from fixes.cases.common.torch_cases import split, torch_evidence
-from fixes.cases.torch_step.compiling.torch_recompiling import EAGER, LIMITED, RECURS
 from trainperf.errors import NotMeasured
 from trainperf.fixes.torch_step.compiling._fusing import fusing
 from trainperf.fixes.torch_step.compiling.torch_recompiling import StopRecompiling
-from trainperf.model import Evidence, Trace
-from trainperf.model.torch.compiling import Compiling
+from trainperf.model import Evidence, Operator, Trace
 
+EAGER = Trace("cpu", 3, (Operator("aten::mul", 60, 0.06),), 0.01, 240, fusable_s=0.065)
 PASSES = split(forward=0.040, backward=0.060)
 
 
@@ -23,11 +24,13 @@ def traced(trace: Trace) -> Evidence:
 
 def test_a_gain_lasts_only_where_pytorch_has_given_up_compiling() -> None:
     fix = StopRecompiling()
-    for seen, lasts in ((RECURS, False), (LIMITED, True)):
-        compiling = Compiling(recompiling=seen)
-        found = fix.detect(torch_evidence(torch={"compiling": compiling, "trace": EAGER}))
+    for limit in (True, False):
+        seen = {"function": "forward", "count": 8, "steps": 60, "seconds": 9.0, "limit": limit}
+        seen |= {"lasting_s": 0.0 if limit else 0.0003}
+        laid = f"torch.compiling.recompiling = {json.dumps(seen)}"
+        found = fix.detect(evidence_of(f"torch_loop_compiled | {laid}"))
         assert found is not None
-        assert fix.lasts(found) is lasts
+        assert fix.lasts(found) is limit
 
 
 def test_without_a_trace_nobody_knows_what_compiling_saves() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import times
-from trainperf.model import Evidence, Instance, InstanceType, PhaseUse
+from trainperf.model import Evidence, Instance, InstanceType
 
 WHOLE = 0.90
 """Share of an instance's vCPUs that the script may use, from which the instance is its limit
@@ -52,9 +52,3 @@ def change_said(instance: Instance, name: str) -> str:
         "aws ec2 modify-instance-attribute --instance-id INSTANCE"
         f" --instance-type Value={name}"
     )
-
-
-def used(real: float, input: float | None = None, samples: int = 30) -> tuple[PhaseUse, ...]:
-    """The cores busy in the real phase, and with the input alone."""
-    alone = () if input is None else (PhaseUse("input", samples, cpu_cores=input),)
-    return (PhaseUse("real", samples, cpu_cores=real), *alone)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import io
 import os
@@ -239,6 +238,8 @@ def _output(value: str, formats: Sequence[str]) -> Output:
     name, given, file = value.partition("=")
     name = name.strip().lower()
     if name not in formats:
+        import difflib
+
         close = difflib.get_close_matches(name, formats, n=1)
         meant = f"did you mean {close[0]}? " if close else ""
         raise TrainperfError(

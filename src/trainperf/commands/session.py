@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
 from trainperf.commands import notebooks, redaction
-from trainperf.commands.beside import Beside, environment_of, said, startable
-from trainperf.commands.elsewhere import with_elsewhere
-from trainperf.commands.outputs import write_trace
 from trainperf.commands.progress import Progress
 from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
@@ -22,13 +19,14 @@ from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis, Event, Recording, Run
 from trainperf.model.cells import is_notebook
-from trainperf.ranks import records
-from trainperf.run import guarding, running
+from trainperf.run import guarding
 from trainperf.run.sweeping import Swept, sweep
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trainperf.commands.beside import Beside
+    from trainperf.run.running import Job
     from trainperf.settings import Settings
 
 Pipeline = Callable[[Request, Callable[[Event], None]], tuple[Diagnosis, Recording]]
@@ -51,7 +49,7 @@ class Target:
     cwd: Path
     script: str | None = None
     notes: tuple[str, ...] = ()
-    job: running.Job | None = None
+    job: Job | None = None
 
 
 def target(
@@ -93,6 +91,9 @@ def running_target(pid: int) -> Target:
 
     Raises `TrainperfError` if there is no such process, or its command cannot be run again.
     """
+    from trainperf.commands.beside import startable
+    from trainperf.run import running
+
     job = startable(running.read(pid))
     if job.script is not None:
         check_script(Path(job.script))
@@ -161,8 +162,7 @@ def run(
     guarded = guarding.probe(covered, folder, [folder])
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(console, settings.quiet))
-        beside = _beside(target, progress)
-        stack.enter_context(environment_of(target.job))
+        beside = None if target.job is None else _beside(target.job, progress, stack)
         request = _request(target, settings, folder, guarded.folders)
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
@@ -178,6 +178,10 @@ def run(
             raise
         if beside is not None:
             diagnosis = replace(diagnosis, running=beside.seen())
+        from trainperf.commands.elsewhere import with_elsewhere
+        from trainperf.commands.outputs import write_trace
+        from trainperf.ranks import records
+
         if settings.trace is not None:
             diagnosis = replace(diagnosis, trace=write_trace(recording, settings.trace))
     diagnosis = with_elsewhere(diagnosis)
@@ -220,14 +224,16 @@ def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[st
     )
 
 
-def _beside(target: Target, progress: Progress) -> Beside | None:
-    """Look at the running job that the target is taken from, if it is."""
-    if target.job is None:
-        return None
-    for sentence in said(target.job):
+def _beside(job: Job, progress: Progress, stack: ExitStack) -> Beside:
+    """Look at the running job that the target is taken from, and take its environment over."""
+    from trainperf.commands.beside import Beside, environment_of, said
+
+    for sentence in said(job):
         progress.note(sentence)
     progress.phase("looking at the running job from outside")
-    return Beside(target.job)
+    beside = Beside(job)
+    stack.enter_context(environment_of(job))
+    return beside
 
 
 def merge(

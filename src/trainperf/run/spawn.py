@@ -20,8 +20,7 @@ from trainperf import bounded, store
 from trainperf.errors import TrainperfError
 from trainperf.fixes.common import trainer_settings
 from trainperf.model import Run
-from trainperf.model.cells import in_traceback, is_notebook
-from trainperf.rewrite.configuration import is_configuration
+from trainperf.model.cells import in_traceback, is_configuration, is_notebook
 from trainperf.run import groups, owner, view
 from trainperf.run.guarding import tracker_environment
 from trainperf.run.stopping import SCRATCH, VIEW

@@ -137,7 +137,7 @@ def _job(given: dict[str, Any]) -> Job:
     folder = given["source_dir"]
     script = packing.relative_script(given["script"], folder)
     session.check_script(folder / script)
-    if script.suffix == ".ipynb":
+    if script.endswith(".ipynb"):
         raise TrainperfError(
             f"{script} is a notebook", hint=f"jupyter nbconvert --to script {script} makes a script"
         )

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
-from trainperf.commands import notebooks, redaction
 from trainperf.commands.progress import Progress
 from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
 from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
-from trainperf.model import Diagnosis, Event, Recording, Run
-from trainperf.model.cells import is_notebook
+from trainperf.recording.cells import is_notebook
+from trainperf.recording.run import Event, Recording, Run
 from trainperf.run import guarding
 from trainperf.run.sweeping import Swept, sweep
 
@@ -26,11 +25,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trainperf.commands.beside import Beside
+    from trainperf.model import Diagnosis
     from trainperf.run.running import Job
     from trainperf.settings import Settings
 
-Pipeline = Callable[[Request, Callable[[Event], None]], tuple[Diagnosis, Recording]]
-"""What is made of a request; `diagnose` is one."""
+    Pipeline = Callable[[Request, Callable[[Event], None]], tuple[Diagnosis, Recording]]
+    """What is made of a request; `diagnose` is one."""
 
 USUAL_S = 15.0
 """Seconds for timing a loop, its stages and its probes on a quiet machine."""
@@ -76,6 +76,8 @@ def target(
     path = cwd / command[0]
     check_script(path, called)
     if is_notebook(path.name):  # it runs in its own folder, as Jupyter starts it
+        from trainperf.commands import notebooks
+
         own = (sys.executable, path.name, *command[1:])
         return Target(own, command[0], path.parent, path.name, notebooks.notes(path))
     return Target((sys.executable, *command), command[0], cwd, command[0])
@@ -117,6 +119,8 @@ def check_script(path: Path, called: str = "diagnose") -> None:
             f"{path.name} is a folder without __main__.py", hint="name the script that trains"
         )
     if is_notebook(path.name):
+        from trainperf.commands import notebooks
+
         notebooks.check(path)
         return
     _check_syntax(path, called)
@@ -178,6 +182,7 @@ def run(
             raise
         if beside is not None:
             diagnosis = replace(diagnosis, running=beside.seen())
+        from trainperf.commands import redaction
         from trainperf.commands.elsewhere import with_elsewhere
         from trainperf.commands.outputs import write_trace
         from trainperf.ranks import records

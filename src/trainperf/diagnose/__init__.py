@@ -13,10 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from trainperf.model import Diagnosis, Event, Machine, Recording, Run
+from trainperf.recording.run import Event, Recording, Run
 from trainperf.run.launch import launch
 from trainperf.run.spawn import interruptible
+
+if TYPE_CHECKING:
+    from trainperf.model import Diagnosis, Machine
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.fixes import Fix, all_fixes
-from trainperf.fixes.common.trainer_settings import GOVERNS, TRIED
+from trainperf.trainer_settings import GOVERNS, TRIED
 
 INTRODUCTION = """\
 # The fixes

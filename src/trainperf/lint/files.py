@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainperf.model.cells import is_notebook
+from trainperf.recording.cells import is_notebook
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook
 
 SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from trainperf.errors import CannotRewrite, TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Finding, Patch
-from trainperf.model.cells import is_configuration, is_notebook
 from trainperf.patch.patch import ALREADY, Written, hash_of, write_edits
+from trainperf.recording.cells import is_configuration, is_notebook
 from trainperf.rewrite.configuration import decoded
 from trainperf.rewrite.diff import reverted, shown, unified
 from trainperf.rewrite.script import Reader

@@ -34,7 +34,6 @@ from trainperf.model import (
     Trial,
     Verdict,
 )
-from trainperf.model.cells import is_configuration
 from trainperf.patch.patch import write_edits
 from trainperf.proof.answers import (
     DIFFERENCE,
@@ -44,6 +43,7 @@ from trainperf.proof.answers import (
     turned_trial,
     verdict_of,
 )
+from trainperf.recording.cells import is_configuration
 from trainperf.report.assemble import cost_after
 from trainperf.report.assemble.diagnosis import assemble, without_loop
 from trainperf.rewrite.script import default_reader

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.model.cells import is_notebook
+from trainperf.recording.cells import is_notebook
 from trainperf.source.module import Module
 from trainperf.source.notebooks.notebook import Notebook
 

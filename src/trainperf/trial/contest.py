@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from trainperf.model import Ratio
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.legs.leg import Leg, LegFailed, Slice
 from trainperf.trial.ratio import FEWEST, Pair, ratio

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainperf.model.cells import STRIDE, is_notebook
+from trainperf.recording.cells import STRIDE, is_notebook
 from trainperf.source.notebooks.ipython import as_python, as_written
 from trainperf.source.notebooks.json_places import items, lines_like, member
 

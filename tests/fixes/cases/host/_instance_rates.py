@@ -8,7 +8,7 @@ from fixes.cases.host._instances import on_instance
 from fixes.cases.tf_data._input_cases import starved
 from trainperf.fixes.common.words import MB
 from trainperf.model import Evidence, Reads, Volume
-from trainperf.model.machine.storage import VolumeKind
+from trainperf.recording.machine.storage import VolumeKind
 
 
 def reading(

@@ -11,7 +11,7 @@ from trainperf.model import Equivalence, Outcome
 from trainperf.trial.outcome import trial
 
 pytestmark = [
-    pytest.mark.script,
+    pytest.mark.alone,
     pytest.mark.timeout(200),
     pytest.mark.usefixtures("nothing_left"),
 ]
@@ -34,7 +34,6 @@ model.fit(x, y, batch_size=16, epochs=50, verbose=0, callbacks=[Slow()])
 """
 
 
-@pytest.mark.alone
 @pytest.mark.long
 def test_the_losses_of_the_legs_tell_a_faster_script_from_another_training(tmp_path: Path) -> None:
     script = written(tmp_path, SCRIPT)

@@ -273,6 +273,7 @@ def test_a_script_that_fits_but_once_is_not_compared_beside_itself(tmp_path):
         engine.compare([candidate("a")], clock())
 
 
+@pytest.mark.alone
 def test_who_needs_the_card_for_itself_is_tried_alone_before_it_is_called_failed(tmp_path):
     engine, candidate = on_card(tmp_path, most=10)
     with engine:
@@ -296,6 +297,7 @@ def test_who_could_not_be_tried_alone_in_time_is_late_and_did_not_fail(tmp_path)
     assert (late.late, late.note) == (True, RAN_OUT)
 
 
+@pytest.mark.alone
 def test_slices_in_which_memory_ran_short_count_for_nobody(tmp_path):
     script = written(tmp_path, LOOP + "train(lambda number: time.sleep(0.02))\n")
     run = base_run(script)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fixes.cases.common.cases import probe
 from fixes.cases.common.torch_cases import torch_evidence
-from trainperf.diagnose import at_most
+from trainperf.diagnose.judging import at_most
 from trainperf.fixes import by_id
 from trainperf.model import Measure
 

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from trainperf.errors import TrainperfError
 from trainperf.model import Run
-from trainperf.model.cells import is_notebook
-from trainperf.rewrite.configuration import is_configuration
+from trainperf.recording.cells import is_configuration, is_notebook
 from trainperf.run.python_command import program
 
 OLDEST_PYTHON = (3, 11)

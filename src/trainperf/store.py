@@ -9,13 +9,16 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from trainperf import bounded
 from trainperf.errors import TrainperfError
-from trainperf.model import FORMAT_VERSION, Diagnosis, Recording
+from trainperf.recording.run import FORMAT_VERSION, Recording
+
+if TYPE_CHECKING:
+    from trainperf.model import Diagnosis
 
 LARGEST = 1024 * bounded.MIB
 """No run leaves more: what is recorded of one is bounded, as it is while it is read."""
@@ -46,6 +49,8 @@ def load(path: Path) -> Diagnosis:
 
     Sequences inside free-form values (`Finding.data`) come back as lists.
     """
+    from trainperf.model import Diagnosis
+
     return _read(path, Diagnosis)
 
 

@@ -17,6 +17,7 @@ from trainperf.commands import beside, session
 from trainperf.commands.cli import cli
 from trainperf.commands.session import Target
 from trainperf.errors import TrainperfError
+from trainperf.run import running
 from trainperf.run.owner import began
 from trainperf.run.running import Job
 
@@ -47,8 +48,6 @@ def test_the_environment_is_the_jobs_meanwhile_but_for_what_is_ours(monkeypatch)
     with beside.environment_of(of_job):
         assert dict(os.environ) == {"THEIRS": "2", "TERM": "xterm", "TRAINPERF_BUDGET": "9s"}
     assert dict(os.environ) == before
-    with beside.environment_of(None):
-        assert dict(os.environ) == before
 
 
 def test_ranks_of_a_launcher_meet_at_another_port():
@@ -145,7 +144,7 @@ def test_the_running_script_is_what_is_diagnosed(monkeypatch, tmp_path):
     (tmp_path / "train.py").write_text("x = 1\n")
     found = replace(job("python", "train.py", cwd=tmp_path), script=str(tmp_path / "train.py"))
     monkeypatch.setattr(session, "run", run)
-    monkeypatch.setattr(session.running, "read", lambda pid: replace(found, asked=pid))
+    monkeypatch.setattr(running, "read", lambda pid: replace(found, asked=pid))
     monkeypatch.setenv("RANK", "0")  # of trainperf's own terminal: it is nothing to the job
     monkeypatch.setenv("WORLD_SIZE", "2")
     CliRunner().invoke(cli, ["diagnose", "--pid", "77"])

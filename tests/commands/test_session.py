@@ -1,5 +1,6 @@
 import json
 import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -258,3 +259,30 @@ def test_outputs_are_written_where_they_were_asked_for(tmp_path):
 def test_an_output_that_cannot_be_written_is_said(tmp_path):
     with pytest.raises(TrainperfError, match="cannot"):
         write_outputs(INPUT_BOUND, Settings(patch=tmp_path / "no" / "d.patch"))
+
+
+BEFORE = """
+import subprocess
+import sys
+from trainperf.commands.cli import main
+from trainperf.run import launch
+
+def start(*_):
+    print(*sys.modules)
+    sys.exit()
+
+launch.start = start
+sys.argv = ["trainperf", "diagnose", "--output-dir", "runs", "train.py"]
+main()
+"""
+
+
+def test_nothing_that_judges_a_run_is_imported_before_the_script_starts(tmp_path):
+    (tmp_path / "train.py").write_text("x = 1\n")
+    words = [sys.executable, "-c", BEFORE]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    before = {tuple(name.split(".")[:2]) for name in done.stdout.split()}
+    assert ("trainperf", "run") in before
+    judging = "evidence fixes lint machine model patch proof rewrite trial verdict whole_training"
+    assert not before & {("trainperf", package) for package in judging.split()}
+    assert not {package for package, *_ in before} & {"boto3", "jinja2", "pynvml"}

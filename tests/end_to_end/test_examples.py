@@ -108,7 +108,7 @@ CASES = [
 ]
 
 
-SENTINELS = ("slow_images", "torch_slow_transform")
+SENTINELS = ("slow_images",)
 
 
 @pytest.mark.timeout(240)

@@ -23,7 +23,16 @@ ON = {"torch": "PyTorch", "jax": "JAX"}
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
-@pytest.mark.parametrize("feeds", ["numpy", "PyDataset", "tf.data", "DataLoader"])
+@pytest.mark.parametrize(
+    "feeds",
+    [
+        *(
+            pytest.param(feeds, marks=pytest.mark.long)
+            for feeds in ("numpy", "PyDataset", "tf.data")
+        ),
+        "DataLoader",
+    ],
+)
 def test_fit_is_seen_on_other_backends(tmp_path: Path, backend: str, feeds: str) -> None:
     if find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")

@@ -267,7 +267,7 @@ WAYS = [
     long(*FORK),
     ("fork", "persistent"),
     SPAWN,
-    ("forkserver",),
+    long("forkserver"),
     FILES,
     long("spawn", "persistent", "file_system"),
 ]

@@ -14,7 +14,7 @@ from observing import drop_inductor_cache, script
 from run.test_view import needs_view
 from trying import tries
 
-pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 SOURCE = """
 import time
@@ -83,6 +83,7 @@ def names(project: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in project.iterdir() if path.is_file()}
 
 
+@pytest.mark.alone
 @pytest.mark.sentinel
 @pytest.mark.timeout(600)
 def test_a_planted_gain_is_proved_and_no_file_is_changed(project: Path) -> None:
@@ -115,6 +116,7 @@ def test_a_change_that_fails_and_one_that_is_never_run(project: Path) -> None:
     assert "never reaches the training, which does not run unused.py" in output
 
 
+@pytest.mark.alone
 @needs_view
 @pytest.mark.timeout(600)
 def test_a_slower_tree_is_found_by_the_file_that_makes_it_slower(project: Path) -> None:

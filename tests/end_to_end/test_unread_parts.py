@@ -17,7 +17,8 @@ from test_torch_loops import ENV, LOOPS
 
 from observing import observed, python
 from trainperf import evidence
-from trainperf.diagnose import Request, first_verdict
+from trainperf.diagnose import Request
+from trainperf.diagnose.judging import first_verdict
 from trainperf.evidence.events import NoLoop, Parts
 from trainperf.machine import inspect_machine
 from trainperf.model import Diagnosis, Ending, Machine, Recording

@@ -37,15 +37,11 @@ BESIDE_NEIGHBOURS = 0.03
 """Real time on the emulated device is that of a machine of CI: bands are wider by so much."""
 
 
-def on_both(seconds: float, ci: bool = False) -> Callable[[Any], Any]:
-    """Run a test on a GPU, where it is planned to take so many seconds, and emulated.
-
-    Emulated it is one of the nightly tests, unless it is cheap enough for each run of `ci`.
-    """
-    emulated = [pytest.mark.alone, *([] if ci else [pytest.mark.long])]
+def on_both(seconds: float) -> Callable[[Any], Any]:
+    """Run a test on a GPU, where it is planned to take so many seconds, and emulated at night."""
     places = [
         pytest.param("cuda", marks=pytest.mark.gpu(seconds=seconds)),
-        pytest.param("emulated", marks=emulated),
+        pytest.param("emulated", marks=[pytest.mark.alone, pytest.mark.long]),
     ]
     return pytest.mark.parametrize("place", places, indirect=True)
 

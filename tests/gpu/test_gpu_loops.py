@@ -24,7 +24,7 @@ def hidden(
 
 
 @pytest.mark.timeout(300)
-@on_both(seconds=PLAIN_S + 50, ci=True)
+@on_both(seconds=PLAIN_S + 50)
 def test_a_loader_of_45_ms_is_hidden_behind_50_ms(place: Place) -> None:
     hidden(place, *HIDDEN[0])
 

@@ -19,7 +19,7 @@ from recordings import recording
 from trainperf.machine.storage import read_process, reads
 from trainperf.model import Reads, Recording
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 FUSE_INIT = 26
 LONG_S = 60.0

@@ -19,7 +19,7 @@ from trainperf.machine.storage.s3_limits import Limits
 from trainperf.machine.storage.s3_probe import probe
 from trainperf.model import Objects
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 boto3 = pytest.importorskip("boto3")
 botocore_loaders = pytest.importorskip("botocore.loaders")

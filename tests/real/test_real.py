@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import pytest
 from observing import patient
 from trying import tries
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long]
 
 HERE = Path(__file__).parent
 TRIES = 2
@@ -105,13 +105,7 @@ def diagnosed(script: str, folder: Path, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(1000)
-@pytest.mark.parametrize(
-    "case",
-    [
-        *(pytest.param(case, id=case.script, marks=pytest.mark.long) for case in CASES),
-        pytest.param(replace(CASES[0], time=("--budget", "60s")), id="in a minute"),
-    ],
-)
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.script) for case in CASES])
 def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_path: Path) -> None:
     if case.library and importlib.util.find_spec(case.library) is None:
         pytest.skip(f"{case.library} is not installed")
@@ -147,8 +141,6 @@ def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_pat
             assert changed + again < before + after
 
 
-@pytest.mark.long
-@pytest.mark.sentinel
 @pytest.mark.timeout(300)
 def test_time_between_fits_is_part_of_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ import pytest
 
 from fixes.cases.common.torch_cases import torch_evidence
 from recordings import recording
-from trainperf.diagnose import _proven
+from trainperf.diagnose.judging import _proven
 from trainperf.fixes import by_id
 from trainperf.model import Diagnosis, Evidence, Finding, Loop, Outcome, Patch, Site, Trial, Trials
 from trainperf.model.findings import Equivalence

@@ -10,7 +10,7 @@ from trainperf.errors import TrainperfError
 from trainperf.model import Ending, Run
 from trainperf.run.launch import _Following, launch
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 WRITES = """
 import json, os, sys, time

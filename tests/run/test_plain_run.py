@@ -13,7 +13,7 @@ from observing import LONG_S, python, script
 from trainperf.model import Leg, Run
 from trainperf.run.plain import Finished, run_to_its_end
 
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 
 def finished(folder: Path, source: str, limit_s: float = LONG_S, **settings: Any) -> Finished:

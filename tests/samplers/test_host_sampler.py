@@ -15,7 +15,7 @@ import pytest
 from trainperf.samplers import process_tree
 from trainperf.samplers.host import HostSampler
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 BURN = "print('up', flush=True)\nwhile True: pass"
 SLEEP = "import time; time.sleep(600)"

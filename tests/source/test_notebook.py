@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.model.cells import cell_and_line, in_reason, in_traceback, short_spot
+from trainperf.recording.cells import cell_and_line, in_reason, in_traceback, short_spot
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook
 
 IMAGE = {"data": {"image/png": "iVBORw0KGgo=", "text/plain": ["1e-05"]}, "n": 1e-05}

@@ -3,7 +3,7 @@ import pytest
 from rewriting import marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, Run
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import (
     BETWEEN,
     NO_EDIT,

@@ -5,7 +5,7 @@ import pytest
 
 from simulated import Machine, SimulatedLeg, candidate
 from trainperf.model import Ratio
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.contest import (
     MAX_PAIRS,
     MIN_PAIRS,

@@ -12,7 +12,7 @@ from fixes.cases.common.torch_cases import torch_evidence
 from trainperf.fixes.dataloader.torch_persistent_workers import PersistentWorkers
 from trainperf.fixes.tf_data.tf_cache import Cache
 from trainperf.model import BetweenEpochs, Equivalence, Finding, Loop, Run
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Costs, affordable
 from trainperf.trial.candidates import Candidate, epoch_of
 from trainperf.trial.contest import epochs_of_slice, with_pause

@@ -174,7 +174,7 @@ def test_a_step_of_half_the_length_reads_two_and_one_that_fails_is_named(tmp_pat
     assert not list((tmp_path / "runs" / "alone").iterdir())
 
 
-@pytest.mark.alone
+@pytest.mark.script
 @pytest.mark.usefixtures("short")
 def test_an_interrupt_between_two_processes_leaves_nothing_running(tmp_path):
     script = written(tmp_path, PLAIN.format(0.02))

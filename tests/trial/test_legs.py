@@ -24,7 +24,7 @@ from trainperf.trial.legs import leg as leg_module
 from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.ratio import Pair
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(300), pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.timeout(300), pytest.mark.usefixtures("nothing_left")]
 
 FED = (
     LOOP
@@ -59,6 +59,7 @@ def compared(tmp_path, source, change, seconds=40.0):
         return measured, engine.baseline()
 
 
+@pytest.mark.alone
 @repeated
 def test_a_step_of_half_the_length_reads_two(tmp_path):
     measured, baseline = compared(tmp_path, PLAIN.format(0.02), PLAIN.format(0.01))
@@ -114,11 +115,13 @@ def against_itself(tmp_path, kind, pairs=8):
     return math.exp(statistics.median(pair.log_ratio for pair in made))
 
 
+@pytest.mark.alone
 @repeated
 def test_batches_made_during_a_longer_pause_flatter_nobody(tmp_path):
     assert 0.93 < against_itself(tmp_path, Sleeper) < 1.07
 
 
+@pytest.mark.alone
 @repeated
 def test_the_test_above_would_notice_a_leg_that_fills_its_buffers_while_it_waits(tmp_path):
     assert against_itself(tmp_path, Restless, pairs=2) > 1.3
@@ -136,6 +139,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.alone
 @repeated
 def test_candidates_that_fail_are_named_and_the_others_are_measured(tmp_path):
     script = written(tmp_path, PLAIN.format(0.02))
@@ -150,6 +154,7 @@ def test_candidates_that_fail_are_named_and_the_others_are_measured(tmp_path):
     assert fine.ratio.speedup > 1.5
 
 
+@pytest.mark.alone
 def test_a_candidate_that_hangs_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr("trainperf.trial.contest.HANG_S", 1.5)
     monkeypatch.setattr("trainperf.trial.contest.HANG_TIMES", 2.0)
@@ -158,6 +163,7 @@ def test_a_candidate_that_hangs_is_given_up(tmp_path, monkeypatch):
     assert re.search(r"made no .*steps in [2-9] s", measured.failure)
 
 
+@pytest.mark.alone
 def test_a_candidate_that_hangs_before_its_first_step_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr("trainperf.trial.queue.MORE_S", 2.0)
     measured, _ = compared(tmp_path, PLAIN.format(0.02), LOOP + "time.sleep(60)")

@@ -32,7 +32,7 @@ from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.outcome import trial
 from trainperf.trial.queue import ALONE, CACHES, FEWER, RAN_OUT, Queue
 
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 ENDING = LOOP + "train(lambda number: time.sleep({}), steps={})"
 
@@ -57,6 +57,7 @@ def test_what_legs_compiled_goes_where_trainperf_is_killed(tmp_path):
     assert not (made.folder / CACHES).exists()
 
 
+@pytest.mark.alone
 @repeated
 @pytest.mark.parametrize("slots", [10, 3, 2, 1])
 def test_twice_as_fast_is_seen_to_be_so_whatever_room_there_is(tmp_path, slots):
@@ -86,6 +87,7 @@ train(lambda number: time.sleep(0.005))
 SLOWLY = ("slow", True, True)
 
 
+@pytest.mark.alone
 @repeated
 def test_a_leg_that_starts_slowly_stands_still_while_others_have_slices(
     tmp_path, mark, monkeypatch
@@ -115,6 +117,7 @@ def test_a_leg_that_starts_slowly_stands_still_while_others_have_slices(
     assert found.start.ready_s == pytest.approx(leg.ready_s, abs=0.3)
 
 
+@pytest.mark.alone
 @repeated
 def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_path, monkeypatch):
     monkeypatch.setattr(leg_module, "MANY_TURNS", 1000)  # it is not worth another start
@@ -133,6 +136,7 @@ def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_p
         assert engine.baseline().step_s == baseline.step_s
 
 
+@pytest.mark.alone
 @repeated
 def test_legs_whose_loops_end_by_themselves_are_followed_by_others(tmp_path):
     script = written(tmp_path, ENDING.format(0.02, 80))
@@ -237,6 +241,7 @@ def on_card(folder, most, slots=10, step=0.02):
     return Queue(bench(run, folder, slots=slots)), candidate
 
 
+@pytest.mark.alone
 def test_who_runs_out_of_memory_beside_many_is_measured_beside_fewer(tmp_path):
     engine, candidate = on_card(tmp_path, most=3)
     engine._over = after(40)
@@ -249,6 +254,7 @@ def test_who_runs_out_of_memory_beside_many_is_measured_beside_fewer(tmp_path):
     assert {one.note for one in found} == {"", FEWER}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("told", [2, 10])
 def test_where_two_fit_the_control_comes_first_and_then_each_candidate(tmp_path, told):
     engine, candidate = on_card(tmp_path, most=2, slots=told)
@@ -267,6 +273,7 @@ def test_a_script_that_fits_but_once_is_not_compared_beside_itself(tmp_path):
         engine.compare([candidate("a")], clock())
 
 
+@pytest.mark.alone
 def test_who_needs_the_card_for_itself_is_tried_alone_before_it_is_called_failed(tmp_path):
     engine, candidate = on_card(tmp_path, most=10)
     with engine:
@@ -290,6 +297,7 @@ def test_who_could_not_be_tried_alone_in_time_is_late_and_did_not_fail(tmp_path)
     assert (late.late, late.note) == (True, RAN_OUT)
 
 
+@pytest.mark.alone
 def test_slices_in_which_memory_ran_short_count_for_nobody(tmp_path):
     script = written(tmp_path, LOOP + "train(lambda number: time.sleep(0.02))\n")
     run = base_run(script)
@@ -367,6 +375,7 @@ while that_wait() < 4:
 """All legs wait for their device before the first of them warms up on it."""
 
 
+@pytest.mark.alone
 def test_one_leg_at_a_time_warms_up_on_its_device(tmp_path, monkeypatch):
     monkeypatch.setattr(Queue, "_at_once", 4)
     script = written(tmp_path, MEET)
@@ -423,6 +432,7 @@ COMPILES = FAST.replace("told.before_device()", "told.compile_begins()").replace
 SLEEPS = LOOP + "time.sleep(1.5)\ntrain(lambda number: time.sleep(0.005))\n"
 
 
+@pytest.mark.alone
 def test_what_compiles_or_is_known_to_do_so_is_limited_by_the_budget_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(queue_module, "MORE_S", 0.5)
     monkeypatch.setattr(queue_module, "MORE_TIMES", 1.0)

@@ -7,7 +7,7 @@ from fixes.cases.common.cases import GIB, machine
 from recordings import recording
 from trainperf.machine.cgroup import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
-from trainperf.model.machine.machine import Gpu, MigSlice
+from trainperf.recording.machine.machine import Gpu, MigSlice
 from trainperf.trial.legs import room as room_module
 from trainperf.trial.legs.room import CONTEXT, MANY, NOT_TOLD, TWO, memory_is_short, room
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from trainperf.model import Equivalence, Ratio, Run
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.budget import LATE, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed

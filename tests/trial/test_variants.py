@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured, Start
 from trainperf.trial.parity import Band

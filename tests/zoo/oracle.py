@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import zoo
-from trainperf.diagnose import Request, first_verdict, patch_root
+from trainperf.diagnose import Request
+from trainperf.diagnose.judging import first_verdict, patch_root
 from trainperf.fixes import by_id, possible_all
 from trainperf.model import Diagnosis, Finding, Run
 from trainperf.patch.patch import as_written, build_patch

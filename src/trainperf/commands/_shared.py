@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +36,8 @@ def read_settings(flags: dict[str, object]) -> Settings:
 
 def _name_unknown(ids: tuple[str, ...], wanted: str) -> None:
     """Say which ids are none; another version may have them, so it is no error."""
+    import difflib
+
     from trainperf.fixes import by_id
 
     for unknown in (one for one in ids if one not in by_id()):

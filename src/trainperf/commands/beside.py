@@ -132,11 +132,8 @@ def _gpu_memory(pids: tuple[int, ...]) -> int | None:
 
 
 @contextmanager
-def environment_of(job: Job | None) -> Iterator[None]:
+def environment_of(job: Job) -> Iterator[None]:
     """Have the environment of a job in place of one's own, for all that is started meanwhile."""
-    if job is None:
-        yield
-        return
     before = dict(os.environ)
     given = {name: text for name, text in job.environment.items() if not _ours(name)}
     _become(given | {name: text for name, text in before.items() if _ours(name)})

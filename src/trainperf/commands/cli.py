@@ -101,7 +101,6 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
     """
     from trainperf import ranks
     from trainperf.commands import run_folders, session
-    from trainperf.commands.exit_status import exit_status
 
     asked = given(flags)
     settings = read_settings(asked)
@@ -128,6 +127,8 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
     if unsaved is not None:
         raise unsaved
     run_folders.write_outputs(diagnosis, settings)
+    from trainperf.commands.exit_status import exit_status
+
     sys.exit(exit_status(diagnosis, settings))
 
 

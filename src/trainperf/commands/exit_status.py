@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainperf.model import Diagnosis, Ending
+from trainperf.recording.run import Ending
 from trainperf.report.level import failing
 
 if TYPE_CHECKING:
+    from trainperf.model import Diagnosis
     from trainperf.settings import Settings
 
 

@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 from trainperf.errors import TrainperfError
-from trainperf.model.cells import STRIDE, spot
 from trainperf.model.words import count
+from trainperf.recording.cells import STRIDE, spot
 from trainperf.report.plain import one_line
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import io
 import os
@@ -18,14 +17,15 @@ from trainperf import store
 from trainperf.child.timing.tracing import WHAT
 from trainperf.commands.streams import close_stdout, silence
 from trainperf.errors import TrainperfError
-from trainperf.model import Diagnosis, Recording, TraceFile
-from trainperf.report.level import Judgement
+from trainperf.recording.run import Recording
 from trainperf.report.plain import no_commands
 from trainperf.reporters import reporter
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trainperf.model import Diagnosis, TraceFile
+    from trainperf.report.level import Judgement
     from trainperf.settings import Settings
 
 DOCUMENTS = ("json", "markdown", "html", "sarif", "junit")
@@ -133,6 +133,8 @@ def write_trace(recording: Recording, file: Path) -> TraceFile:
 
     Where there is none, or it cannot be written, the value says why.
     """
+    from trainperf.model import TraceFile
+
     events = [event for of_process in recording.events.values() for event in of_process]
     traced = next((event for event in events if event["e"] == "traced_steps"), None)
     if traced is None:
@@ -173,6 +175,8 @@ def write(
     not, `undecided` that it could not tell. Raises `TrainperfError` for what could not be
     written, when all else is.
     """
+    from trainperf.report.level import Judgement
+
     judgement = Judgement(settings.fail_on, problems, "" if problems else answer, undecided)
     report = _Report(
         diagnosis,
@@ -239,6 +243,8 @@ def _output(value: str, formats: Sequence[str]) -> Output:
     name, given, file = value.partition("=")
     name = name.strip().lower()
     if name not in formats:
+        import difflib
+
         close = difflib.get_close_matches(name, formats, n=1)
         meant = f"did you mean {close[0]}? " if close else ""
         raise TrainperfError(

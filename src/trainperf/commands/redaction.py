@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainperf.model import Diagnosis, Event, Recording
+from trainperf.model import Diagnosis
+from trainperf.recording.run import Event, Recording
 
 REDACTED = "[redacted]"
 

@@ -10,7 +10,6 @@ import click
 
 from trainperf.commands._shared import console, print_report, read_settings
 from trainperf.errors import TrainperfError
-from trainperf.model.cells import is_notebook
 
 if TYPE_CHECKING:
     from trainperf.sagemaker.job import Job
@@ -138,7 +137,7 @@ def _job(given: dict[str, Any]) -> Job:
     folder = given["source_dir"]
     script = packing.relative_script(given["script"], folder)
     session.check_script(folder / script)
-    if is_notebook(str(script)):
+    if script.endswith(".ipynb"):
         raise TrainperfError(
             f"{script} is a notebook", hint=f"jupyter nbconvert --to script {script} makes a script"
         )

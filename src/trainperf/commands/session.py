@@ -11,28 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
-from trainperf.commands import notebooks, redaction
-from trainperf.commands.beside import Beside, environment_of, said, startable
-from trainperf.commands.elsewhere import with_elsewhere
-from trainperf.commands.outputs import write_trace
 from trainperf.commands.progress import Progress
 from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
 from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
-from trainperf.model import Diagnosis, Event, Recording, Run
-from trainperf.model.cells import is_notebook
-from trainperf.ranks import records
-from trainperf.run import guarding, running
+from trainperf.recording.cells import is_notebook
+from trainperf.recording.run import Event, Recording, Run
+from trainperf.run import guarding
 from trainperf.run.sweeping import Swept, sweep
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trainperf.commands.beside import Beside
+    from trainperf.model import Diagnosis
+    from trainperf.run.running import Job
     from trainperf.settings import Settings
 
-Pipeline = Callable[[Request, Callable[[Event], None]], tuple[Diagnosis, Recording]]
-"""What is made of a request; `diagnose` is one."""
+    Pipeline = Callable[[Request, Callable[[Event], None]], tuple[Diagnosis, Recording]]
+    """What is made of a request; `diagnose` is one."""
 
 USUAL_S = 15.0
 """Seconds for timing a loop, its stages and its probes on a quiet machine."""
@@ -51,7 +49,7 @@ class Target:
     cwd: Path
     script: str | None = None
     notes: tuple[str, ...] = ()
-    job: running.Job | None = None
+    job: Job | None = None
 
 
 def target(
@@ -78,6 +76,8 @@ def target(
     path = cwd / command[0]
     check_script(path, called)
     if is_notebook(path.name):  # it runs in its own folder, as Jupyter starts it
+        from trainperf.commands import notebooks
+
         own = (sys.executable, path.name, *command[1:])
         return Target(own, command[0], path.parent, path.name, notebooks.notes(path))
     return Target((sys.executable, *command), command[0], cwd, command[0])
@@ -93,6 +93,9 @@ def running_target(pid: int) -> Target:
 
     Raises `TrainperfError` if there is no such process, or its command cannot be run again.
     """
+    from trainperf.commands.beside import startable
+    from trainperf.run import running
+
     job = startable(running.read(pid))
     if job.script is not None:
         check_script(Path(job.script))
@@ -116,6 +119,8 @@ def check_script(path: Path, called: str = "diagnose") -> None:
             f"{path.name} is a folder without __main__.py", hint="name the script that trains"
         )
     if is_notebook(path.name):
+        from trainperf.commands import notebooks
+
         notebooks.check(path)
         return
     _check_syntax(path, called)
@@ -161,8 +166,7 @@ def run(
     guarded = guarding.probe(covered, folder, [folder])
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(console, settings.quiet))
-        beside = _beside(target, progress)
-        stack.enter_context(environment_of(target.job))
+        beside = None if target.job is None else _beside(target.job, progress, stack)
         request = _request(target, settings, folder, guarded.folders)
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
@@ -178,6 +182,11 @@ def run(
             raise
         if beside is not None:
             diagnosis = replace(diagnosis, running=beside.seen())
+        from trainperf.commands import redaction
+        from trainperf.commands.elsewhere import with_elsewhere
+        from trainperf.commands.outputs import write_trace
+        from trainperf.ranks import records
+
         if settings.trace is not None:
             diagnosis = replace(diagnosis, trace=write_trace(recording, settings.trace))
     diagnosis = with_elsewhere(diagnosis)
@@ -220,14 +229,16 @@ def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[st
     )
 
 
-def _beside(target: Target, progress: Progress) -> Beside | None:
-    """Look at the running job that the target is taken from, if it is."""
-    if target.job is None:
-        return None
-    for sentence in said(target.job):
+def _beside(job: Job, progress: Progress, stack: ExitStack) -> Beside:
+    """Look at the running job that the target is taken from, and take its environment over."""
+    from trainperf.commands.beside import Beside, environment_of, said
+
+    for sentence in said(job):
         progress.note(sentence)
     progress.phase("looking at the running job from outside")
-    return Beside(target.job)
+    beside = Beside(job)
+    stack.enter_context(environment_of(job))
+    return beside
 
 
 def merge(

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from trainperf.errors import TrainperfError
 from trainperf.model import Event, Missing, Recording, Site
-from trainperf.model.cells import spot
+from trainperf.recording.cells import spot
 
 P = ParamSpec("P")
 T = TypeVar("T")

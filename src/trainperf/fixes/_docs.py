@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from trainperf.fixes import Fix, all_fixes
 from trainperf.fixes._unseen import UNSEEN
-from trainperf.fixes.common.trainer_settings import GOVERNS, TRIED
+from trainperf.trainer_settings import GOVERNS, TRIED
 
 INTRODUCTION = """\
 # The fixes

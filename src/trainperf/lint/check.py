@@ -13,7 +13,7 @@ from pathlib import Path
 from trainperf.lint.files import Source, Unreadable, find, read
 from trainperf.lint.ignored import without_ignored, wrong_comments
 from trainperf.lint.project import Project
-from trainperf.model.cells import cell_and_line
+from trainperf.recording.cells import cell_and_line
 from trainperf.source.module import Module
 from trainperf.source.notebooks.ipython import parse
 from trainperf.source.notebooks.notebook import Notebook, text_of

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainperf.model.cells import is_notebook
+from trainperf.recording.cells import is_notebook
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook
 
 SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
@@ -25,7 +25,7 @@ class Unreadable(Exception):  # noqa: N818 - names an outcome; the message is th
 
 @dataclass(frozen=True)
 class Source:
-    """The text of a file, its line ends "\\n"; that of a `notebook`, see `model.cells`."""
+    """The text of a file, its line ends "\\n"; that of a `notebook`, see `recording.cells`."""
 
     text: str
     notebook: Notebook | None = None

@@ -11,7 +11,6 @@ from __future__ import annotations
 from trainperf.model.basics import Missing, Site, is_taken, taken
 from trainperf.model.check import Answer, Check, CheckedTimes, Compared, Limits, Reason
 from trainperf.model.diagnosis import (
-    FORMAT_VERSION,
     Bottleneck,
     Diagnosis,
     Ignored,
@@ -43,16 +42,11 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
-from trainperf.model.machine.container import ContainerUse
-from trainperf.model.machine.instance import Cost, Instance, InstanceType, Price
-from trainperf.model.machine.machine import CudaDevice, Gpu, Machine, MigSlice
-from trainperf.model.machine.storage import Channel, Objects, Reads, Volume
 from trainperf.model.outside import InPlace, Outside, Spent
 from trainperf.model.parallel import (
     AllReduce,
     Ddp,
     Exchange,
-    Link,
     Overlap,
     Parallel,
     Rank,
@@ -61,7 +55,6 @@ from trainperf.model.parallel import (
     Strategy,
 )
 from trainperf.model.pipeline import DrawnFrom, Function, Stage
-from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
 from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
 from trainperf.model.torch.loader import Access, ItemLength, Loader
@@ -88,6 +81,22 @@ from trainperf.model.trials import (
     Trial,
     Trials,
     by_fix,
+)
+from trainperf.recording.machine.container import ContainerUse
+from trainperf.recording.machine.instance import Cost, Instance, InstanceType, Price
+from trainperf.recording.machine.machine import CudaDevice, Gpu, Machine, MigSlice
+from trainperf.recording.machine.storage import Channel, Objects, Reads, Volume
+from trainperf.recording.run import (
+    FORMAT_VERSION,
+    Ending,
+    Event,
+    GpuSample,
+    HostSample,
+    Leg,
+    Link,
+    Recording,
+    Run,
+    Sample,
 )
 
 __all__ = [

@@ -10,23 +10,20 @@ from trainperf.model.check import Check
 from trainperf.model.experiments import ExperimentChange
 from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
 from trainperf.model.findings import Finding, NotTaken, Patch
-from trainperf.model.machine.container import ContainerUse
-from trainperf.model.machine.instance import Cost
-from trainperf.model.machine.machine import Machine
-from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.outside import Outside
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
-from trainperf.model.run import Ending
 from trainperf.model.running import RunningJob
 from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, OverTime, StartUp
 from trainperf.model.torch.step import LogCall, Part, SyncPoint
 from trainperf.model.training import Training
 from trainperf.model.trials import Control, Proof, Stack, Trial, Trials
-
-FORMAT_VERSION = 1
-
+from trainperf.recording.machine.container import ContainerUse
+from trainperf.recording.machine.instance import Cost
+from trainperf.recording.machine.machine import Machine
+from trainperf.recording.machine.storage import Channel, Objects, Reads
+from trainperf.recording.run import Ending
 
 Grade = Literal["settled", "probable", "not examined"]
 """How sure a verdict is. A probable one rests on times that vary, or on what no clock disturbs;

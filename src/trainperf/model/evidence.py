@@ -21,15 +21,15 @@ from trainperf.model.facts import (
     StackSamples,
     StepFunction,
 )
-from trainperf.model.machine.container import ContainerUse
-from trainperf.model.machine.machine import Machine
-from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.outside import NOTHING_SEEN, Outside
 from trainperf.model.parallel import Parallel
 from trainperf.model.pipeline import Stage
 from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
 from trainperf.model.torch.step import Torch
 from trainperf.model.training import Length
+from trainperf.recording.machine.container import ContainerUse
+from trainperf.recording.machine.machine import Machine
+from trainperf.recording.machine.storage import Channel, Objects, Reads
 
 INPUT_BOUND_BELOW = 0.90
 """Accelerator utilisation below which a job is input-bound (MLPerf Storage v1.0)."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Site
-from trainperf.model.machine.machine import CudaDevice
+from trainperf.recording.machine.machine import CudaDevice
 
 
 @dataclass(frozen=True)

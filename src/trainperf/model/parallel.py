@@ -7,6 +7,7 @@ from typing import Any
 
 from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.timing import Measure
+from trainperf.recording.run import Link
 
 GONE = "when its connection to another rank broke"
 """How a rank ended that lost another one: what that one says is the cause."""
@@ -41,15 +42,6 @@ class Rank:
     epoch_steps: int | None = None
     threads: int | None = None  # intra-op threads of the framework
     cores: tuple[int, ...] | None = None  # the cores it may run on
-
-
-@dataclass(frozen=True)
-class Link:
-    """The connection between devices. `bytes_s` is its rate for one device, one way."""
-
-    kind: str  # "loopback", "shared memory", "PCIe", "NVLink", "EFA", "network"
-    bytes_s: float | None
-    source: str  # how it is known: "measured in this run", "package data", …
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainperf.model.parallel import Ddp, Link, Overlap, ScalingPoint, Straggler, Strategy
+from trainperf.model.parallel import Ddp, Overlap, ScalingPoint, Straggler, Strategy
+from trainperf.recording.run import Link
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Finding, Patch, Site
-from trainperf.model.cells import is_notebook
+from trainperf.recording.cells import is_notebook
 from trainperf.rewrite.diff import changed_lines
 from trainperf.rewrite.reading import Reader
 from trainperf.source.scopes import FUNCTIONS, LOOPS

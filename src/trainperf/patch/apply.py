@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from trainperf.errors import CannotRewrite, TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Finding, Patch
-from trainperf.model.cells import is_notebook
 from trainperf.patch.patch import ALREADY, Written, hash_of, write_edits
-from trainperf.rewrite.configuration import decoded, is_configuration
+from trainperf.recording.cells import is_configuration, is_notebook
+from trainperf.rewrite.configuration import decoded
 from trainperf.rewrite.diff import reverted, shown, unified
 from trainperf.rewrite.script import Reader
 from trainperf.source.notebooks.notebook import Notebook

@@ -12,7 +12,7 @@ from pathlib import Path
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken, Patch, PatchedFile
-from trainperf.model.cells import in_reason, is_notebook
+from trainperf.recording.cells import in_reason, is_notebook
 from trainperf.rewrite.script import Reader, Script, default_reader
 from trainperf.source.notebooks.notebook import as_run
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainperf.changes import Change, Repository, changed_run, check_interpreter
-from trainperf.diagnose import LOOK_S, Request, patch_root
+from trainperf.diagnose import Request
+from trainperf.diagnose.judging import LOOK_S, patch_root
 from trainperf.errors import NothingToCompare, NotMeasured, TrainperfError
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
@@ -42,9 +43,9 @@ from trainperf.proof.answers import (
     turned_trial,
     verdict_of,
 )
+from trainperf.recording.cells import is_configuration
 from trainperf.report.assemble import cost_after
 from trainperf.report.assemble.diagnosis import assemble, without_loop
-from trainperf.rewrite.configuration import is_configuration
 from trainperf.rewrite.script import default_reader
 from trainperf.run.launch import launch
 from trainperf.run.spawn import Interrupted, interruptible

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Site
-from trainperf.model.cells import spot
 from trainperf.model.diagnosis import Ignored
+from trainperf.recording.cells import spot
 from trainperf.source.notebooks.notebook import as_run
 
 _COMMENT = re.compile(r"#\s*trainperf:\s*ignore(?![\w-])\s*(\[[^\]#]*\]?)?")

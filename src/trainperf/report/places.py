@@ -6,7 +6,7 @@ import os.path
 from collections.abc import Sequence
 
 from trainperf.model import Function, Site
-from trainperf.model.cells import spot
+from trainperf.recording.cells import spot
 
 
 def place(site: Site, cwd: str) -> str:

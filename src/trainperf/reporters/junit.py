@@ -9,7 +9,7 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from trainperf.model import Diagnosis, Finding, Site
-from trainperf.model.cells import is_notebook
+from trainperf.recording.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.plain import one_line, plain
 from trainperf.report.sections import told

@@ -9,7 +9,6 @@ from typing import Any
 
 from trainperf.errors import CannotRewrite
 
-SUFFIXES = (".json", ".yaml", ".yml")
 VALUE = r'(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)'
 """A value of JSON that is neither a list nor an object."""
 
@@ -18,11 +17,6 @@ PLAIN = r"""(?:"(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*'|[^\s#{\[|>&*"'][^\r\n]*?)"""
 
 END = r"(?=[ \t]*(?:[ \t]#[^\r\n]*)?\r?(?:\Z|\n(?![ \t]+[^\s#])))"
 """The end of such a line, behind which the value does not go on."""
-
-
-def is_configuration(path: str) -> bool:
-    """Return whether a file holds settings rather than source, by its name."""
-    return path.endswith(SUFFIXES)
 
 
 def line_of(path: str, name: str, value: object) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from trainperf import bounded
 from trainperf.child.process.recorder import LOST
 from trainperf.child.process.temporary import TEMPORARY
-from trainperf.model import Event
+from trainperf.recording.run import Event
 
 DIGITS = 10
 """A process id has no more of them."""

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from trainperf.child.timing.budget import Budget
-from trainperf.model import Ending, Event, Recording, Run
+from trainperf.recording.run import Ending, Event, Recording, Run
 from trainperf.run.event_files import EventFiles
 from trainperf.run.output import Output
 from trainperf.run.spawn import Interrupted, interruptible, output_tail, prepare, start

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.model import Run
+from trainperf.recording.run import Run
 from trainperf.run.output import Output
 from trainperf.run.spawn import Interrupted, output_tail, prepare, start
 from trainperf.run.stopping import Guard, clear, stop_session

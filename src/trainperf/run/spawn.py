@@ -16,12 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from trainperf import bounded, store
+from trainperf import bounded, store, trainer_settings
 from trainperf.errors import TrainperfError
-from trainperf.fixes.common import trainer_settings
-from trainperf.model import Run
-from trainperf.model.cells import in_traceback, is_notebook
-from trainperf.rewrite.configuration import is_configuration
+from trainperf.recording.cells import in_traceback, is_configuration, is_notebook
+from trainperf.recording.run import Run
 from trainperf.run import groups, owner, view
 from trainperf.run.guarding import tracker_environment
 from trainperf.run.stopping import SCRATCH, VIEW

@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from trainperf.model import HostSample
+from trainperf.recording.run import HostSample
 from trainperf.samplers.container import Quota, most_throttled
 from trainperf.samplers.contention import CoreTimes, RunQueue, core_times
 from trainperf.samplers.process_tree import ProcessTree

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainperf.model import Link
+from trainperf.recording.run import Link
 from trainperf.samplers.nvml_device import as_text
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from trainperf.model import Gpu, GpuSample
+from trainperf.recording.machine.machine import Gpu
+from trainperf.recording.run import GpuSample
 from trainperf.samplers.nvml_device import GpuDevice, as_text
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from trainperf.model import Gpu, GpuSample, MigSlice
-from trainperf.model.machine.machine import ComputeMode
+from trainperf.recording.machine.machine import ComputeMode, Gpu, MigSlice
+from trainperf.recording.run import GpuSample
 from trainperf.samplers import gpm, throttle
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.

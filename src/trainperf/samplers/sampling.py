@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from trainperf.model import Gpu, GpuSample, HostSample, Link, Sample
+from trainperf.recording.machine.machine import Gpu
+from trainperf.recording.run import GpuSample, HostSample, Link, Sample
 from trainperf.samplers import links
 from trainperf.samplers.host import HostSampler
 from trainperf.samplers.nvml import NvmlSampler

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.model.machine.clocks import APPLICATION_CLOCKS, HARMFUL, POWER_CAP
+from trainperf.recording.machine.clocks import APPLICATION_CLOCKS, HARMFUL, POWER_CAP
 
 __all__ = ["APPLICATION_CLOCKS", "HARMFUL", "POWER_CAP", "words"]
 

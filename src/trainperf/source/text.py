@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.model.cells import is_notebook
+from trainperf.recording.cells import is_notebook
 from trainperf.source.module import Module
 from trainperf.source.notebooks.notebook import Notebook
 
@@ -39,7 +39,7 @@ class Source:
 
     All offsets are characters from the start of `text`, which has no byte order mark
     and keeps its line endings. Raises `CannotRewrite` where the file cannot be decoded
-    or parsed. The text of a notebook is that of its cells, see `model.cells`.
+    or parsed. The text of a notebook is that of its cells, see `recording.cells`.
     """
 
     def __init__(self, name: str, data: bytes) -> None:

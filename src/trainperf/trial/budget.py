@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.contest import (
     MIN_PAIRS,
     SLICE_S,

@@ -10,8 +10,8 @@ from typing import Any
 
 from trainperf.fixes import Fix, by_id, in_the_loop
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Run, Trial
-from trainperf.model.run import Epoch
 from trainperf.patch.patch import Written, write_edits
+from trainperf.recording.run import Epoch
 from trainperf.rewrite import default_reader
 
 BETWEEN = "what it saves lies between epochs, and trials compare steps"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from trainperf.child.timing.legs import words
 from trainperf.model import Ratio
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.legs.leg import Leg, LegFailed, Slice
 from trainperf.trial.ratio import FEWEST, Pair, ratio

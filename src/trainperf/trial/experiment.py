@@ -24,8 +24,8 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.model.run import Epoch
 from trainperf.model.trials import NOISE
+from trainperf.recording.run import Epoch
 from trainperf.run.caches import filled
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
 from trainperf.trial.candidates import Candidate

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainperf.model import Ratio, Run
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock, Costs
 from trainperf.trial.candidates import Candidate

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
-from trainperf.model.run import Epoch
 from trainperf.model.trials import NOISE
+from trainperf.recording.run import Epoch
 from trainperf.trial.budget import LATE
 from trainperf.trial.candidates import SMALLEST_GAIN
 from trainperf.trial.legs.leg import Leg, Slice

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from trainperf.model import Ratio, Run
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial import parity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial import parity
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.contest import FAR, MIN_PAIRS, SHORT, SHORT_TRIES, Contest, take

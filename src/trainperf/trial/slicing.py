@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trainperf.model import Evidence, Trial
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Costs, affordable, budget_needed
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.ratio import FEWEST

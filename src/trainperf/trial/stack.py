@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainperf.model import Outcome, Ratio
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed

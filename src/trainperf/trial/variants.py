@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainperf.model import Finding, Outcome, Trial
-from trainperf.model.run import Epoch
+from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import AS_GOOD
 from trainperf.trial.outcome import Baseline, Measured, floor, trial, whole_s

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 torch = pytest.importorskip("torch")
 

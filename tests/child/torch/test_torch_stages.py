@@ -18,7 +18,7 @@ from trainperf.child.torch.loader import stages as torch_stages
 from trainperf.evidence.events import Observed
 from trainperf.evidence.pipeline import stages as read_stages
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.script
 
 
 class Slow:
@@ -158,6 +158,7 @@ def test_items_that_another_generator_changes_do_not_repeat():
     assert taken(DataLoader(Noisy(), batch_size=2)).loader_facts["repeats"] is False
 
 
+@pytest.mark.alone
 def test_items_made_on_one_core_need_one_thread():
     spin = lambda: sum(range(20_000))  # noqa: E731
     assert taken(DataLoader(Slow(draw=spin))).loader_facts["item_threads"] == 1
@@ -186,6 +187,7 @@ def test_an_item_that_raises_leaves_a_reason_and_no_time():
     assert "random" not in driver.loader_facts
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("wrap", [lambda one: one, lambda one: Subset(one, range(40))])
 def test_slow_items_are_given_up_in_time(wrap):
     began = time.monotonic()

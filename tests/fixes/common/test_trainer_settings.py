@@ -16,9 +16,9 @@ from rewriting import project_of, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import by_id, detect_all, possible_all
 from trainperf.fixes.common import trainers
-from trainperf.fixes.common.trainer_settings import GOVERNS, TRIED, Setting, names
 from trainperf.model import LogCall, Site, Trainer
 from trainperf.patch.patch import write_edits
+from trainperf.trainer_settings import GOVERNS, TRIED, Setting, names
 
 FAST = {"autocast": replace(probe(1.8), base_s=0.090, candidate_s=0.050)}
 NONE = {"bf16": False, "fp16": False, "dataloader_num_workers": 0, "optim": "adamw_torch"}

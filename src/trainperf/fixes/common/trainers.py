@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.seen import seen_in_call
-from trainperf.fixes.common.trainer_settings import GOVERNS, Setting, filled
 from trainperf.model import Equivalence, Evidence, Finding, Site, Trainer
 from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.configuration import line_of
 from trainperf.rewrite.wanted import Wanted
 from trainperf.source.origins.calls import Elsewhere
+from trainperf.trainer_settings import GOVERNS, Setting, filled
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from trainperf.model import Evidence, Site
-from trainperf.model.cells import short_spot
 from trainperf.model.words import bound as times
 from trainperf.model.words import seconds as ms
 from trainperf.model.words import share as percent
 from trainperf.model.words import size
+from trainperf.recording.cells import short_spot
 
 __all__ = ["at", "ms", "percent", "size", "times", "worth", "worth_counted"]
 

@@ -10,7 +10,7 @@ from trainperf.fixes.common.words import percent, worth_counted
 from trainperf.fixes.gpu._health import bound_at_full_clock, card, clock, used
 from trainperf.fixes.gpu._matmul import said
 from trainperf.model import Equivalence, Evidence, Finding, Gpu
-from trainperf.model.machine.clocks import HARMFUL
+from trainperf.recording.machine.clocks import HARMFUL
 
 OFTEN = 0.10
 """Share of the samples in which a GPU must have been slowed down; our choice."""

@@ -9,7 +9,7 @@ from trainperf.fixes.common.words import MB, worth
 from trainperf.fixes.host._instance_types import same_gpus
 from trainperf.fixes.host._instances import here
 from trainperf.model import Evidence, Instance, InstanceType, Objects
-from trainperf.model.machine.storage import VolumeKind
+from trainperf.recording.machine.storage import VolumeKind
 
 AT_LIMIT = (0.80, 1.15)
 """Between these shares of what lasts and of what is reached for a while, a rate that was

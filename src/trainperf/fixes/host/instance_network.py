@@ -12,7 +12,7 @@ from trainperf.fixes.host._instance_rates import (
 )
 from trainperf.fixes.host._instances import change_said, price_said
 from trainperf.model import Equivalence, Evidence, Finding, InstanceType
-from trainperf.model.machine.storage import VolumeKind
+from trainperf.recording.machine.storage import VolumeKind
 
 OVER_THE_NETWORK: tuple[VolumeKind, ...] = ("efs", "nfs", "lustre", "s3 mount", "network")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainperf.model import InstanceType, Volume
-from trainperf.model.machine.storage import VolumeKind
+from trainperf.recording.machine.storage import VolumeKind
 
 EBS = "Amazon Elastic Block Store"
 INSTANCE_STORE = "Amazon EC2 NVMe Instance Storage"

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from trainperf.diagnose import Request, first_verdict
+from trainperf.diagnose import Request
+from trainperf.diagnose.judging import first_verdict
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import detect_all

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainperf.model import Diagnosis, Finding, Site
 from trainperf.model import words as units
-from trainperf.model.cells import is_notebook
+from trainperf.recording.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
 from trainperf.report.plain import one_line
 from trainperf.report.sections import told

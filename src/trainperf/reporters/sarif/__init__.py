@@ -13,8 +13,8 @@ from functools import partial
 
 from trainperf.fixes import HEADINGS, by_id
 from trainperf.model import Diagnosis, Finding, Site, Trial, by_fix
-from trainperf.model.cells import is_notebook, spot
 from trainperf.model.diagnosis import Ignored
+from trainperf.recording.cells import is_notebook, spot
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.plain import one_line, plain

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainperf.model.cells import STRIDE, is_notebook
+from trainperf.recording.cells import STRIDE, is_notebook
 from trainperf.source.notebooks.ipython import as_python, as_written
 from trainperf.source.notebooks.json_places import items, lines_like, member
 
@@ -37,7 +37,7 @@ class Cell:
 
 
 class Notebook:
-    """The code of a notebook, as one text whose line numbers say the cells (`model.cells`).
+    """The code of a notebook, as one text whose line numbers say the cells (`recording.cells`).
 
     Raises `NotANotebook`.
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trainperf.model import Event
 from trainperf.model.words import signal_name
-from trainperf.rewrite.configuration import is_configuration
+from trainperf.recording.cells import is_configuration
 from trainperf.run.event_files import training
 from trainperf.run.spawn import output_tail
 from trainperf.trial.ranks import place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fixes.cases.gpu._cases import on_gpu
-from trainperf.model.machine.clocks import APPLICATION_CLOCKS
+from trainperf.recording.machine.clocks import APPLICATION_CLOCKS
 
 HELD: dict[str, Any] = {"sm_clock_mhz": 1100.0, "throttle_shares": {APPLICATION_CLOCKS: 0.9}}
 

@@ -23,6 +23,11 @@ def is_notebook(file: str) -> bool:
     return file.endswith(".ipynb")
 
 
+def is_configuration(file: str) -> bool:
+    """Say whether a file holds settings rather than source, by its name."""
+    return file.endswith((".json", ".yaml", ".yml"))
+
+
 def cell_and_line(line: int) -> tuple[int, int]:
     """Return the cell of a line of a notebook's text, and its line in there; from 1."""
     return divmod(line, STRIDE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from trainperf.model.machine.instance import Instance, Price
+from trainperf.recording.machine.instance import Instance, Price
 
 ComputeMode = Literal["", "shared", "exclusive", "prohibited"]
 """How many processes may compute on a GPU: any, one at a time, none; "" if not told."""

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from trainperf.model.machine.container import ContainerUse
-from trainperf.model.machine.machine import Gpu
-from trainperf.model.machine.storage import Channel, Objects, Reads
-from trainperf.model.parallel import Link
+from trainperf.recording.machine.container import ContainerUse
+from trainperf.recording.machine.machine import Gpu
+from trainperf.recording.machine.storage import Channel, Objects, Reads
+
+FORMAT_VERSION = 1
+"""Of what is saved: a recording, a diagnosis."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,15 @@ class HostSample:
     threads_waiting: float | None = None
     quota_periods: int | None = None  # of the CPU quota since the last sample; None: no quota
     quota_throttled: int | None = None  # of these, the ones in which it was used up
+
+
+@dataclass(frozen=True)
+class Link:
+    """The connection between devices. `bytes_s` is its rate for one device, one way."""
+
+    kind: str  # "loopback", "shared memory", "PCIe", "NVLink", "EFA", "network"
+    bytes_s: float | None
+    source: str  # how it is known: "measured in this run", "package data", …
 
 
 @dataclass(frozen=True)

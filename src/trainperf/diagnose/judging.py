@@ -1,20 +1,19 @@
-"""The whole pipeline, top to bottom: run, recording, evidence, findings, diagnosis."""
+"""What a recorded run says: evidence, findings, trials, diagnosis."""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from trainperf import verdict as rank
+from trainperf.diagnose import Request
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, Parts
-from trainperf.fixes import all_fixes, by_id, concern, detect_all, possible_all
-from trainperf.machine import after_run, inspect_machine, with_late_answers
+from trainperf.fixes import by_id, concern, detect_all, possible_all
+from trainperf.machine import after_run, with_late_answers
 from trainperf.model import (
     Diagnosis,
     Event,
@@ -35,8 +34,7 @@ from trainperf.report import ignored
 from trainperf.report.assemble import cost_after, experiment_changes
 from trainperf.report.assemble.diagnosis import assemble, without_loop
 from trainperf.rewrite.script import default_reader
-from trainperf.run.launch import launch
-from trainperf.run.spawn import Interrupted, interruptible
+from trainperf.run.spawn import Interrupted
 from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Subject, Tried, fewer_devices, try_fixes
 from trainperf.trial.budget import Clock
@@ -47,88 +45,47 @@ LOOK_S = 0.25
 """So long the machine is looked at before the trials: how many cores do neighbours take?"""
 
 
-@dataclass(frozen=True)
-class Request:
-    """A diagnosis to make: the run, the folder for its files, findings to leave out.
+def judged(
+    request: Request,
+    recording: Recording,
+    machine: Machine,
+    began: float,
+    interrupted: Interrupted,
+    on_event: Callable[[Event], None],
+) -> tuple[Diagnosis, Recording]:
+    """The diagnosis of the observed run, with what trials prove where `request` asks for them.
 
-    `trials` says whether the fixes are tried, `sequential` that it be in fresh processes
-    one after another, `allow_semantic` that those that change the experiment may be kept;
-    `only` are the ids of those to be tried, all if it is empty.
-    `price_per_hour` is what the machine costs, US dollars, None to ask AWS where this is one
-    of its instances. `full_run_s` is what plain runs of the whole script may take beyond the
-    budget.
+    And the recording, with what was looked up of its storage.
     """
-
-    run: Run
-    folder: Path
-    ignore: tuple[str, ...] = ()
-    trials: bool = True
-    sequential: bool = False
-    allow_semantic: bool = False
-    only: tuple[str, ...] = ()
-    price_per_hour: float | None = None
-    full_run_s: float = 0.0
-
-    def inspect(self) -> Machine:
-        """The machine as it is now."""
-        return inspect_machine(directory=Path(self.run.cwd), price_per_hour=self.price_per_hour)
-
-
-def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagnosis, Recording]:
-    """Run the script of `request` under observation, say why it is slow, prove it.
-
-    `on_event` is called with every event as it is recorded, for progress. Where no
-    training loop was seen, the diagnosis has no `loop` and says what was seen instead.
-    Ctrl-C ends the measuring: what was measured until then is diagnosed.
-    """
-    began = time.monotonic()
-    machine = request.inspect()
-    with interruptible() as interrupted:
-        run = replace(request.run, began=began, trials=request.trials)
-        recording = launch(run, request.folder, _reading_fixes(on_event), interrupted)
-        parts = Parts()
-        try:
-            machine = with_late_answers(machine)
-            recording = parts.read_or(
-                recording, "storage", after_run.probe_storage, recording, machine, interrupted
-            )
-            evidence = read(recording, machine)
-        except NoLoop as error:
-            return without_loop(recording, machine, error, began), recording
-        fewer = partial(_fewer_devices, evidence, request, recording, began, interrupted, on_event)
-        evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
-        evidence = replace(evidence, unread=(*parts.faults, *evidence.unread))
-        first = first_verdict(request, recording, evidence)
-        hidden = _hidden(request, first, evidence)
-        findings = (*first.findings, *hidden)
-        if request.only:
-            findings = tuple(one for one in findings if one.id in request.only)
-        found = Found(findings, patch_root(request.run, findings))
-        tried = _try(
-            request, found, first.training, recording, evidence, began, interrupted, on_event
+    parts = Parts()
+    try:
+        machine = with_late_answers(machine)
+        recording = parts.read_or(
+            recording, "storage", after_run.probe_storage, recording, machine, interrupted
         )
-        if tried is None:
-            return replace(first, seconds=time.monotonic() - began), recording
-        until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
-        clock, folder = Clock(until, interrupted), request.folder
-        plain_s = max(WHOLE_RUNS_S, request.full_run_s)
-        tried, whole = confirm(
-            tried, found, first.training, request.run, folder, clock, on_event, plain_s
-        )
+        evidence = read(recording, machine)
+    except NoLoop as error:
+        return without_loop(recording, machine, error, began), recording
+    fewer = partial(_fewer_devices, evidence, request, recording, began, interrupted, on_event)
+    evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
+    evidence = replace(evidence, unread=(*parts.faults, *evidence.unread))
+    first = first_verdict(request, recording, evidence)
+    hidden = _hidden(request, first, evidence)
+    findings = (*first.findings, *hidden)
+    if request.only:
+        findings = tuple(one for one in findings if one.id in request.only)
+    found = Found(findings, patch_root(request.run, findings))
+    tried = _try(request, found, first.training, recording, evidence, began, interrupted, on_event)
+    if tried is None:
+        return replace(first, seconds=time.monotonic() - began), recording
+    until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
+    clock, folder = Clock(until, interrupted), request.folder
+    plain_s = max(WHOLE_RUNS_S, request.full_run_s)
+    tried, whole = confirm(
+        tried, found, first.training, request.run, folder, clock, on_event, plain_s
+    )
     diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
-
-
-def _reading_fixes(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
-    """`on_event`, at whose first event all fixes are read in: the script is starting then."""
-    reader = threading.Thread(target=all_fixes, daemon=True)
-
-    def told(event: Event) -> None:
-        if reader.ident is None:
-            reader.start()
-        on_event(event)
-
-    return told
 
 
 def _fewer_devices(

@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trainperf.model import Trainer
+if TYPE_CHECKING:
+    from trainperf.model import Trainer
 
 
 @dataclass(frozen=True)

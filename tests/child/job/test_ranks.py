@@ -178,13 +178,6 @@ def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
     assert plan.phase == REAL
 
 
-def test_ranks_meet_or_say_that_they_did_not(tmp_path):
-    worlds = [World(rank, 2, FileBoard(str(tmp_path))) for rank in range(2)]
-    assert not worlds[0].meet("a", timeout_s=0.01)
-    assert worlds[1].meet("a", timeout_s=0.01)
-    assert worlds[0].meet("a", timeout_s=0.01)
-
-
 def test_ranks_that_take_no_part_are_not_waited_for(tmp_path):
     worlds = [World(rank, 3, FileBoard(str(tmp_path))) for rank in range(2)]
     for world in worlds:
@@ -282,11 +275,6 @@ def test_what_rank_0_tells_is_heard_by_all(tmp_path):
     for thread in threads:
         thread.join()
     assert heard == {0: [0, 5], 1: [0, 5], 2: [0, 5]}
-
-
-def test_a_rank_0_that_says_nothing_is_not_waited_for_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(ranks, "MEET_S", 0.01)
-    assert World(1, 2, FileBoard(tmp_path)).told("steps", [2, 5]) is None
 
 
 def test_all_ranks_hear_what_each_says(tmp_path):

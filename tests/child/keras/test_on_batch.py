@@ -6,12 +6,9 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytest.importorskip("keras")
-
 import keras
 import numpy as np
+import pytest
 from keras import layers
 
 from looping import Watcher
@@ -45,9 +42,7 @@ def dense() -> Any:
         ((), {}),
     ],
 )
-def test_predict_that_is_told_more_than_a_small_batch_is_left_alone(
-    dense: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def test_predict_that_is_told_more_than_a_small_batch_is_left_alone(dense, args, kwargs):
     assert of_predict((dense, *args), kwargs) is None
 
 
@@ -129,9 +124,7 @@ def watcher() -> Any:
 
 @pytest.mark.alone
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_predict_in_a_loop_is_compared_with_it_and_keeps_its_results(
-    watcher: Any, dtype: str
-) -> None:
+def test_predict_in_a_loop_is_compared_with_it_and_keeps_its_results(watcher, dtype):
     model = keras.Sequential([keras.Input((4, 3)), layers.LSTM(8), layers.Dense(2)])
     model.compile("sgd", "mse")
     given = np.random.default_rng(7).random((30, 1, 4, 3)).astype(dtype)

@@ -25,7 +25,7 @@ class Dataset:
 def process(monkeypatch: pytest.MonkeyPatch) -> FakeProcess:
     monkeypatch.setattr(Dataset, "map", Dataset.map)
     process = FakeProcess({"leg": None})
-    tables.hook(process, types.SimpleNamespace(Dataset=Dataset))  # type: ignore[arg-type]
+    tables.hook(process, types.SimpleNamespace(Dataset=Dataset))
     return process
 
 

@@ -9,10 +9,9 @@ import time
 from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
-tf = pytest.importorskip("tensorflow")
-
-from trainperf.child.tensorflow import clock as tf_clock  # noqa: E402
+from trainperf.child.tensorflow import clock as tf_clock
 
 REMOTE = "/job:localhost/replica:0/task:01/device:CPU:0"
 """Begins like the own one, which is task 0."""
@@ -99,16 +98,6 @@ def free_ports(count: int) -> list[int]:
     for one in open_:
         one.close()
     return ports
-
-
-def test_times_of_a_gpu_are_from_two_lengths_in_turn(monkeypatch):
-    """Without events a mark is the host's: what fills and drains the queue must cancel."""
-    monkeypatch.setattr(tf_clock, "KIND", "CPU")
-    tf.constant(1.0)  # the devices are set up
-    clock = tf_clock.TensorFlowClock(time.monotonic)
-    assert (clock.asynchronous, clock.marks) == (True, False)
-    assert clock.mark().queued is None
-    assert "two lengths" in clock.name
 
 
 def test_before_tensorflow_has_set_up_its_devices_none_is_asked_for(monkeypatch):

@@ -64,19 +64,6 @@ def test_where_no_number_changes_nothing_is_said(train, calls):
     assert not any(train(calls))
 
 
-def test_a_number_that_was_once_none_is_no_number_for_good(train):
-    said = train("for value in (1.0, None, 2.0, 3.0):\n    said.append(step('x', value))")
-    assert not any(said)
-
-
-def test_the_argument_its_kind_and_the_call_are_told(train):
-    said = train("for value in (0.5, 0.75):\n    said.append(step('x', value + 1))")
-    where, numbers = said[1]["where"], said[1]["numbers"]
-    assert said[0] is None
-    assert numbers == [{"argument": 1, "parameter": "weight", "type": "float"}]
-    assert (where["line"], where["end_col"] - where["col"]) == (4, len("step('x', value + 1)"))
-
-
 def test_keywords_and_whole_numbers_are_told_by_name_and_size(train):
     said = train("for value in (1, 2, 2**40):\n    said.append(step('x', rate=value))")
     assert said[1]["numbers"] == [{"argument": "rate", "parameter": "rate", "type": "int"}]

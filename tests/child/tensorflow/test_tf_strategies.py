@@ -9,14 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from observing import patient
-from trainperf.child.tensorflow.strategies import hooks, sharding
+from trainperf.child.tensorflow.strategies import hooks
 from trainperf.child.tensorflow.strategies.exchange import Exchange
 from trainperf.child.tensorflow.strategies.facts import (
     Built,
     described,
     operations,
     replicas,
-    worker_hosts,
 )
 from trainperf.child.tensorflow.strategies.scopes import Strategies, world
 
@@ -110,41 +109,6 @@ def test_a_process_by_itself_has_no_place_in_a_world(known):
     assert world(known) is None
 
 
-def test_a_worker_knows_its_rank_and_who_shares_its_host():
-    addresses = ["one:1000", "one:1001", "two:1000", "two:1001"]
-    assert world(with_strategy(workers(3, addresses))) == {
-        "rank": 3,
-        "world_size": 4,
-        "backend": "gRPC",
-        "launcher": "TF_CONFIG",
-        "local_rank": 1,
-        "local_world_size": 2,
-    }
-
-
-@pytest.mark.parametrize(
-    ("implementation", "backend"), [("AUTO", "NCCL"), ("NCCL", "NCCL"), ("RING", "RING")]
-)
-def test_workers_on_gpus_say_how_they_communicate(implementation, backend):
-    strategy = workers(0, ["one:1000", "two:1000"], ["/device:GPU:0"], implementation)
-    found = world(with_strategy(strategy))
-    assert found is not None
-    assert found["backend"] == backend
-
-
-def test_a_cluster_that_does_not_name_all_workers_gives_no_local_rank():
-    strategy = workers(1, ["one:1000", "two:1000"])
-    strategy.extended._cluster_spec = None
-    found = world(with_strategy(strategy))
-    assert found is not None
-    assert "local_rank" not in found
-
-
-def test_the_chief_comes_before_the_workers():
-    spec = cluster(worker=["b:1", "c:1"], chief=["a:1"], ps=["d:1"])
-    assert worker_hosts(SimpleNamespace(_cluster_spec=spec)) == ["a", "b", "c"]
-
-
 # ------------------------------------------------------------------- what a strategy tells
 
 
@@ -155,13 +119,6 @@ def test_a_strategy_that_does_not_count_its_replicas_has_one():
     assert told["cls"] == "ParameterServerStrategy"
     assert told["devices"] == []
     assert told["cross_device_ops"] == ""
-
-
-def test_several_workers_are_told_by_the_name_that_users_write():
-    told = described(Built(workers(0, ["localhost:1", "localhost:2"]), {"line": 3}, given=True))
-    assert (told["cls"], told["workers"], told["replicas"]) == ("MultiWorkerMirroredStrategy", 2, 2)
-    assert told["cross_device_ops_given"] is True
-    assert told["where"] == {"line": 3}
 
 
 @pytest.mark.parametrize(
@@ -178,43 +135,6 @@ def test_several_workers_are_told_by_the_name_that_users_write():
 )
 def test_what_sums_over_replicas_is_told_with_what_takes_effect(strategy, words):
     assert operations(strategy.extended) == words
-
-
-def test_the_strategy_built_last_is_the_one_that_trains_unless_another_is_in_use():
-    made = strategies()
-    assert made.main() is None
-    first, second = MirroredStrategy(), MirroredStrategy()
-    made.built += [Built(first, None), Built(second, None)]
-    assert made.main().strategy is second
-    assert made.main(first).strategy is first
-    assert made.main(MirroredStrategy()).strategy is second
-
-
-def test_a_strategy_of_a_library_or_of_ours_is_not_the_users():
-    made = strategies()
-    process = made.process
-    made.made(type("_DefaultDistributionStrategy", (), {})())
-    process.off = True
-    made.made(MirroredStrategy())
-    assert made.built == []
-    assert process.record.events == []
-
-
-def test_a_strategy_is_recorded_as_it_is_built_and_scopes_are_counted():
-    made = strategies()
-    process = made.process
-    strategy = MirroredStrategy()
-    made.made(strategy)
-    made.made(strategy)
-    made.scope(strategy)
-    made.scope(MirroredStrategy())
-    made.write(distributed=True)
-    kinds = [kind for kind, _ in process.record.events]
-    assert kinds == ["tf_strategy", "tf_strategy"]
-    before, after = (fields for _, fields in process.record.events)
-    assert before["where"]["function"].endswith("scopes_are_counted")
-    assert (before["scopes"], after["scopes"]) == (0, 1)
-    assert after["distributed"] is True
 
 
 # ---------------------------------------------------------------------- with fewer devices
@@ -249,57 +169,8 @@ def test_a_strategy_is_given_the_first_of_its_devices_where_fewer_are_asked_for(
 # --------------------------------------------------------------------------- its dataset
 
 
-class Node:
-    def __init__(self, *inputs, policy="AUTO", **attributes):
-        self._parents = inputs
-        self._policy = policy
-        self.__dict__.update(attributes)
-
-    def _inputs(self):
-        return self._parents
-
-    def options(self):
-        policy = SimpleNamespace(name=self._policy)
-        return SimpleNamespace(experimental_distribute=SimpleNamespace(auto_shard_policy=policy))
-
-
 def names(count):
     return SimpleNamespace(cardinality=lambda: count)
-
-
-@pytest.mark.parametrize(
-    ("policy", "files", "effect"),
-    [
-        ("AUTO", None, "DATA"),
-        ("AUTO", 4, "FILE"),
-        ("OFF", 4, "OFF"),
-        ("DATA", 4, "DATA"),
-        ("FILE", None, "FILE"),
-    ],
-)
-def test_auto_shards_by_files_only_where_there_are_some(policy, files, effect):
-    assert sharding.policy(Node(policy=policy), files) == effect
-
-
-def test_a_dataset_without_files_tells_none():
-    assert sharding.file_count([Node(), Node()]) is None
-    assert sharding.file_count([]) is None
-
-
-@pytest.mark.parametrize(("count", "files"), [(3, 3), (-2, None)])
-def test_files_are_counted_where_a_reader_has_their_names(count, files):
-    assert sharding.file_count([Node(_filenames=names(count)), Node()]) == files
-
-
-def test_the_dataset_and_its_batch_are_found_where_the_user_made_them():
-    source = Node(_trainperf_site={"line": 1}, _trainperf_call="from_tensor_slices")
-    batch = Node(source, _trainperf_site={"line": 2}, _trainperf_call="batch")
-    last = Node(batch, _trainperf_site={"line": 3}, _trainperf_call="prefetch")
-    by_keras = Node(last, _trainperf_site={"line": 9}, _trainperf_call="fit")
-    nodes = [source, batch, last, by_keras]
-    assert sharding._last_site(nodes, ()) == {"line": 3}
-    assert sharding._last_site(nodes, sharding.BATCH_CALLS) == {"line": 2}
-    assert sharding._last_site([source], sharding.BATCH_CALLS) is None
 
 
 DATASETS = """

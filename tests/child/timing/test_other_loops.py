@@ -84,11 +84,6 @@ def test_another_loop_that_updates_is_found_and_an_evaluation_is_not(module: Any
     assert module(LOOPS).first([1], None) == [("loop", 20)]
 
 
-def test_a_script_with_one_loop_has_no_other(module: Any) -> None:
-    source = LOOPS[: LOOPS.index("def second")]
-    assert module(source).first([1], None) == []
-
-
 KERAS_3 = """
 def found():
     return [(one["what"], one["line"]) for one in other_loops()]

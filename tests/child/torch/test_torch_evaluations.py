@@ -49,9 +49,7 @@ def recorded(loops: Any) -> list[Any]:
     return found
 
 
-def test_an_evaluation_is_timed_with_its_line_and_how_often_it_comes(
-    loops: Any, module: Any
-) -> None:
+def test_an_evaluation_is_timed_with_its_line_and_how_often_it_comes(loops, module):
     model, turn, interval = module.Module(), 0, 250
     if turn % interval == 0:
         assert model.eval() is model
@@ -74,17 +72,6 @@ def test_a_model_is_let_alone_while_it_trains(loops: Any, module: Any) -> None:
     assert len(recorded(loops)) == 2
 
 
-def test_several_models_that_evaluate_together_are_one_evaluation(loops: Any, module: Any) -> None:
-    one, other = module.Module(), module.Module()
-    one.eval()
-    loops.process.clock.tick(1.0)
-    other.eval()
-    loops.process.clock.tick(1.0)
-    one.train()
-    other.train()
-    assert [found["seconds"] for found in recorded(loops)] == [2.0]
-
-
 def test_a_model_that_trains_on_in_evaluation_mode_is_not_timed(loops: Any, module: Any) -> None:
     model = module.Module()
     model.eval()
@@ -93,15 +80,7 @@ def test_a_model_that_trains_on_in_evaluation_mode_is_not_timed(loops: Any, modu
     assert recorded(loops) == []
 
 
-def test_our_own_evaluations_are_none(loops: Any, module: Any) -> None:
-    loops.process.off = True
-    module.Module().eval().train()
-    assert recorded(loops) == []
-
-
-def test_whether_autograd_records_the_forwards_is_seen_in_the_first_evaluation_of_a_line(
-    loops: Any,
-) -> None:
+def test_whether_autograd_records_the_forwards_is_seen_in_the_first_evaluation_of_a_line(loops):
     torch = pytest.importorskip("torch")
     evaluations = Evaluations(loops, torch.nn)
     evaluations.watch()
@@ -163,12 +142,3 @@ def test_a_part_of_a_compiled_model_is_compiled_as_if_it_were_not_watched(loops:
         undo(torch.nn.Module, "eval")
     assert not part._forward_pre_hooks
     assert not loops.process.record.of("torch_evaluation")
-
-
-def test_the_step_that_evaluates_is_told_to_the_loop(loops: Any, module: Any) -> None:
-    loops.training.driver = SimpleNamespace(evaluated=False, interrupted=lambda: None)
-    model = module.Module()
-    model.eval()
-    assert not loops.training.driver.evaluated
-    model.train()
-    assert loops.training.driver.evaluated

@@ -1,30 +1,19 @@
 """Facts of a loop, of the process and of CUDA's memory: read from drivers made by hand."""
 
-import ctypes
 import dataclasses
-import gc
 import importlib.util
-import sys
-import warnings
 from collections import UserDict, namedtuple
 from types import SimpleNamespace
 
-import msgspec
 import pytest
-
-torch = pytest.importorskip("torch")
-
-from torch.utils.data import (  # noqa: E402
-    BatchSampler,
+import torch
+from torch.utils.data import (
     DataLoader,
     IterableDataset,
-    SequentialSampler,
-    TensorDataset,
 )
 
-from trainperf.child.torch import facts as torch_facts  # noqa: E402
-from trainperf.child.torch.built import flags, gpus  # noqa: E402
-from trainperf.model import TorchModel, TorchOptimizer  # noqa: E402
+from trainperf.child.torch import facts as torch_facts
+from trainperf.child.torch.built import flags, gpus
 
 
 def made_driver(batch=None, loader=None, calls=(), recent=()):
@@ -115,42 +104,10 @@ def test_a_batch_is_as_large_as_its_first_tensor_says(batch):
     assert torch_facts.loop_facts(made_driver(batch))["batch_size"] == 8
 
 
-def test_facts_of_a_loader_are_in_batches():
-    gc.collect()  # modules of other tests are not what trains here
-    loader = DataLoader(TensorDataset(torch.zeros(20, 3), torch.zeros(20).long()), batch_size=8)
-    facts = torch_facts.loop_facts(made_driver(next(iter(loader)), loader))
-    assert facts == {
-        "batches_per_step": 4,
-        "updates_per_step": 1,
-        "epochs_ended": 2,
-        "input_kind": "DataLoader",
-        "replicas": 1,
-        "strategy": "",
-        "batch_size": 8,
-        "batch_bytes": 8 * 3 * 4 + 8 * 8,
-        "batch_parts": ["float32", "int64"],
-        "batch_dtypes": ["float32", "int64"],
-        "epoch_steps": 3,
-    }
-
-
-def test_a_loader_without_a_length_has_no_steps_of_an_epoch():
-    facts = torch_facts.loop_facts(made_driver([X], DataLoader(Endless())))
-    assert facts["epoch_steps"] is None
-
-
 def test_a_list_of_images_counts_its_images():
     images = [torch.zeros(3, 5, 5), torch.zeros(3, 7, 7), torch.zeros(3, 9, 9), torch.zeros(3, 1)]
     loader = DataLoader(Endless(), batch_size=4)
     assert torch_facts.loop_facts(made_driver((images, [{}] * 4), loader))["batch_size"] == 4
-
-
-def test_without_a_loader_the_batch_is_what_the_model_was_called_with():
-    driver = made_driver(calls=[(torch.nn.Linear(3, 1), ("text", X), {"target": Y})])
-    facts = torch_facts.loop_facts(driver)
-    assert (facts["batch_size"], facts["input_kind"]) == (8, "arrays in the loop")
-    assert facts["batch_dtypes"] == ["float32", "int64"]
-    assert "epoch_steps" not in facts
 
 
 TIME, SAMPLES = 35, 20
@@ -177,66 +134,6 @@ STATE = torch.zeros(2, SAMPLES, 7)
 def test_the_samples_are_those_that_the_arguments_agree_on(model, arguments, samples):
     facts = torch_facts.loop_facts(made_driver(calls=[(model, arguments, {})]))
     assert facts["batch_size"] == samples
-
-
-def test_a_loader_says_which_dimension_has_the_samples():
-    loader = DataLoader(TensorDataset(torch.zeros(60, 3)), batch_size=SAMPLES)
-    facts = torch_facts.loop_facts(made_driver((TOKENS, TOKENS), loader))
-    assert facts["batch_size"] == SAMPLES
-
-
-def test_sequences_beside_their_labels_may_have_their_time_first():
-    loader = DataLoader(TensorDataset(torch.zeros(60, 3)), batch_size=SAMPLES)
-    driver = made_driver((TOKENS, torch.zeros(SAMPLES)), loader)
-    assert torch_facts.loop_facts(driver)["batch_size"] == SAMPLES
-
-
-def test_a_batch_sampler_says_how_many_samples_it_takes():
-    sampler = BatchSampler(SequentialSampler(range(60)), SAMPLES, drop_last=False)
-    loader = DataLoader(TensorDataset(torch.zeros(60, 3)), batch_sampler=sampler)
-    assert torch_facts.loop_facts(made_driver((TOKENS,), loader))["batch_size"] == SAMPLES
-
-
-def test_where_no_batch_was_seen_nothing_is_said_of_it():
-    facts = torch_facts.loop_facts(made_driver())
-    assert not {"batch_size", "batch_bytes", "batch_dtypes", "epoch_steps"} & facts.keys()
-
-
-@pytest.fixture
-def recorded():
-    model = torch.nn.Sequential(torch.nn.Linear(3, 2))
-    driver = made_driver([X.double(), Y], calls=[(model, (X,), {})])
-    driver.loops.optimizers = [torch.optim.AdamW(model.parameters())]
-    driver.loops.trainers = []
-    torch_facts.record(driver)
-    assert driver.failures == []
-    return dict(driver.events)
-
-
-def test_what_is_recorded_fits_the_values_it_becomes(recorded):
-    model = msgspec.convert(recorded["torch_model"], TorchModel, strict=False)
-    assert (model.cls, model.trained, model.graph_calls) == ("Sequential", True, None)
-    optimizer = msgspec.convert(recorded["torch_optimizer"], TorchOptimizer, strict=False)
-    assert (optimizer.cls, optimizer.can_fuse) == ("AdamW", True)
-
-
-def test_the_device_is_the_cpu_where_nothing_is_on_a_gpu(recorded):
-    framework = recorded["framework"]
-    assert framework["name"] == "torch"
-    assert framework["version"] == torch.__version__
-    assert (framework["gpus"], framework["logical"], framework["legacy"]) == ([], 1, False)
-    assert framework["cuda"] is (torch.version.cuda is not None)
-    assert "torch_memory" not in recorded
-
-
-def test_the_flags_are_those_of_the_process(recorded):
-    values = recorded["torch_flags"]["values"]
-    assert values["float64_batch"] is True
-    assert values["threads"] == torch.get_num_threads()
-    assert values["matmul_precision"] == torch.get_float32_matmul_precision()
-    assert not values["anomaly"] | values["deterministic"] | values["profiler"]
-    assert not {name for name in values if name.endswith("_where")}
-    assert isinstance(values["bf16_cpu"], bool)
 
 
 def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
@@ -325,21 +222,6 @@ def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, tmp_path, sourc
 
 
 @pytest.mark.parametrize(
-    "source",
-    [
-        "torch.autograd.set_detect_anomaly(False)",
-        "torch.autograd.set_detect_anomaly(True)\ntorch.autograd.set_detect_anomaly(False)",
-        "torch.use_deterministic_algorithms(False)",
-    ],
-)
-def test_a_debug_mode_that_is_off_is_not_told(watched, tmp_path, source):
-    run(tmp_path, source)
-    values = flags.flags(watched)
-    assert not values["anomaly"]
-    assert not {name for name in values if name.endswith("_where")}
-
-
-@pytest.mark.parametrize(
     ("opened", "flag"),
     [
         ("torch.autograd.set_detect_anomaly(True)", "anomaly"),
@@ -355,26 +237,6 @@ def test_a_mode_around_a_part_of_each_step_is_on(watched, tmp_path, opened, flag
     assert values[f"{flag}_where"]["line"] == 2
     watched.loops.updates += 50
     assert flags.flags(watched)[flag] is False
-
-
-def test_memory_is_what_the_allocator_counted(monkeypatch):
-    stats = {
-        "allocated_bytes.all.peak": 7,
-        "reserved_bytes.all.peak": 9,
-        "num_alloc_retries": 0,
-        "num_ooms": 1,
-    }
-    monkeypatch.setattr(torch.cuda, "memory_stats", lambda device: stats)
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=80)
-    )
-    assert torch_facts.memory(0) == {
-        "allocated_peak": 7,
-        "reserved_peak": 9,
-        "total": 80,
-        "retries": 0,
-        "ooms": 1,
-    }
 
 
 H100 = SimpleNamespace(
@@ -439,22 +301,6 @@ def test_a_gpu_that_held_tensors_is_used_though_nothing_lies_there_now(three_gpu
     assert gpus.used(made_driver([X])) == used
 
 
-def test_a_process_that_began_with_cuda_and_trains_on_the_cpu_uses_none(three_gpus):
-    three_gpus(g0=512)
-    driver = made_driver([X])
-    torch_facts.record(driver)
-    events = dict(driver.events)
-    assert [one["used"] for one in events["framework"]["gpus"]] == [False] * 3
-    assert events["framework"]["logical"] == 1
-    assert "torch_memory" not in events
-
-
-def test_the_versions_of_amds_gpus_are_no_compute_capability(three_gpus, monkeypatch):
-    three_gpus(0)
-    monkeypatch.setattr(torch.version, "hip", "6.2", raising=False)
-    assert {one["capability"] for one in gpus.seen(made_driver([X]))} == {None}
-
-
 def test_a_device_that_is_gone_leaves_the_other_facts(three_gpus, monkeypatch):
     three_gpus(0)
 
@@ -470,29 +316,10 @@ def test_a_device_that_is_gone_leaves_the_other_facts(three_gpus, monkeypatch):
     assert "facts about the GPUs" in [what for what, _ in driver.failures]
 
 
-def test_keras_is_told_only_where_it_runs_on_pytorch(monkeypatch):
-    def keras(backend):
-        config = SimpleNamespace(backend=lambda: backend)
-        return SimpleNamespace(backend=config, __version__="3.9")
-
-    for backend, version in (("torch", "3.9"), ("tensorflow", None)):
-        monkeypatch.setitem(sys.modules, "keras", keras(backend))
-        driver = made_driver()
-        torch_facts.record(driver)
-        assert dict(driver.events)["framework"]["keras"] == version
-
-
 NOT_STARTED = (
     "CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet "
     "initialized (Triggered internally at /pytorch/c10/cuda/CUDAFunctions.cpp:119.)"
 )
-
-
-def test_nothing_is_told_of_a_cuda_that_nobody_asked_for(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "__warningregistry__", {"version": 3}, raising=False)
-    assert gpus.failure() is None
-    monkeypatch.delattr(torch.cuda, "__warningregistry__")
-    assert gpus.failure() is None
 
 
 def test_why_cuda_did_not_start_is_what_python_was_warned_of(monkeypatch):
@@ -505,17 +332,3 @@ def test_why_cuda_did_not_start_is_what_python_was_warned_of(monkeypatch):
     assert facts["cuda_failed"] == (
         "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"
     )
-
-
-def test_python_keeps_a_warning_in_the_module_that_called_what_warned(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "__warningregistry__", {}, raising=False)
-    code = compile("PyErr_WarnEx(UserWarning, text, 1)", torch.cuda.__file__, "exec")
-    warn = ctypes.pythonapi.PyErr_WarnEx  # as PyTorch does at the end of a call
-    warn.argtypes = [ctypes.py_object, ctypes.c_char_p, ctypes.c_ssize_t]
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        monkeypatch.setattr(warnings, "showwarning", lambda *shown: None)
-        monkeypatch.setitem(vars(torch.cuda), "PyErr_WarnEx", warn)
-        monkeypatch.setitem(vars(torch.cuda), "text", NOT_STARTED.encode())
-        exec(code, vars(torch.cuda))
-    assert gpus.failure() is not None

@@ -10,13 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from fakes import Clock, FakeProcess  # noqa: E402
-from trainperf.child.timing.device.clock import Mark  # noqa: E402
-from trainperf.child.torch.step import hooks  # noqa: E402
-from trainperf.child.torch.step.detail import Detail  # noqa: E402
+from fakes import Clock, FakeProcess
+from trainperf.child.timing.device.clock import Mark
+from trainperf.child.torch.step import hooks
+from trainperf.child.torch.step.detail import Detail
 
 COPY_S, COMPUTE_S = 0.040, 0.050
 
@@ -117,7 +116,6 @@ for _ in range(4):
     net(x).sum().backward()
 boundary()
 """
-ON_THE_STEP_S = '    y = x.to("cuda")'
 PREFETCHED = """\
     torch.cuda.current_stream().wait_stream(side)
     with gpu.on(side):
@@ -137,7 +135,6 @@ BY_NAME = """\
 ALL_ON_ONE = """\
     gpu.now = side
     y = x.to("cuda")"""
-FILLED = "    x.copy_(torch.ones(2, 4))"
 
 
 @pytest.fixture
@@ -223,16 +220,6 @@ def test_a_copy_beside_the_step_costs_what_the_step_waits_for_it(split, prefetch
     waits = 3 * (0.080 - COMPUTE_S) / 4  # the first step has nothing to wait for
     assert parts["transfer"][:2] == pytest.approx((waits, 3))
     assert parts["forward"][0] == pytest.approx(COMPUTE_S)
-
-
-def test_a_copy_on_the_stream_of_the_step_costs_all_of_it(split):
-    seconds, calls, where = split(ON_THE_STEP_S)["transfer"]
-    assert (seconds, calls) == (pytest.approx(COPY_S), 4)
-    assert (where["line"], where["end_line"]) == (16, 16)
-
-
-def test_a_tensor_that_is_filled_is_a_copy(split):
-    assert split(FILLED)["transfer"][:2] == (pytest.approx(COPY_S), 4)
 
 
 def test_a_whole_step_on_a_stream_of_its_own_copies_on_it(split):

@@ -77,28 +77,6 @@ def test_whole_calls_count_whole_before_and_after_the_end_of_an_epoch(slices):
     assert record.events == [{"e": "work", "b": 1, "n": 16 + 16 + 8 + 16}]
 
 
-def test_a_loop_of_single_steps_is_counted_by_its_steps_alone(slices):
-    plan, words, _, record = slices()
-    begin(plan, words, 2, calls=1)
-    assert [plan.step_ended(0.1), plan.step_ended(0.1)] == [False, True]
-    words[leg.TURN] = 2
-    plan.advance()
-    assert record.events == []
-
-
-def test_a_slice_of_whole_epochs_says_how_often_the_input_was_opened(slices):
-    plan, words, _, record = slices()
-    opened = [3]
-    plan.whole_epochs, plan.epochs = True, lambda: opened[0]
-    begin(plan, words, 4, calls=1)
-    for _ in range(4):
-        opened[0] += 1
-        plan.step_ended(0.1)
-    words[leg.TURN] = 2
-    plan.advance()
-    assert record.events == [{"e": "epochs", "b": 1, "n": 4}]
-
-
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_slice_that_is_taken_twice_holds_twice_the_steps_and_counts_the_difference(slices, size):
     plan, words, losses, record = slices(size=size)
@@ -196,11 +174,6 @@ def test_a_slice_of_a_rank_ends_at_the_same_step_also_where_one_was_left_out(sli
     assert ended == {0: (6, 4), 1: (6, 3)}
 
 
-def test_a_single_process_decides_by_its_clock(slices):
-    plan, *_ = slices()
-    assert [plan.step_ended(0.1) for _ in range(4)] == [False, False, False, True]
-
-
 def test_each_rank_has_a_word_of_its_own_and_none_stops_itself(slices, monkeypatch):
     stopped = []
     monkeypatch.setattr(leg.os, "killpg", lambda *given: stopped.append(given))
@@ -215,12 +188,6 @@ def test_each_rank_has_a_word_of_its_own_and_none_stops_itself(slices, monkeypat
     assert words[leg.ANEW] == 0  # another rank's slices are not those of an earlier loop
     slices(2, 3)
     assert words[leg.ANEW] == 1
-
-
-def test_the_largest_rank_fits_into_the_shared_file(slices):
-    plan, words, *_ = slices(leg.MOST_RANKS - 1, leg.MOST_RANKS)
-    begin(plan, words, 2, calls=1)
-    assert words[leg.OVER + leg.MOST_RANKS - 1] == 1
 
 
 def test_the_shared_file_has_its_space_before_it_is_touched(tmp_path, monkeypatch):
@@ -277,10 +244,3 @@ def test_what_passed_while_others_ran_is_no_part_of_a_warm_up_step(slices):
         plan.step_ended(0.1 + paused)
     assert plan._durations == pytest.approx([0.1] * 3)
     assert now[0] - plan._began == pytest.approx(0.3), "nor of the longest warm-up"
-
-
-def test_a_pause_before_the_first_step_shortens_none(slices):
-    plan, words, _, _ = slices()
-    words[leg.PAUSED] += 3 * leg.PER_S
-    plan.step_ended(0.1)
-    assert plan._durations == [pytest.approx(0.1)]

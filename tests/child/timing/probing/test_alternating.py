@@ -54,11 +54,6 @@ def test_a_candidate_that_does_several_steps_is_told_per_step(monkeypatch):
     assert round(fields["candidate"][0] / fields["base"][0], 9) == 0.5
 
 
-def test_blocks_end_early_when_the_time_is_up_but_not_before_five(monkeypatch):
-    fields, _ = _alternated(monkeypatch, 1.0, 1.0, deadline=0.0)
-    assert len(fields["base"]) == len(fields["candidate"]) == 5
-
-
 def test_turns_go_on_while_their_ratio_is_not_decided(monkeypatch):
     noise = itertools.cycle([0.7, 1.4, 1.0, 1.3, 0.8])
     fields, _ = _alternated(monkeypatch, lambda: 0.1 * next(noise), 0.09)
@@ -71,12 +66,6 @@ def test_a_ratio_that_noise_leaves_open_takes_no_longer_than_its_share(monkeypat
     assert BLOCKS < len(fields["base"]) <= alternating.MOST_BLOCKS
     usual = 2 * BLOCKS * 0.2
     assert 0.2 * len(called) < 2 * alternating.NOISY * usual
-
-
-def test_a_clear_gain_is_decided_at_once_beside_noise(monkeypatch):
-    noise = itertools.cycle([0.9, 1.1, 1.0])
-    fields, _ = _alternated(monkeypatch, lambda: 0.1 * next(noise), 0.02)
-    assert len(fields["base"]) == BLOCKS
 
 
 def test_a_variation_that_is_far_slower_ends_after_two_turns(monkeypatch):

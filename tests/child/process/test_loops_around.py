@@ -80,18 +80,6 @@ def test_a_loop_around_the_function_counts_as_well(module):
     assert made.main(2) == [True, False]
 
 
-def test_without_a_loop_around_there_is_no_other_turn(module):
-    made = module(
-        """
-        def train():
-            for batch in [1, 2]:
-                answer = turns.another_turn()
-            return answer
-        """
-    )
-    assert made.train() is False
-
-
 def test_a_loop_around_a_call_is_found_with_or_without_the_trainings_own(module):
     made = module(
         """

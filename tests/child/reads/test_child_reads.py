@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -105,61 +104,6 @@ def test_a_worker_of_another_process_is_left_to_that(reads, process, tmp_path):
 
     assert summary(reads, process)["workers"] == 0
     assert len(list((tmp_path / "run").glob("reads-1-*"))) == 1
-
-
-def test_python_says_what_numpy_and_pathlib_open(tmp_path: Path) -> None:
-    """In a process of its own: an audit hook cannot be taken away again."""
-    source = """
-        import io, os, pathlib, sys
-        import numpy as np
-        from types import SimpleNamespace
-        from trainperf.child.reads.files import FileReads
-        import json
-
-        folder, data = sys.argv[1:]
-        told = {}
-        process = SimpleNamespace(
-            settings={"folder": folder, "leg": None}, off=False, failed=print,
-            record=SimpleNamespace(write=lambda kind, **fields: told.update(fields)))
-        for name in "abcdef":
-            np.save(os.path.join(data, name + ".npy"), np.arange(4000))
-        reads = FileReads(process)
-        reads.install()
-        reads.begin(); reads.mark()
-        at = lambda name: os.path.join(data, name + ".npy")
-        open(at("a"), "rb").read()
-        np.load(at("b"))
-        mapped = np.load(at("c"), mmap_mode="r")
-        pathlib.Path(at("d")).read_bytes()
-        os.close(os.open(at("e"), os.O_RDONLY))
-        np.fromfile(at("f"))
-        open(os.path.join(data, "log"), "w").write("x")
-        reads.close(None)
-        print(json.dumps(told))
-    """
-    (tmp_path / "run").mkdir()
-    (tmp_path / "data").mkdir()
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            textwrap.dedent(source),
-            str(tmp_path / "run"),
-            str(tmp_path / "data"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-
-    told = json.loads(done.stdout)
-    names = sorted(Path(path).stem for path in told["paths"])
-    assert names == ["a", "b", "c", "d", "e", "f"]
-    assert 6 <= told["opens"] <= 9  # np.load looks at a file before it maps it
-    assert [Path(path).stem for path in told["held"]] == ["c"]
-    assert told["read_bytes"] >= 4 * 32_000
-    assert set(told["sizes"].values()) == {32_128}
 
 
 def test_no_odd_name_changes_what_open_does(tmp_path: Path) -> None:

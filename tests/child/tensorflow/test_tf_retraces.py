@@ -1,6 +1,5 @@
 """Changes between two calls of a compiled function: told by frames, without TensorFlow."""
 
-import importlib.util
 import textwrap
 
 import pytest
@@ -30,19 +29,13 @@ def step(x, weight=1.0, *, rate=0.1):
 
 
 @pytest.fixture
-def train(tmp_path, monkeypatch):
+def train(users, monkeypatch):
     """A loop of the user's, which returns what was said of each call."""
     monkeypatch.setattr(retraces, "users_function", lambda function: (function, False))
 
     def run(source, step=step):
-        path = tmp_path / "users_own.py"
-        text = "def train(step):\n    said = []\n" + textwrap.indent(
-            textwrap.dedent(source), "    "
-        )
-        path.write_text(text + "\n    return said\n", encoding="utf-8")
-        spec = importlib.util.spec_from_file_location("users_own", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        body = textwrap.indent(textwrap.dedent(source), "    ")
+        module = users(f"def train(step):\n    said = []\n{body}\n    return said\n")
         return module.train(Loops().hook(step))
 
     return run

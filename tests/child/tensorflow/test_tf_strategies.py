@@ -8,136 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from fakes import FakeProcess
 from observing import patient
 from trainperf.child.tensorflow.strategies import hooks
 from trainperf.child.tensorflow.strategies.exchange import Exchange
-from trainperf.child.tensorflow.strategies.facts import (
-    Built,
-    described,
-    operations,
-    replicas,
-)
-from trainperf.child.tensorflow.strategies.scopes import Strategies, world
-
-
-class CollectiveAllReduce:
-    pass
-
-
-class NcclAllReduce:
-    pass
-
-
-class MirroredStrategy:
-    def __init__(self, devices=("/device:CPU:0", "/device:CPU:1"), operations=None, **extended):
-        self.extended = SimpleNamespace(
-            worker_devices=tuple(devices),
-            _cross_device_ops=operations or CollectiveAllReduce(),
-            **extended,
-        )
-        self.num_replicas_in_sync = len(devices) * extended.get("_num_workers", 1)
-
-
-class CollectiveAllReduceStrategy(MirroredStrategy):
-    """TensorFlow's name for the class of `MultiWorkerMirroredStrategy`."""
-
-
-class ParameterServerStrategyV2:
-    extended = SimpleNamespace()
-
-    @property
-    def num_replicas_in_sync(self):
-        raise ValueError("there is no coordinator yet")
-
-
-class Written:
-    def __init__(self):
-        self.events = []
-
-    def write(self, kind, **fields):
-        self.events.append((kind, fields))
-
-    def flush(self):
-        pass
+from trainperf.child.tensorflow.strategies.scopes import Strategies
 
 
 def strategies(**settings):
-    def failed(what, error):
-        raise error
-
-    process = SimpleNamespace(off=False, settings=settings, record=Written(), failed=failed)
+    process = FakeProcess(settings)
     return Strategies(process, Exchange(SimpleNamespace(process=process, driver=None)))
-
-
-def cluster(**jobs):
-    return SimpleNamespace(as_dict=lambda: jobs)
-
-
-def asked(implementation):
-    return SimpleNamespace(implementation=SimpleNamespace(value=implementation))
-
-
-def workers(rank, addresses, devices=("/device:CPU:0",), implementation="AUTO"):
-    return CollectiveAllReduceStrategy(
-        devices,
-        _num_workers=len(addresses),
-        _id_in_cluster=rank,
-        _cluster_spec=cluster(worker=list(addresses)),
-        _communication_options=asked(implementation),
-    )
-
-
-def with_strategy(strategy):
-    made = strategies()
-    made.built.append(Built(strategy, None))
-    return made
-
-
-# --------------------------------------------------------------------- place in a cluster
-
-
-@pytest.mark.parametrize(
-    "known",
-    [
-        strategies(),
-        with_strategy(MirroredStrategy()),
-        with_strategy(workers(0, ["localhost:1000"])),
-        with_strategy(ParameterServerStrategyV2()),
-    ],
-)
-def test_a_process_by_itself_has_no_place_in_a_world(known):
-    assert world(known) is None
-
-
-# ------------------------------------------------------------------- what a strategy tells
-
-
-def test_a_strategy_that_does_not_count_its_replicas_has_one():
-    strategy = ParameterServerStrategyV2()
-    assert replicas(strategy) == 1
-    told = described(Built(strategy, None))
-    assert told["cls"] == "ParameterServerStrategy"
-    assert told["devices"] == []
-    assert told["cross_device_ops"] == ""
-
-
-@pytest.mark.parametrize(
-    ("strategy", "words"),
-    [
-        (MirroredStrategy(), "CollectiveAllReduce (RING)"),
-        (MirroredStrategy(["/GPU:0", "/GPU:1"]), "CollectiveAllReduce (NCCL)"),
-        (
-            MirroredStrategy(["/GPU:0", "/GPU:1"], _communication_options=asked("RING")),
-            "CollectiveAllReduce (RING)",
-        ),
-        (MirroredStrategy(operations=NcclAllReduce()), "NcclAllReduce"),
-    ],
-)
-def test_what_sums_over_replicas_is_told_with_what_takes_effect(strategy, words):
-    assert operations(strategy.extended) == words
-
-
-# ---------------------------------------------------------------------- with fewer devices
 
 
 def built_with(settings, *arguments, **keywords):

@@ -14,8 +14,6 @@ from trainperf.child.timing.drivers.iterator_driver import IteratorDriver
 from trainperf.child.timing.drivers.loop_drivers import UpdateDriver
 from trainperf.child.timing.loops import BARE_UPDATES, Loops
 
-CLOSING_S = 6.0
-
 
 class Batches:
     """Batches of the framework: lists."""
@@ -102,36 +100,6 @@ def train(loops: Made, loader: Loader, epochs: int = 200, updates: tuple[str, ..
     return got
 
 
-class SlowToClose(Numbers):
-    clock: Any = None
-
-    def __del__(self) -> None:
-        self.clock.tick(CLOSING_S)
-
-
-@pytest.mark.parametrize(("late", "passed_s"), [(True, 0.0), (False, CLOSING_S)])
-def test_closing_an_iterator_whose_epoch_was_broken_off_is_not_a_pause_where_it_is_ours(
-    loops: Made,
-    watcher: Watcher,
-    monkeypatch: pytest.MonkeyPatch,
-    late: bool,
-    passed_s: float,
-) -> None:
-    monkeypatch.setattr(IteratorDriver, "can_end", lambda self: True)
-    loops.closes_late = late
-    SlowToClose.clock = watcher.clock
-    loader = Loader(20)
-    for _ in range(200):
-        for _ in handed(loops, SlowToClose(loader, loader.count), Numbers.__next__, 0.001):
-            watcher.clock.tick(STEP_S)
-            loops.bare_update("one")
-        if watcher.finished:
-            break
-    pauses = [event["seconds"] for event in watcher.record.of("between")]
-    assert pauses
-    assert max(pauses) == pytest.approx(passed_s, abs=0.01)
-
-
 @pytest.mark.parametrize("aside", [0.0, 2.0])
 def test_what_is_laid_aside_between_epochs_is_in_no_pause(loops, watcher, monkeypatch, aside):
     monkeypatch.setattr(IteratorDriver, "can_end", lambda self: True)
@@ -169,19 +137,6 @@ def test_a_loader_of_one_batch_drives_from_its_second_epoch_on(loops, watcher):
     train(loops, Loader(1))
     assert watcher.finished
     assert [block["p"] for block in watcher.record.of("block")].count("real") >= 2
-
-
-def test_a_loader_that_is_opened_for_each_batch_drives(loops, watcher):
-    loader = Loader(20)
-    for _ in range(2000):
-        loops.next(iter(loader), Numbers.__next__)
-        watcher.clock.tick()
-        loops.bare_update("one")
-        if watcher.finished:
-            break
-    assert watcher.finished
-    steps = [event for event in watcher.record.of("step") if event["p"] == "real"]
-    assert {round(step["d"], 3) for step in steps} == {STEP_S}
 
 
 def test_a_loader_beside_the_driving_one_is_replayed_with_it(loops, watcher):

@@ -87,13 +87,6 @@ def test_the_loss_is_what_is_called_so_or_the_first_float_scalar(losses, process
     assert written(losses, process) == {1: 0.5, 2: 0.5}
 
 
-def test_a_result_without_a_loss_leaves_a_hole(losses: Losses, process: FakeProcess) -> None:
-    losses.returned(STEP, None)
-    losses.returned(STEP, None)
-    losses.returned(("train_on_batch", 1), 0.25)
-    assert written(losses, process) == {3: 0.25}
-
-
 def test_a_result_that_changes_its_form_is_looked_at_anew(losses, process):
     for result in ({"loss": 0.5}, [0.25], [0.125]):
         losses.returned(STEP, result)

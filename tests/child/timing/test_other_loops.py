@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,19 +10,8 @@ from trainperf.child.timing.other_loops import other_loops
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Any:
-    def load(source: str) -> Any:
-        path = tmp_path / "train_here.py"
-        path.write_text(textwrap.dedent(source), encoding="utf-8")
-        spec = importlib.util.spec_from_file_location("train_here", path)
-        assert spec is not None
-        assert spec.loader is not None
-        made = importlib.util.module_from_spec(spec)
-        vars(made)["other_loops"] = other_loops
-        spec.loader.exec_module(made)
-        return made
-
-    return load
+def module(users):
+    return lambda source: users(source, "train_here", other_loops=other_loops)
 
 
 FITS = """

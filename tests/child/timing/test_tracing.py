@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from child.timing.test_loops_any import Loader, Made
 from fakes import Clock, FakeProcess
-from looping import STEP_S, Watcher, handed
+from looping import STEP_S
 from trainperf.child.timing import tracing
 
 
@@ -98,20 +97,6 @@ def test_a_tracer_that_fails_is_stopped_and_a_reason(fails: str) -> None:
 # What must be traced.
 
 
-def test_a_loop_that_ends_meanwhile_leaves_what_was_traced() -> None:
-    driver = Driver(tracer := Tracer())
-    one = tracing.begin(driver)
-    assert one is not None
-    for _ in range(2 * tracing.SETTLE + 2):
-        assert one.boundary()
-    one.end("the script ended")
-    one.end("said twice")
-    [event] = driver.record.of("traced_steps")
-    assert event["steps"] == 2
-    assert tracer.told[-3:] == ["ends", "stop", "save"]
-    assert not one.boundary()
-
-
 # Ranks take the same steps, whatever happens to one of them.
 
 
@@ -148,48 +133,3 @@ def test_ranks_that_cannot_agree_trace_nothing(world: World, reason: str) -> Non
 
 
 # In a loop.
-
-
-class Traced(Made):
-    made: Tracer
-
-    def tracer(self, driver: Any) -> Any:
-        return self.made
-
-
-@pytest.fixture
-def loops() -> Traced:
-    watcher = Watcher()
-    watcher.settings |= {"trace": True, "folder": "/run"}
-    one = Traced(watcher)
-    one.made = Tracer()
-    return one
-
-
-def original(iterator: Any) -> Any:
-    return next(iterator)
-
-
-def train(loops: Traced, loader: Loader, epochs: int = 100) -> int:
-    """Train until the process was told that all is done; the steps that ran."""
-    steps = 0
-    for _ in range(epochs):
-        for _ in handed(loops, iter(loader), original):
-            loops.process.clock.tick()
-            loops.update()
-            steps += 1
-        if loops.process.finished:
-            break
-    return steps
-
-
-def test_times_are_those_of_a_run_without_a_trace(loops: Traced) -> None:
-    train(loops, Loader(20))
-    watcher = Watcher()
-    plain = Made(watcher)
-    train(plain, Loader(20))
-    record: Any = loops.process.record
-    untraced: Any = watcher.record
-    assert record.of("block") == untraced.of("block")
-    assert not untraced.of("tracing")
-    assert not untraced.of("traced_steps")

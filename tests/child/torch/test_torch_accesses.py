@@ -102,20 +102,3 @@ def test_elements_of_columns_are_timed_and_whose_they_are_is_told() -> None:
     (one,) = found.of_items(1, 10.0, held)
     assert (one["name"], one["calls"], one["seconds"]) == ("column", 3.0, 5.0)
     assert (one["tables"], one["columns"]) == (["table"], ["texts"])
-
-
-@pytest.mark.usefixtures("tables")
-def test_before_there_were_columns_each_one_taken_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Old(Dataset):
-        def __getitem__(self, key: Any) -> Any:
-            return [1, 2, 3] if isinstance(key, str) else {"a": key}
-
-    module = sys.modules["datasets.arrow_dataset"]
-    monkeypatch.setattr(module, "Dataset", Old)
-    monkeypatch.delattr(module, "Column")
-    table, found = Old(), accesses.Accesses()
-    with found.timed():
-        assert (table["a"][1], table["b"][2], table[0]) == (2, 3, {"a": 0})
-    (one,) = found.of_items(1, 5.0, types.SimpleNamespace(table=table))
-    assert (one["name"], one["calls"], one["seconds"]) == ("column", 2.0, 2.0)
-    assert (one["tables"], one["columns"]) == (["table"], [])

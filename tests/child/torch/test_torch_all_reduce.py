@@ -38,9 +38,6 @@ def test_a_step_takes_the_sum_of_its_buckets():
     assert all_reduce.in_all([900], calls) == pytest.approx(3.6)
 
 
-# --------------------------------------------------------------------- where it cannot be
-
-
 # ------------------------------------------------------------------------------ two ranks
 
 TWO_RANKS = """

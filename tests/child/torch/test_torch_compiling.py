@@ -119,12 +119,6 @@ def test_the_lines_at_which_graphs_end_are_told_with_the_reason(watcher):
     assert found[loops]["skips"]
 
 
-def test_what_an_evaluation_breaks_is_none_of_the_trainings(watcher):
-    with torch.no_grad():
-        torch.compile(Asking(), backend="eager")(torch.ones(8, 4))
-    assert watcher.record.of("torch_graph_break") == []
-
-
 def test_what_trainperf_compiles_is_not_noted(watcher):
     watcher.off = True
     train(torch.compile(Asking(), backend="eager"), [8, 9])

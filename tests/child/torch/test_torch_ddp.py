@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from processes import hooked, process_group, train
@@ -105,13 +104,6 @@ def test_parameters_without_a_gradient_are_counted(loops):
     found = facts(loops)
     assert found["unused"] == 2
     assert found["graph_is_static"] is True
-
-
-def test_a_compressing_hook_sends_half(loops):
-    ddp, _ = built()
-    ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    assert facts(loops)["comm_hook"] == "fp16_compress_hook"
-    assert ddp_facts.sent(ddp)[0] == 24
 
 
 # ----------------------------------------------------------------------- DDP's times

@@ -14,8 +14,10 @@ import torch
 from emulation import fake_cuda
 from fakes import FakeProcess
 from kit.source import text_at
+from looping import Watcher
 from trainperf.child.timing.device.clock import Mark
 from trainperf.child.torch.clock import TorchClock
+from trainperf.child.torch.loops import TorchLoops
 from trainperf.child.torch.step import detail, products
 from trainperf.child.torch.step.detail import Detail
 from trainperf.evidence.torch import _read
@@ -58,15 +60,9 @@ class Run:
 
     def __init__(self):
         self.process = FakeProcess(clock=time.perf_counter)
-        self.loops = SimpleNamespace(
-            process=self.process,
-            device=TorchClock(time.perf_counter),
-            model_calls={},
-            shapes={},
-            set_to_none={},
-            zero_grad_sites={},
-            step_sites={},
-        )
+        self.loops = TorchLoops(Watcher())
+        self.loops.process = self.process
+        self.loops.device = TorchClock(time.perf_counter)
         self.detail = Detail(self.loops)
         self._at = None
         optimizer = sys.modules["torch.optim.optimizer"]

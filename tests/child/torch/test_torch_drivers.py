@@ -189,9 +189,6 @@ def test_a_loader_beside_the_loops_own_is_replayed_and_drained_with_it(loops, wa
     assert watcher.driver.updates_per_step == 1
 
 
-# -------------------------------------------------------------------- steps
-
-
 # -------------------------------------------------------------------- replays
 
 

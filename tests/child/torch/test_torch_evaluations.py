@@ -49,17 +49,6 @@ def recorded(loops: Any) -> list[Any]:
     return found
 
 
-def test_an_evaluation_is_timed_with_its_line_and_how_often_it_comes(loops, module):
-    model, turn, interval = module.Module(), 0, 250
-    if turn % interval == 0:
-        assert model.eval() is model
-        loops.process.clock.tick(2.0)
-        assert model.train().training
-    (found,) = recorded(loops)
-    assert (found["seconds"], found["every"]) == (2.0, 250)
-    assert found["where"]["function"].startswith("test_an_evaluation_is_timed")
-
-
 def test_a_model_is_let_alone_while_it_trains(loops: Any, module: Any) -> None:
     before = vars(module.Module)["train"]
     model = module.Module()

@@ -61,14 +61,6 @@ def counted(ddp: Any) -> Any:
     return ddp
 
 
-# ---------------------------------------------------------------- where there is none
-
-
-def test_ranks_that_train_apart_exchange_nothing(loops, monkeypatch):
-    several(monkeypatch)
-    assert loops.exchange is None
-
-
 # ---------------------------------------------------------------- off and on
 
 
@@ -121,15 +113,6 @@ def test_while_off_a_forward_that_fails_leaves_all_as_it_was(loops):
     with pytest.raises(RuntimeError):
         ddp(torch.ones(2, 7))
     assert ddp.require_backward_grad_sync is True
-
-
-def test_micro_steps_are_counted_while_off_as_the_loop_means_them(loops):
-    ddp, optimizer = trained(loops)
-    Exchange(loops).off()
-    ((_, one),) = loops.ddps.alive
-    before = one.synced
-    train(loops, ddp, optimizer, [X, X], [False, True])
-    assert one.synced - before == 1
 
 
 # ---------------------------------------------------------------- where it cannot be

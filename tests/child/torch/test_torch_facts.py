@@ -1,7 +1,6 @@
 """Facts of a loop, of the process and of CUDA's memory: read from drivers made by hand."""
 
 import dataclasses
-import importlib.util
 from collections import UserDict, namedtuple
 from types import SimpleNamespace
 
@@ -12,55 +11,29 @@ from torch.utils.data import (
     IterableDataset,
 )
 
+from kit.source import text_at
+from looping import Watcher
+from processes import driver_of
 from trainperf.child.torch import facts as torch_facts
 from trainperf.child.torch.built import flags, gpus
+from trainperf.child.torch.loops import TorchLoops
 
 
 def made_driver(batch=None, loader=None, calls=(), recent=()):
-    events, facts, failures = [], {}, []
-    process = SimpleNamespace(
-        off=False,
-        fact=facts.__setitem__,
-        failed=lambda what, error: failures.append((what, error)),
-    )
-    loops = SimpleNamespace(
-        process=process,
-        flag_sites={},
-        optimizer_sites={},
-        built_modules={},
-        model_sites={},
-        alive=[],
-        checkpointed=0,
-        checkpoint_sites=[],
-        trainers=[],
-        saves=(0, None),
-        sharded=None,
-        data_parallels=[],
-        exchange_recorded=None,
-        ddps=None,
-        sums=None,
-        shards=None,
-        model_calls={id(call[0]): call for call in calls},
-        optimizers=[],
-        shapes={},
-        step_sites={},
-        zero_grad_sites={},
-        set_to_none={},
-        updates=10,
-    )
-    return SimpleNamespace(
-        loops=loops,
-        process=process,
-        record=SimpleNamespace(write=lambda kind, **values: events.append((kind, values))),
-        batch=batch,
-        loader=loader,
-        recent_batches=lambda: [*recent, *([] if batch is None else [batch])],
-        epochs_ended=2,
-        epoch_batches=None,
-        batches_per_step=4,
-        events=events,
-        failures=failures,
-    )
+    loops = TorchLoops(Watcher())
+    loops.model_calls = {id(call[0]): call for call in calls}
+    loops.updates, loops.process._lenient = 10, True
+    driver = driver_of(loops)
+    driver.batch, driver.loader, driver.batches_per_step = batch, loader, 4
+    driver.recent_batches = lambda: [*recent, *([] if batch is None else [batch])]
+    driver.epochs_ended, driver.epoch_batches = 2, None
+    return driver
+
+
+def recorded(driver):
+    """The last event of each kind, and the facts."""
+    torch_facts.record(driver)
+    return {event["e"]: event for event in driver.record.events} | driver.facts
 
 
 @pytest.mark.parametrize("before", [1, 3])
@@ -166,11 +139,8 @@ def test_flags_of_the_environment(monkeypatch, variable, value, flag, read):
 def test_a_part_that_fails_leaves_the_others(monkeypatch):
     driver = made_driver()
     monkeypatch.setattr(torch_facts.models, "models", lambda loops: 1 / 0)
-    torch_facts.record(driver)
-    assert ("facts about models", ZeroDivisionError) in {
-        (what, type(error)) for what, error in driver.failures
-    }
-    assert "torch_flags" in dict(driver.events)
+    assert "torch_flags" in recorded(driver)
+    assert "facts about models: ZeroDivisionError('division by zero')" in driver.process.failures
 
 
 @pytest.fixture
@@ -191,15 +161,6 @@ def watched(monkeypatch):
     torch.use_deterministic_algorithms(False)
 
 
-def run(tmp_path, source):
-    path = tmp_path / "users_flags.py"
-    path.write_text("import torch\n" + source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("users_flags", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return path
-
-
 @pytest.mark.parametrize(
     ("source", "flag"),
     [
@@ -211,14 +172,11 @@ def run(tmp_path, source):
         ),
     ],
 )
-def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, tmp_path, source, flag):
-    path = run(tmp_path, source)
+def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, users, source, flag):
+    users(f"import torch\n{source}")
     values = flags.flags(watched)
-    where = values[f"{flag}_where"]
     assert values[flag] is True
-    assert where["file"] == str(path)
-    line = path.read_text().splitlines()[where["line"] - 1]
-    assert line[where["col"] : where["end_col"]].startswith("torch.")
+    assert text_at(values[f"{flag}_where"]).startswith("torch.")
 
 
 @pytest.mark.parametrize(
@@ -230,8 +188,8 @@ def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, tmp_path, sourc
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_mode_around_a_part_of_each_step_is_on(watched, tmp_path, opened, flag):
-    run(tmp_path, f"with {opened}:\n    pass\n")
+def test_a_mode_around_a_part_of_each_step_is_on(watched, users, opened, flag):
+    users(f"import torch\nwith {opened}:\n    pass\n")
     values = flags.flags(watched)
     assert values[flag] is True
     assert values[f"{flag}_where"]["line"] == 2
@@ -279,9 +237,7 @@ def test_no_gpu_is_asked_of_a_process_that_has_not_begun_with_cuda(monkeypatch):
 
 def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(three_gpus):
     three_gpus(1, None)
-    driver = made_driver([X])
-    torch_facts.record(driver)
-    events = dict(driver.events)
+    events = recorded(made_driver([X]))
     seen = events["framework"]["gpus"]
     assert [one["used"] for one in seen] == [True, True, False]
     assert events["framework"]["logical"] == 2
@@ -309,11 +265,10 @@ def test_a_device_that_is_gone_leaves_the_other_facts(three_gpus, monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", gone)
     driver = made_driver([X])
-    torch_facts.record(driver)
-    events = dict(driver.events)
+    events = recorded(driver)
     assert "torch_flags" in events
     assert [(one["number"], one["used"]) for one in events["framework"]["gpus"]] == [(0, True)]
-    assert "facts about the GPUs" in [what for what, _ in driver.failures]
+    assert [one for one in driver.process.failures if one.startswith("facts about the GPUs")]
 
 
 NOT_STARTED = (
@@ -325,10 +280,6 @@ NOT_STARTED = (
 def test_why_cuda_did_not_start_is_what_python_was_warned_of(monkeypatch):
     told = {"version": 3, ("another", UserWarning, 1): True, (NOT_STARTED, UserWarning, 7): True}
     monkeypatch.setattr(torch.cuda, "__warningregistry__", told, raising=False)
-    driver = made_driver([X])
-    facts = {}
-    driver.process.fact = facts.__setitem__
-    torch_facts.record(driver)
-    assert facts["cuda_failed"] == (
+    assert recorded(made_driver([X]))["cuda_failed"] == (
         "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"
     )

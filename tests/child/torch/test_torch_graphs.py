@@ -263,9 +263,6 @@ def test_a_backward_that_fails_leaves_the_next_ones_whole(loops):
     assert loops.updates == 1
 
 
-# ------------------------------------------------------------- backward within a backward
-
-
 # ------------------------------------------------------------------------ skipped updates
 
 

@@ -1,7 +1,6 @@
 """Loaders are seen where they are built, and behave as if they were not."""
 
 import copy
-import io
 import pickle
 import threading
 
@@ -128,22 +127,6 @@ def test_whether_an_iterable_dataset_asks_which_worker_it_is_in(loops, dataset, 
 
 
 @pytest.mark.parametrize(
-    "held",
-    [
-        {},
-        {"memory": io.BytesIO()},
-        {"data": [b"a"] * 1000, "table": {1: torch.ones(3)}},
-        {"lambda": lambda x: x},
-        {"log": __import__("logging").getLogger("some")},
-        {"transform": torch.nn.Linear(2, 2)},
-    ],
-)
-def test_a_dataset_that_holds_no_handle_can_be_taken_over(loops, held):
-    loader = DataLoader(Own(**held))
-    assert recorded(loops, loader)[0]["shared_state"] == ""
-
-
-@pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda path: {"file": path.open()}, "`self.file` is an open file"),
@@ -165,25 +148,6 @@ def test_a_handle_is_found_and_named(loops, tmp_path, make, said):
     assert shared.startswith(said.replace("self.", "self.dataset.inner."))
     for value in held.values():
         getattr(value, "close", lambda: None)()
-
-
-def test_a_file_that_the_dataset_opens_when_first_asked_stands_against_nothing(loops, tmp_path):
-    path = tmp_path / "file"
-    path.touch()
-
-    class Lazy(Own):
-        file = None
-
-        def __getitem__(self, index):
-            self.file = self.file or path.open()
-            return index
-
-    dataset = Lazy()
-    loader = DataLoader(dataset)
-    list(loader)
-    assert dataset.file is not None
-    assert recorded(loops, loader)[0]["shared_state"] == ""
-    dataset.file.close()
 
 
 def test_arrays_are_not_pickled_to_see_whether_they_could_be(loops, monkeypatch):

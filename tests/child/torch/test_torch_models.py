@@ -1,6 +1,5 @@
 """Facts of models: the code that builds and calls them stands in files of a user's."""
 
-import importlib.util
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,29 +8,16 @@ import pytest
 import torch
 from torch import nn
 
+from kit.source import text_at
+from looping import Watcher
 from trainperf.child.torch.built import models
 from trainperf.child.torch.built import places as torch_built
+from trainperf.child.torch.loops import TorchLoops
 from trainperf.child.torch.step import dispatch
 
 
-def failed(what, error):
-    raise error
-
-
 def made_loops():
-    return SimpleNamespace(
-        process=SimpleNamespace(off=False, failed=failed),
-        optimizer_sites={},
-        built_modules={},
-        model_sites={},
-        alive=[],
-        checkpointed=0,
-        checkpoint_sites=[],
-        model_calls={},
-        optimizers=[],
-        shapes={},
-        updates=0,
-    )
+    return TorchLoops(Watcher())
 
 
 @pytest.fixture
@@ -43,27 +29,12 @@ def loops(monkeypatch):
     return made
 
 
+HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+
+
 @pytest.fixture
-def users(tmp_path):
-    def load(source, name="users_net"):
-        path = tmp_path / f"{name}.py"
-        head = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
-        path.write_text(head + textwrap.dedent(source), encoding="utf-8")
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
-
-
-def cut(site):
-    """The text between the columns and lines of a site."""
-    lines = Path(site["file"]).read_text(encoding="utf-8").splitlines()
-    picked = lines[site["line"] - 1 : site["end_line"]]
-    picked[-1] = picked[-1][: site["end_col"]]
-    picked[0] = picked[0][site["col"] :]
-    return "\n".join(picked)
+def net(users):
+    return lambda source: users(HEAD + textwrap.dedent(source), "users_net")
 
 
 def facts_of(loops, model, *args, counts=False, **kwargs):
@@ -96,10 +67,10 @@ class Net(Base):
         ("model = nn.TransformerEncoderLayer(8, 2)", "nn.TransformerEncoderLayer(8, 2)"),
     ],
 )
-def test_the_place_is_the_expression_that_built_the_model(loops, users, line, where):
-    made = users(NET + line)
+def test_the_place_is_the_expression_that_built_the_model(loops, net, line, where):
+    made = net(NET + line)
     site = torch_built.module_site(loops, made.model)
-    assert cut(site) == (where or "nn.Sequential(nn.Linear(3, 2), nn.ReLU())")
+    assert text_at(site) == (where or "nn.Sequential(nn.Linear(3, 2), nn.ReLU())")
 
 
 def called_at(made, text, function="<module>"):
@@ -127,13 +98,13 @@ def called_at(made, text, function="<module>"):
         ("net", ""),
     ],
 )
-def test_the_name_is_what_the_loop_calls(users, call, name):
-    made = users(f"def step():\n    y = {call}\n")
+def test_the_name_is_what_the_loop_calls(net, call, name):
+    made = net(f"def step():\n    y = {call}\n")
     assert models.name_called(called_at(made, call, "step"), object()) == name
 
 
-def test_a_name_that_stands_for_something_else_is_none(users):
-    made = users(
+def test_a_name_that_stands_for_something_else_is_none(net):
+    made = net(
         "def train(trainer, net, ask):\n"
         "    if not net: trainer.train(1), net(1)\n"
         "    return ask()\n"
@@ -176,8 +147,8 @@ class {name}(nn.Module):
         return F.softmax(q @ k.transpose(1, 2) / 2, -1) @ v""",
     ],
 )
-def test_other_forwards_are_no_attention(users, body):
-    model = users(ATTENTION.format(name="Other", body=body)).Other()
+def test_other_forwards_are_no_attention(net, body):
+    model = net(ATTENTION.format(name="Other", body=body)).Other()
     assert facts_of(made_loops(), model)["attentions"] == []
 
 
@@ -189,8 +160,8 @@ def test_other_forwards_are_no_attention(users, body):
         "return self.soft(torch.einsum('bid,bjd->bij', q, k) * 2) @ v",
     ],
 )
-def test_attention_by_hand_is_told_with_its_forward(users, body):
-    model = users(ATTENTION.format(name="Own", body=body)).Own()
+def test_attention_by_hand_is_told_with_its_forward(net, body):
+    model = net(ATTENTION.format(name="Own", body=body)).Own()
     model(torch.zeros(1, 2, 8))  # the case runs
     (site,) = facts_of(made_loops(), nn.Sequential(model, model))["attentions"]
     assert site["function"] == "forward"
@@ -198,12 +169,12 @@ def test_attention_by_hand_is_told_with_its_forward(users, body):
 
 
 @pytest.mark.parametrize("name", ["attend", "scaled_dot_product_attention"])
-def test_the_function_that_a_forward_attends_with_is_told(users, name):
+def test_the_function_that_a_forward_attends_with_is_told(net, name):
     body = f"""return {name}(q, k, v)
 
 def {name}(q, k, v):
     return torch.matmul((q @ k.mT).div(2).softmax(-1), v)"""
-    module = users(ATTENTION.format(name="Own", body=body))
+    module = net(ATTENTION.format(name="Own", body=body))
     model = module.Own()
     model(torch.zeros(1, 2, 8))
     (site,) = facts_of(made_loops(), model)["attentions"]
@@ -257,15 +228,6 @@ def test_the_forward_that_counts_leaves_nothing_behind():
     assert torch.equal(torch.get_rng_state(), state)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]), name
-
-
-def test_a_forward_that_cannot_run_again_is_not_counted():
-    class NeedsGradients(nn.Module):
-        def forward(self, x):
-            return torch.autograd.grad(x.sum(), x)
-
-    asked = torch.ones(2, requires_grad=True)
-    assert dispatch.forward_calls(NeedsGradients(), (asked,), {}) is None
 
 
 def test_a_forward_that_takes_too_long_is_left(monkeypatch):

@@ -36,17 +36,6 @@ class Images(torch.nn.Module):
         return self.head(self.conv(x).relu().mean((2, 3)))
 
 
-class NoReducedPrecision(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(4, 4)
-
-    def forward(self, x):
-        if torch.is_autocast_enabled("cpu"):
-            raise TypeError("no kernel for bfloat16")
-        return self.layer(x)
-
-
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Few blocks, on one thread: with more, a busy machine holds tiny kernels up for long."""
@@ -148,12 +137,6 @@ def test_optimizers_that_step_within_the_backward_do_not_step_in_a_probe():
     assert not any(map(torch.equal, before, model.parameters()))
 
 
-def test_a_model_that_fails_under_autocast_costs_that_probe_alone():
-    events = probed(NoReducedPrecision(), torch.ones(3, 4))
-    assert reason(events, "autocast") == "TypeError: no kernel for bfloat16"
-    assert events["double_batch"]["e"] == "probe"
-
-
 def test_a_model_whose_pass_cannot_be_repeated_is_named_with_its_error():
     class Once(torch.nn.Module):
         def __init__(self):
@@ -168,19 +151,6 @@ def test_a_model_whose_pass_cannot_be_repeated_is_named_with_its_error():
     assert "the queue is empty" in reason(events, "autocast")
     assert "the queue is empty" in reason(events, "double_batch")
     assert events["fused"]["e"] == "probe"
-
-
-def test_the_other_probes_run_under_the_autocast_of_the_loop():
-    seen = set()
-
-    class Watching(torch.nn.Linear):
-        def forward(self, x):
-            seen.add(torch.is_autocast_enabled("cpu"))
-            return super().forward(x)
-
-    events = probed(Watching(4, 4), torch.ones(3, 4), autocast="torch.bfloat16")
-    assert events["double_batch"]["e"] == "probe"
-    assert seen == {True}
 
 
 def test_channels_last_is_tried_and_the_model_is_left_in_its_own_format():
@@ -246,18 +216,6 @@ def test_a_model_of_ranks_that_cannot_agree_is_left_alone(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     assert "cannot agree" in reason(probed(mlp(), torch.ones(3, 4)), "autocast")
-
-
-def test_a_variation_that_is_far_slower_is_given_up(own, monkeypatch):
-    class SlowInHalf(torch.nn.Linear):
-        def forward(self, x):
-            own.sleep(0.3 * torch.is_autocast_enabled("cpu"))
-            return super().forward(x)
-
-    monkeypatch.setattr(torch_probing, "PROBE_S", 0.1)
-    monkeypatch.setattr(torch_probing, "SLOWER", 2)
-    events = probed(SlowInHalf(4, 4), torch.ones(3, 4), clock=own)
-    assert "given up" in reason(events, "autocast")
 
 
 def test_a_slow_first_call_is_no_reason_to_give_up(own, monkeypatch):

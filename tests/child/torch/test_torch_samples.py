@@ -103,18 +103,6 @@ def test_a_mask_tells_the_real_tokens(batch: Any) -> None:
     assert counted(batch) == {"tokens": 160, "real_tokens": 40}
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [
-        {"input_ids": ids(8, 20), "token_type_ids": (~MASK).long()},
-        {"input_ids": ids(8, 20), "key_padding_mask": ~MASK},  # true where there is padding
-        [ids(8, 20), ~MASK],
-    ],
-)
-def test_what_is_no_mask_of_real_tokens_tells_none(batch: Any) -> None:
-    assert counted(batch) == {"tokens": 160}
-
-
 def test_the_index_that_the_model_pads_with_tells_the_real_tokens() -> None:
     padded = ids(8, 20) * MASK
     assert counted([padded], model=Reader(nn.LSTM(8, 4), padding=0))["real_tokens"] == 40

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from fakes import Clock, FakeProcess
+from looping import Watcher
 from trainperf.child.timing.device.clock import Mark
+from trainperf.child.torch.loops import TorchLoops
 from trainperf.child.torch.step import hooks
 from trainperf.child.torch.step.detail import Detail
 
@@ -132,13 +131,10 @@ BY_NAME = """\
     torch.cuda.current_stream().wait_stream(stream=side)
     with gpu.on(side):
         y = x.to("cuda")"""
-ALL_ON_ONE = """\
-    gpu.now = side
-    y = x.to("cuda")"""
 
 
 @pytest.fixture
-def split(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
+def split(users, monkeypatch) -> Callable[..., dict[str, Any]]:
     """Seconds, calls and place of the parts of a step of the user's."""
     gpu = Gpu(Clock())
     fakes = {
@@ -166,15 +162,9 @@ def split(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
         gpu.copy_s = copy_s
         process = FakeProcess(clock=gpu.clock)
         clock = Marks(gpu)
-        loops = SimpleNamespace(
-            process=process,
-            device=clock,
-            model_calls={},
-            shapes={},
-            set_to_none={},
-            zero_grad_sites={},
-            step_sites={},
-        )
+        loops = TorchLoops(Watcher())
+        loops.process = process
+        loops.device = clock
         detail = Detail(loops)
         at: list[Mark] = []
 
@@ -185,16 +175,8 @@ def split(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
                 detail.start()
             at.append(clock.mark())
 
-        path = tmp_path / "users_own.py"
-        path.write_text(USERS.format(step=step), encoding="utf-8")
-        spec = importlib.util.spec_from_file_location("users_own", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module: Any = importlib.util.module_from_spec(spec)
-        module.gpu, module.seconds, module.boundary = gpu, COMPUTE_S, boundary
-        monkeypatch.setitem(sys.modules, "users_own", module)
         try:
-            spec.loader.exec_module(module)
+            users(USERS.format(step=step), gpu=gpu, seconds=COMPUTE_S, boundary=boundary)
         finally:
             detail.stop()
         assert not process.record.of("missing")
@@ -220,9 +202,3 @@ def test_a_copy_beside_the_step_costs_what_the_step_waits_for_it(split, prefetch
     waits = 3 * (0.080 - COMPUTE_S) / 4  # the first step has nothing to wait for
     assert parts["transfer"][:2] == pytest.approx((waits, 3))
     assert parts["forward"][0] == pytest.approx(COMPUTE_S)
-
-
-def test_a_whole_step_on_a_stream_of_its_own_copies_on_it(split):
-    """From its first forward on; until then it is not known where the step computes."""
-    parts = split(ALL_ON_ONE)
-    assert parts["transfer"][:2] == (pytest.approx(3 * COPY_S / 4), 3)

@@ -131,13 +131,6 @@ def recorded(loops):
     return record.events[before] if len(record.events) > before else None
 
 
-def test_an_accelerator_that_prepared_nothing_is_not_of_the_loop(loops, library):
-    accelerator = library.Accelerator()
-    assert recorded(loops) is None
-    accelerator.prepare("model")
-    assert recorded(loops)["made"] == "call"
-
-
 def test_the_call_that_makes_an_accelerator_is_the_place_of_its_settings(loops, library):
     accelerator = library.Accelerator(True, False, "no")
     accelerator.prepare("model")
@@ -156,15 +149,6 @@ def test_one_that_a_library_makes_for_itself_is_not_the_users(loops, library):
     event = trainer.train(lambda: recorded(loops))
     assert event["cls"] == "TrainingArguments"
     assert recorded(loops) is None  # beside the trainer there is no loop of its own
-
-
-def test_settings_are_those_that_were_given_and_that_the_version_has(loops, library):
-    arguments = library.TrainingArguments("out", optim="adamw_torch", hub_token="secret")
-    event = library.OfTransformers(arguments).train(lambda: recorded(loops))
-    # `report` has no plain default that anybody may change, `torch_compile` it has not
-    assert event["settings"] == {"bf16": False, "optim": "adamw_torch", "report": None}
-    assert event["made"] == "call"
-    assert "secret" not in str(loops.process.record.events)
 
 
 def test_arguments_of_the_command_are_known_from_others(loops, library, monkeypatch):

@@ -66,17 +66,6 @@ def test_a_slice_in_which_the_devices_memory_ran_short_says_so(slices):
     assert record.events == [{"e": "retries", "b": 1, "n": 2}]
 
 
-def test_whole_calls_count_whole_before_and_after_the_end_of_an_epoch(slices):
-    plan, words, losses, record = slices()
-    begin(plan, words, 4, calls=16)
-    for updates in (16, 16, 8, 16 + 16):
-        losses.updates += updates
-        plan.step_ended(0.1)
-    words[leg.TURN] = 2
-    plan.advance()
-    assert record.events == [{"e": "work", "b": 1, "n": 16 + 16 + 8 + 16}]
-
-
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_slice_that_is_taken_twice_holds_twice_the_steps_and_counts_the_difference(slices, size):
     plan, words, losses, record = slices(size=size)
@@ -150,13 +139,6 @@ def test_ranks_warm_up_for_the_same_number_of_steps_whatever_their_clocks_say(sl
             now[0] += seconds
             assert not plan.step_ended(seconds)
     assert ready == [leg.WARM_UP_OF_RANKS] * 2
-
-
-def test_ranks_wait_for_the_epochs_of_their_warm_up(slices):
-    plan, *_ = slices(0, 2)
-    plan._warm_up_epochs = 1
-    plan.epochs = lambda: int(plan._begun > 30)
-    assert next(count for count in range(100) if plan.arrived()) == 30
 
 
 def test_a_slice_of_a_rank_ends_at_the_same_step_also_where_one_was_left_out(slices):

@@ -189,39 +189,25 @@ def test_ranks_that_take_no_part_are_not_waited_for(tmp_path):
     assert not waited.is_alive()
 
 
+OMPI = "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0"
+SLURM = "SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=8 SLURM_LOCALID=1"
+
+
 @pytest.mark.parametrize(
     ("environ", "place"),
     [
-        (
-            {"TORCHELASTIC_RUN_ID": "x", "RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1"},
-            ("torchrun", 1, 4, 1),
-        ),
-        (
-            {
-                "OMPI_COMM_WORLD_RANK": "2",
-                "OMPI_COMM_WORLD_SIZE": "4",
-                "OMPI_COMM_WORLD_LOCAL_RANK": "0",
-            },
-            ("mpirun", 2, 4, 0),
-        ),
-        (
-            {
-                "SLURM_STEP_ID": "0",
-                "SLURM_PROCID": "3",
-                "SLURM_NTASKS": "8",
-                "SLURM_LOCALID": "1",
-            },
-            ("srun", 3, 8, 1),
-        ),
-        ({"RANK": "0", "WORLD_SIZE": "2"}, ("", 0, 2, None)),
+        ("TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=4 LOCAL_RANK=1", ("torchrun", 1, 4, 1)),
+        (OMPI, ("mpirun", 2, 4, 0)),
+        (SLURM, ("srun", 3, 8, 1)),
+        ("RANK=0 WORLD_SIZE=2", ("", 0, 2, None)),
     ],
 )
 def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
     for names in ranks.LAUNCHERS:
         for name in names[1:]:
             monkeypatch.delenv(name, raising=False)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
+    for word in environ.split():
+        monkeypatch.setenv(*word.split("="))
     watcher = Watcher()
     assert ranks.find(watcher, None, lambda: None) is None  # nothing ties it to the others
     (event,) = watcher.record.of("rank")

@@ -57,12 +57,6 @@ def test_where_no_number_changes_nothing_is_said(train, calls):
     assert not any(train(calls))
 
 
-def test_keywords_and_whole_numbers_are_told_by_name_and_size(train):
-    said = train("for value in (1, 2, 2**40):\n    said.append(step('x', rate=value))")
-    assert said[1]["numbers"] == [{"argument": "rate", "parameter": "rate", "type": "int"}]
-    assert said[2]["numbers"][0]["type"] == "long"
-
-
 def test_an_argument_taken_by_star_has_no_name(train):
     def other(x, *rest, **more):
         raise AssertionError

@@ -34,11 +34,6 @@ class Tensor:
         return self._value
 
 
-class PerReplica:
-    def __init__(self, *values: Tensor) -> None:
-        self.values = values
-
-
 def written(losses: Losses, process: FakeProcess) -> dict[int, Any]:
     before = len(process.record.events)
     losses.flush()
@@ -67,24 +62,6 @@ def test_nothing_is_copied_before_the_pause(losses: Losses, process: FakeProcess
     assert written(losses, process) == {1: 0.5}
     assert tensor.copies == 1
     assert written(losses, process) == {}
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        Tensor(0.5),
-        (Tensor(0.5), Tensor(9.0)),
-        {"accuracy": Tensor(9.0), "loss": Tensor(0.5)},
-        {"accuracy": Tensor(9.0), "g_loss": Tensor(0.5)},
-        [None, 3, "text", {"inner": (Tensor(0.5),)}],
-        PerReplica(Tensor(0.25), Tensor(0.75)),
-        0.5,
-    ],
-)
-def test_the_loss_is_what_is_called_so_or_the_first_float_scalar(losses, process, result):
-    losses.returned(STEP, result)
-    losses.returned(STEP, result)
-    assert written(losses, process) == {1: 0.5, 2: 0.5}
 
 
 def test_a_result_that_changes_its_form_is_looked_at_anew(losses, process):

@@ -50,14 +50,6 @@ def test_a_file_that_each_item_opens_is_timed_with_its_closing(archive: Path) ->
     assert one["repeated"] == 0.75
 
 
-def test_a_file_that_is_open_already_is_not_spoken_of(archive: Path) -> None:
-    found = accesses.Accesses()
-    with zipfile.ZipFile(archive) as file:
-        with found.timed():
-            file.read("a")
-        assert found.of_items(1, 1.0, None) == []
-
-
 def test_all_is_put_back_even_where_an_item_fails() -> None:
     before = zipfile.ZipFile.__init__
     found = accesses.Accesses()

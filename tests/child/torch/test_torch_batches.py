@@ -115,30 +115,6 @@ def test_what_a_loop_takes_out_of_a_batch_is_still_in_the_one_that_is_kept(make)
     assert kept["list"] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda x: x,
-        lambda x: (x, 1),
-        lambda x: [x],
-        lambda x: {"x": x},
-        lambda x: OrderedDict(x=[x]),
-        lambda x: Pair(x, 1),
-        lambda x: Sample(x, {}),
-        lambda x: Encoding(x=x),
-        lambda x: Boxes([x]),
-        Graph,
-    ],
-)
-def test_a_clone_is_unspoilt_by_what_is_written_into_the_other(wrap):
-    kept = wrap(tensor())
-    given = part.cloned(kept)
-    for leaf in part.leaves(given):
-        leaf.mul_(0)
-    (leaf,) = part.leaves(kept)
-    assert torch.equal(leaf, tensor())
-
-
 def test_writing_into_any_tensor_of_a_batch_shows():
     batch = {"x": tensor(), "more": Pair(tensor(), [tensor()])}
     before = part.versions(batch)

@@ -156,39 +156,6 @@ def test_a_persistent_loader_that_is_evaluated_between_epochs_never_drives(loops
         assert not watcher.driver._companions
 
 
-def test_a_loader_beside_the_loops_own_is_replayed_and_drained_with_it(loops, watcher, monkeypatch):
-    class Counted(Points):
-        taken = 0
-
-        def __getitem__(self, index: int) -> Any:
-            Counted.taken += 1
-            return super().__getitem__(index)
-
-    def iterator_of(self: Any) -> Any:
-        iterator = self._get_iterator()
-        iterator._trainperf_dataset = self
-        return iterator
-
-    monkeypatch.setattr(DataLoader, "__iter__", iterator_of)
-    loader, other = DataLoader(Points(), batch_size=8), DataLoader(Counted(), batch_size=8)
-    optimizer, taken = Optimizer(), {"real": 0, "resident": 0}
-    for _ in range(100):
-        for _ in zip(opened(loops, loader), opened(loops, other), strict=False):
-            phase = watcher.driver.plan.phase if watcher.driver else ""
-            if phase in taken and watcher.driver.plan.block.started is not None:
-                taken[phase] += Counted.taken
-            Counted.taken = 0
-            watcher.clock.tick(STEP_S)
-            loops.stepped(optimizer)
-        if watcher.finished:
-            break
-    assert all_three(watcher)
-    assert taken["real"] > 0
-    assert taken["resident"] == 0
-    assert watcher.driver.companions() == [other]
-    assert watcher.driver.updates_per_step == 1
-
-
 # -------------------------------------------------------------------- replays
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from looping import Watcher
 from trainperf.child.process.patching import undo
-from trainperf.child.process.places import Places
 from trainperf.child.torch.hooks import watch_dynamo
 from trainperf.child.torch.step.evaluations import Evaluations
 
@@ -67,35 +66,6 @@ def test_a_model_that_trains_on_in_evaluation_mode_is_not_timed(loops: Any, modu
     loops.updates += 1
     model.train()
     assert recorded(loops) == []
-
-
-def test_whether_autograd_records_the_forwards_is_seen_in_the_first_evaluation_of_a_line(loops):
-    torch = pytest.importorskip("torch")
-    evaluations = Evaluations(loops, torch.nn)
-    evaluations.watch()
-    model = torch.nn.Linear(3, 2)
-    inner, frozen = torch.nn.Sequential(model), torch.nn.Linear(3, 2).requires_grad_(False)
-
-    def evaluate(model: Any, plain: bool) -> None:
-        model.eval()
-        with torch.set_grad_enabled(plain):
-            for _ in range(4):
-                model(torch.ones(1, 3))
-        model.train()
-
-    try:
-        for _ in range(2):
-            evaluate(inner, True)
-        first = loops.process.record.of("torch_evaluation")
-        assert [(one["grad"], one["calls"]) for one in first] == [(True, 1)]
-        assert first[0]["where"]["function"].endswith("evaluate")
-        assert not inner._forward_pre_hooks
-        for others, plain in ((inner, False), (frozen, True)):
-            evaluations._places = Places()
-            evaluate(others, plain)
-            assert loops.process.record.of("torch_evaluation")[-1]["grad"] is False
-    finally:
-        undo(torch.nn.Module, "eval")
 
 
 def test_a_model_is_left_as_it_was_if_its_evaluation_never_ends(loops: Any) -> None:

@@ -85,13 +85,6 @@ def test_each_gpu_that_holds_something_is_told_and_no_other_is_opened(cuda):
     assert made.opened == [1]
 
 
-def test_what_the_allocator_holds_without_using_it_is_free_as_well(cuda):
-    cuda(8 * GIB, free=GIB, allocated=5 * GIB)
-    assert memory.spare(GPU) == 4 * GIB
-    assert memory.spare(SimpleNamespace(type="mps")) is None
-    assert memory.spare(torch.device("cpu")) > 0
-
-
 @pytest.mark.parametrize(("free", "fits"), [(9, False), (10, True)])
 def test_twice_the_samples_need_as_much_gpu_memory_again(cuda, free, fits):
     cuda(5, free=free, allocated=5, most=10)

@@ -106,3 +106,12 @@ def test_a_dataset_that_cannot_be_told_costs_nothing_but_itself() -> None:
     completing.describe(driver)
     assert driver.faults == ["the dataset of the loop: 0"]
     assert driver.record.of("facts")
+
+
+def test_a_loop_that_ended_early_is_described_by_its_facts_only(driver: Any) -> None:
+    taken: list[float] = []
+    driver.extras = [("stages", driver.spoilt), ("facts", taken.append)]
+    completing.describe_early(driver)
+    assert driver.record.of("early") == [{"e": "early", "batch": 8}]
+    assert taken
+    assert driver.faults == []

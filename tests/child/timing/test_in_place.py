@@ -118,3 +118,13 @@ def test_one_that_is_slow_itself_does_not_hold_up_the_run(watcher: Any) -> None:
 
     predicts(watcher, AFTER + 100 * EVERY, Slow(watcher))
     assert watcher.driver.aside < 5.0
+
+
+def test_one_that_fails_is_told_once(watcher: Any) -> None:
+    class Fails(Quick):
+        def __call__(self) -> int:
+            raise ValueError("no such input")
+
+    watcher._lenient = True
+    assert predicts(watcher, 100, Fails(watcher)) == []
+    assert len(watcher.failures) == 1

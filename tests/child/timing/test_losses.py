@@ -159,3 +159,19 @@ def test_weights_are_held_by_no_one_but_their_model(torch: Any) -> None:
     losses.flush()
     sums = [event for event in process.record.events if event["kind"] == "weights"]
     assert [(event["u"], event["v"]) for event in sums] == [([1], [6.0])]
+
+
+def test_a_scaled_loss_is_told_as_it_was_before(losses, process, torch):
+    scaled = torch.tensor(65536.0)
+    scaled._trainperf_unscaled = torch.tensor(1.0)
+    losses.derived(scaled)
+    losses.applied(OPTIMIZER)
+    assert written(losses, process) == {1: 1.0}
+
+
+def test_a_loss_for_each_element_is_told_by_its_mean(losses, process, torch):
+    losses.derived(torch.tensor([1.0, 2.0, 6.0], dtype=torch.bfloat16))
+    losses.applied(OPTIMIZER)
+    losses.derived(torch.tensor(0.25))
+    losses.applied(OPTIMIZER)
+    assert written(losses, process) == {1: 3.0, 2: 0.25}

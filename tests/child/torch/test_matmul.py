@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from observing import LONG_S
+from trainperf.child.tensorflow import matmul as tf_matmul
 from trainperf.child.timing.probing import matmul
 from trainperf.child.torch.built import matmul as torch_matmul
 
@@ -179,3 +180,26 @@ def test_a_gpu_without_room_or_with_a_graph_in_the_making_is_left_alone(torch_on
     torch_matmul.record(driver)
     assert driver.facts == {}
     assert driver.missing[1] == "a CUDA graph is being captured"
+
+
+def tensorflow(gpus: int = 1, **more: Any) -> SimpleNamespace:
+    """TensorFlow as far as it is asked before anything is computed."""
+    device = SimpleNamespace(name="/device:GPU:0")
+    experimental = SimpleNamespace(
+        get_memory_info=lambda name: {"current": 10, "peak": 30} if name == "GPU:0" else {},
+        tensor_float_32_execution_enabled=lambda: True,
+        get_device_details=lambda gpu: {"compute_capability": (8, 6)},
+    )
+    config = SimpleNamespace(
+        list_logical_devices=lambda kind: [device] * gpus,
+        list_physical_devices=lambda kind: [device] * gpus,
+        experimental=experimental,
+    )
+    return SimpleNamespace(config=config, executing_eagerly=lambda: True, **more)
+
+
+def test_tensorflow_gives_only_memory_that_the_run_had_in_use_before() -> None:
+    tf = tensorflow()
+    assert tf_matmul._free(tf, "/device:GPU:0") == 20
+    assert tf_matmul._named(tf, "float32", "/device:GPU:0") == "tf32"
+    assert tf_matmul._named(tf, "float16", "/device:GPU:0") == "float16"

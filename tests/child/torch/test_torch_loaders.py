@@ -1,6 +1,7 @@
 """Loaders are seen where they are built, and behave as if they were not."""
 
 import copy
+import io
 import pickle
 import threading
 
@@ -156,4 +157,20 @@ def test_arrays_are_not_pickled_to_see_whether_they_could_be(loops, monkeypatch)
         torch.Tensor, "__reduce_ex__", lambda *_: pytest.fail("a tensor was pickled")
     )
     loader = DataLoader(Own(data=torch.zeros(10), words=["word"] * 10))
+    assert recorded(loops, loader)[0]["shared_state"] == ""
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {},
+        {"memory": io.BytesIO()},
+        {"data": [b"a"] * 1000, "table": {1: torch.ones(3)}},
+        {"lambda": lambda x: x},
+        {"log": __import__("logging").getLogger("some")},
+        {"transform": torch.nn.Linear(2, 2)},
+    ],
+)
+def test_a_dataset_that_holds_no_handle_can_be_taken_over(loops, held):
+    loader = DataLoader(Own(**held))
     assert recorded(loops, loader)[0]["shared_state"] == ""

@@ -174,3 +174,11 @@ def test_an_attention_is_two_products_forward_and_five_back(watched):
     attend = torch.nn.functional.scaled_dot_product_attention
     products = watched(lambda: attend(x, x, x).sum().backward())
     assert wide_flops(products) == (2 + 5) * 2 * (2 * 6 * 6 * 8)
+
+
+def test_a_fault_of_ours_is_a_reason_and_the_step_goes_on(watched, monkeypatch):
+    monkeypatch.setattr(Products, "_count", lambda *_: 1 / 0)
+    products = watched(trained())
+    [(kind, fields)] = events(products)
+    assert kind == "missing"
+    assert "ZeroDivisionError" in fields["reason"]

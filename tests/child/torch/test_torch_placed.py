@@ -1,0 +1,64 @@
+"""Models spread over devices by other means than DDP, and who writes checkpoints."""
+
+from __future__ import annotations
+
+import gc
+import io
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from processes import driver_of, hooked
+from trainperf.child.torch.exchange import placed
+
+
+@pytest.fixture
+def loops():
+    gc.collect()  # models of other tests are not what is placed here
+    with hooked() as found:
+        yield found
+
+
+def recorded(loops):
+    driver = driver_of(loops)
+    placed.record(driver)
+    return driver.facts
+
+
+def test_a_data_parallel_model_says_where_it_was_built(loops):
+    kept = nn.DataParallel(nn.Linear(2, 2))
+    found = recorded(loops)["data_parallel"]
+    assert found["model"] == "Linear"
+    assert found["where"]["file"] == __file__
+    assert "end_col" in found["where"]
+    assert found["device_ids"] == list(range(torch.cuda.device_count()))
+    del kept
+
+
+def test_a_model_on_two_devices_was_placed_by_hand(loops):
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, device="meta"))
+    loops.model_calls[id(net)] = (net, (), {})
+    assert recorded(loops)["model_devices"] == {
+        "model": "Sequential",
+        "devices": {"cpu": 2, "meta": 2},
+    }
+
+
+def test_checkpoints_are_counted_once_a_loop_runs(loops, tmp_path):
+    loops.training.driver = None
+    torch.serialization.save({}, tmp_path / "before.pt")
+    loops.training.driver = SimpleNamespace()
+    torch.serialization.save({}, io.BytesIO())
+    torch.serialization.save({}, tmp_path / "one.pt")
+    with open(tmp_path / "two.pt", "wb") as file:
+        torch.serialization.save({}, file)
+    loops.process.off = True
+    torch.serialization.save({}, tmp_path / "ours.pt")
+    facts = recorded(loops)
+    assert facts["checkpoint_writes"] == 2
+    assert facts["checkpoint_where"]["function"].startswith("test_checkpoints_are_counted")
+    lines = [event["where"]["line"] for event in loops.process.record.of("saving")]
+    assert len(set(lines)) == 2
+    assert loops.training.driver.evaluated  # such a step is no usual one

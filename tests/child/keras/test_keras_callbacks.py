@@ -13,11 +13,6 @@ class Base:
     pass
 
 
-class Older:
-    def on_batch_begin(self, batch, logs=None):
-        pass
-
-
 def quietly(method):
     @functools.wraps(method)
     def inner(*args, **kwargs):
@@ -40,10 +35,6 @@ def test_hooks_that_are_not_the_users_own_are_left_out():
     assert definitions(Base) == {}
     assert definitions(Decorated) == {}
     assert definitions(OfALibrary) == {}
-
-
-def test_hooks_of_the_older_names_stand_for_the_new_ones():
-    assert definitions(Older)["on_train_batch_begin"]["function"] == "on_batch_begin"
 
 
 def test_what_we_call_ourselves_in_a_callback_is_not_its_cost():

@@ -63,21 +63,6 @@ def test_what_json_cannot_hold_is_still_recorded(tmp_path):
     assert surrogate["value"] == "\udcff"
 
 
-def test_a_forked_child_writes_its_own_file(tmp_path):
-    record = Recorder(str(tmp_path))
-    record.write("parent")
-    pid = os.fork()
-    if pid == 0:
-        record.forked()
-        record.write("child")
-        record.flush()
-        os._exit(0)
-    os.waitpid(pid, 0)
-    record.flush()
-    assert [event["e"] for event in read(tmp_path)] == ["parent"]
-    assert [event["e"] for event in read(tmp_path, pid)] == ["child"]
-
-
 def test_a_kill_9_loses_nothing_that_was_flushed(tmp_path):
     pid = os.fork()
     if pid == 0:

@@ -36,12 +36,6 @@ def test_a_map_of_single_rows_is_recorded_with_its_place(process: FakeProcess) -
     assert event["where"]["file"] == __file__
 
 
-def test_one_that_fails_is_recorded_as_well(process: FakeProcess) -> None:
-    with pytest.raises(LookupError):
-        Dataset().map()
-    assert len(process.record.of("row_map")) == 1
-
-
 def test_a_map_of_many_rows_and_what_we_do_ourselves_are_not(process: FakeProcess) -> None:
     assert Dataset().map(len, batched=True) == "mapped True"
     Dataset().map(len, False, True)

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from typing import Any
 
-from trainperf.child.reads.s3_counts import BUCKETS, EVERY_S, SNAPSHOTS, Counts
+from trainperf.child.reads.s3_counts import EVERY_S, SNAPSHOTS, Counts
 
 
 class Clock:
@@ -63,14 +63,6 @@ def test_the_sums_are_written_now_and_then_and_ever_more_seldom():
         made(counts, clock, EVERY_S)
     assert len(written) < 6 * SNAPSHOTS
     assert written[-1]["buckets"][0]["requests"] > 19 * SNAPSHOTS
-
-
-def test_one_bucket_too_many_is_counted_and_not_kept():
-    counts, clock, written = counted()
-    for number in range(BUCKETS + 3):
-        made(counts, clock, 1.0, f"b{number}")
-    assert len(written[-1]["buckets"]) == BUCKETS
-    assert written[-1]["more"] == 3
 
 
 def test_after_a_fork_nothing_of_the_parents_is_left():

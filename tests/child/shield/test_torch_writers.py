@@ -101,18 +101,6 @@ def torch(process: Any) -> Any:
     module.save, module.load = saved
 
 
-def test_a_checkpoint_can_be_written_under_another_name_first(torch, user):
-    for number in range(2):
-        torch.save(number, user / "last.tmp")
-        os.replace(user / "last.tmp", user / "last.pt")
-        assert torch.load(user / "last.pt") == number
-    torch.save(2, user / "last.tmp")
-    (user / "last.tmp").rename(str(user / "first.pt"))
-    assert torch.load(user / "first.pt") == 2
-    assert os.listdir(user) == ["last.pt"]
-    assert (user / "last.pt").read_text() == "theirs"
-
-
 def test_checkpoints_are_removed_for_the_run_alone(torch, user):
     torch.save(1, user / "one.pt")
     os.remove(user / "one.pt")

@@ -33,12 +33,6 @@ def test_calls_of_one_line_are_counted_together(watcher: Any, calls: Calls) -> N
     assert second["where"]["line"] == first["where"]["line"] + 1
 
 
-def test_a_call_within_a_call_is_part_of_it(watcher: Any, calls: Calls) -> None:
-    inner = calls.counting("predict_on_batch")(lambda: watcher.clock.tick(1.0))
-    calls.counting("predict")(lambda: inner())()
-    assert [one["what"] for one in calls.take()] == ["predict"]
-
-
 def test_a_call_that_raises_is_counted_and_raises(calls: Calls) -> None:
     def fails() -> None:
         raise ValueError("no such input")

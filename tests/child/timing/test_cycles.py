@@ -88,12 +88,6 @@ def test_another_model_is_not_trained(driver: Any) -> None:
     assert driver.process.finished
 
 
-def test_what_stands_after_the_last_turn_is_not_run(driver: Any) -> None:
-    Cycles(driver, 30.0).fit_ended(sure=False)
-    assert driver.process.finished
-    assert driver.record.of("cycle") == []
-
-
 def test_what_is_not_over_in_time_is_recorded_as_far_as_it_was_seen(driver: Any) -> None:
     seen = Cycles(driver, 30.0)
     seen.fit_ended(sure=True)

@@ -121,18 +121,6 @@ def test_what_is_laid_aside_between_epochs_is_in_no_pause(loops, watcher, monkey
     assert min(pauses) == pytest.approx(2.5 - aside, abs=0.01)
 
 
-def test_replayed_batches_are_whole_though_the_loop_takes_them_apart(loops, watcher):
-    loader = Loader(20)
-    for _ in range(200):
-        for batch in over(loops, loader):
-            batch.pop("number")  # of a spoilt one a KeyError
-            watcher.clock.tick()
-            loops.bare_update("one")
-        if watcher.finished:
-            break
-    assert [block["p"] for block in watcher.record.of("block")].count("resident") == 5
-
-
 def test_a_loader_of_one_batch_drives_from_its_second_epoch_on(loops, watcher):
     train(loops, Loader(1))
     assert watcher.finished

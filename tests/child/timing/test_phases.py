@@ -83,16 +83,6 @@ class Fake:
             raise ValueError(self._fault)
 
 
-def test_the_exchange_is_off_in_its_phase_only() -> None:
-    driver: Any = Fake(LOCAL, "real")
-    phases = Phases(driver)
-    phases.exchange = Exchange()
-    phases.next()
-    assert phases.exchange.is_off
-    phases.next()
-    assert not phases.exchange.is_off
-
-
 def test_an_exchange_that_was_switched_off_in_part_is_on_again() -> None:
     driver: Any = Fake(LOCAL, "real")
     phases = Phases(driver)

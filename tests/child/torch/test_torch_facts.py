@@ -1,7 +1,5 @@
 """Facts of a loop, of the process and of CUDA's memory: read from drivers made by hand."""
 
-import dataclasses
-from collections import UserDict, namedtuple
 from types import SimpleNamespace
 
 import pytest
@@ -50,31 +48,7 @@ class Endless(IterableDataset):
             yield torch.ones(1)
 
 
-@dataclasses.dataclass
-class Sample:
-    name: str
-    pixels: torch.Tensor
-
-
-Pair = namedtuple("Pair", "x y")
 X, Y = torch.zeros(8, 3), torch.zeros(8, dtype=torch.int64)
-
-
-@pytest.mark.parametrize(
-    "batch",
-    [
-        [X, Y],
-        (Y, X),
-        {"input_ids": Y, "labels": X},
-        [{"scale": torch.tensor(1.0), "x": X, "y": Y}],
-        Sample("a", X),
-        Pair(X, Y),
-        UserDict({"x": X}),
-        X,
-    ],
-)
-def test_a_batch_is_as_large_as_its_first_tensor_says(batch):
-    assert torch_facts.loop_facts(made_driver(batch))["batch_size"] == 8
 
 
 def test_a_list_of_images_counts_its_images():
@@ -249,12 +223,6 @@ def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(three_gpus):
         "capability": "9.0",
         "used": True,
     }
-
-
-@pytest.mark.parametrize(("peak", "used"), [(4096, [0]), (1 << 20, [0, 2])])
-def test_a_gpu_that_held_tensors_is_used_though_nothing_lies_there_now(three_gpus, peak, used):
-    three_gpus(0, g0=1 << 30, g2=peak)
-    assert gpus.used(made_driver([X])) == used
 
 
 def test_a_device_that_is_gone_leaves_the_other_facts(three_gpus, monkeypatch):

@@ -164,32 +164,6 @@ def test_the_losses_of_replayed_steps_are_those_that_each_replay_wrote(loops, gr
     assert list(seen(watcher, "weights")) == [1, 2]
 
 
-def test_a_loss_that_is_captured_holds_no_graph_of_autograd(loops, graph, leg):
-    model = network()
-    one = watched(loops, graph)
-    one.capture_begin()
-    step(model, sgd(model))
-    one.capture_end()
-    [update] = one._trainperf_captured.updates
-    assert update.loss.grad_fn is None
-
-
-def test_replays_of_trainperf_s_own_and_within_a_capture_count_for_nothing(
-    loops, graph, watcher, gpu
-):
-    model = network()
-    one = watched(loops, graph)
-    one.capture_begin()
-    step(model, sgd(model))
-    one.capture_end()
-    watcher.off = True
-    one.replay()
-    watcher.off = False
-    gpu.capturing = True
-    one.replay()
-    assert (one.replays, loops.updates) == (2, 0)
-
-
 # -------------------------------------------------------------- updates within a backward
 
 

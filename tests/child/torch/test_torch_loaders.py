@@ -95,16 +95,6 @@ def test_wrong_arguments_fail_as_ever_and_count_for_nothing(loops):
     assert loops.loaders_built == {}
 
 
-def test_a_subclass_is_placed_where_its_keywords_stand(loops):
-    class Mine(DataLoader):
-        def __init__(self, dataset):
-            super().__init__(dataset, num_workers=0)
-
-    loader = Mine(NUMBERS)
-    assert loader._trainperf_given == {"num_workers": 0}
-    assert recorded(loops, loader)[0]["where"]["function"] == "__init__"
-
-
 def test_of_a_loader_that_a_library_wraps_the_users_own_is_the_one_that_trains(loops):
     made = {"DataLoader": DataLoader}
     library = "def prepare(one):\n    return DataLoader(one.dataset)"

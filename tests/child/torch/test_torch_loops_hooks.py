@@ -13,7 +13,7 @@ import torch
 from looping import Watcher, watching
 from processes import soon
 from trainperf.child.torch import hooks
-from trainperf.child.torch.loops import WITHOUT_OPTIMIZER, TorchLoops
+from trainperf.child.torch.loops import TorchLoops
 
 
 @pytest.fixture
@@ -35,15 +35,6 @@ def test_optimizers_that_are_gone_are_forgotten(loops):
     loops.stepped(kept)
     loops.stepped(sgd())
     assert soon(lambda: loops.optimizers == [kept])
-
-
-def test_without_an_optimizer_every_backward_call_is_an_update(loops):
-    for _ in range(WITHOUT_OPTIMIZER):
-        loops.backward_ended()
-    assert loops.updates == 0
-    for _ in range(5):
-        loops.backward_ended()
-    assert loops.updates == 5
 
 
 def test_what_happens_in_another_thread_or_while_off_is_not_the_loops(loops, watcher):

@@ -87,22 +87,6 @@ def called_at(made, text, function="<module>"):
     }
 
 
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        ("net(1)", "net"),
-        ("self.net(x, mask=None)", "self.net"),
-        ("net.forward(1)", "net"),
-        ("nets[0](1)", ""),
-        ("build()(1)", ""),
-        ("net", ""),
-    ],
-)
-def test_the_name_is_what_the_loop_calls(net, call, name):
-    made = net(f"def step():\n    y = {call}\n")
-    assert models.name_called(called_at(made, call, "step"), object()) == name
-
-
 def test_a_name_that_stands_for_something_else_is_none(net):
     made = net(
         "def train(trainer, net, ask):\n"

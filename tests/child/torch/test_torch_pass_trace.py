@@ -70,12 +70,6 @@ def test_nothing_is_compiled_to_be_traced(compiled):
     assert compiled(torch.ones(5, 4)).shape == (5, 2)  # but the script compiles as ever
 
 
-def test_what_the_script_compiled_is_traced_as_it_runs(compiled):
-    event = traced(compiled, torch.ones(3, 4))
-    assert event["e"] == "torch_trace"
-    assert "CompiledFunction" in {one["name"] for one in event["operators"]}
-
-
 def test_the_tracer_of_the_script_is_left_alone():
     with torch.autograd.profiler.profile(use_kineto=False) as own:
         assert reason(traced(mlp(), torch.ones(3, 4))) == "the script's own profiler is on"

@@ -131,16 +131,6 @@ def recorded(loops):
     return record.events[before] if len(record.events) > before else None
 
 
-def test_the_call_that_makes_an_accelerator_is_the_place_of_its_settings(loops, library):
-    accelerator = library.Accelerator(True, False, "no")
-    accelerator.prepare("model")
-    event = recorded(loops)
-    assert (event["library"], event["cls"]) == ("accelerate", "Accelerator")
-    assert event["where"]["file"].endswith(HERE)
-    assert event["settings"] == {"mixed_precision": "no"}
-    assert event["defaults"] == {"mixed_precision": None}
-
-
 def test_one_that_a_library_makes_for_itself_is_not_the_users(loops, library):
     arguments = library.TrainingArguments("out")
     trainer = library.OfTransformers(arguments)

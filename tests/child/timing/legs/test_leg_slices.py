@@ -39,21 +39,6 @@ def begin(plan, words, steps, calls, settle=0):
     plan.begin_if_settled()
 
 
-def test_the_last_call_of_an_epoch_counts_the_steps_it_held(slices):
-    plan, words, losses, record = slices()
-    begin(plan, words, 4, calls=16)
-    # an epoch of 20 steps: 16 in its first call, which is not counted, and 4
-    ended = []
-    for _ in range(4):
-        losses.updates += 16  # not counted: it opened the input
-        losses.updates += 4
-        ended.append(plan.step_ended(0.1))
-    assert ended == [False, False, False, True]
-    words[leg.TURN] = 2
-    plan.advance()
-    assert record.events == [{"e": "work", "b": 1, "n": 16}]
-
-
 def test_a_slice_in_which_the_devices_memory_ran_short_says_so(slices):
     plan, words, counts, record = slices()
     counts.retries = 3  # while it warmed up, beside nobody

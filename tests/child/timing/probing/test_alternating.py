@@ -42,12 +42,6 @@ def test_seconds_per_step_of_each_block_are_recorded_with_what_the_first_call_co
     assert timed.count("base") == timed.count("candidate") == fields["steps"]
 
 
-def test_each_side_goes_first_in_every_other_pair_of_blocks(monkeypatch):
-    _, called = _alternated(monkeypatch, 0.3, 0.3)
-    timed = called[4:]
-    assert timed[:4] == ["base", "candidate", "candidate", "base"]
-
-
 def test_a_candidate_that_does_several_steps_is_told_per_step(monkeypatch):
     fields, called = _alternated(monkeypatch, 0.01, 0.01, per_candidate=2)
     assert fields["steps"] == 2 * called[4:].count("candidate")

@@ -280,3 +280,35 @@ def test_tensors_are_changed_in_every_container_and_the_containers_are_new():
     assert changed.x["b"][1] == 3
     assert float(changed.x["a"][0][0]) == float(changed.x["b"][0][0]) == 2.0
     assert float(batch.x["a"][0][0]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        ({"foreach": False, "fused": None}, True),
+        ({"foreach": None, "fused": False}, True),
+        ({"foreach": True, "fused": False}, False),
+        ({"foreach": None, "fused": None}, False),
+    ],
+)
+def test_an_update_goes_tensor_by_tensor_where_foreach_or_the_choice_was_turned_off(
+    group, expected
+):
+    assert updates._one_by_one(group) is expected
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_cudnn_is_let_choose_on_a_gpu_and_the_flag_put_back(monkeypatch):
+    seen = set()
+
+    class Watching(torch.nn.Conv1d):
+        def forward(self, x):
+            seen.add(torch.backends.cudnn.benchmark)
+            return super().forward(x)
+
+    monkeypatch.setattr(passes.Pass, "device", "cuda")
+    monkeypatch.setattr(forward_backward, "_capability", lambda device: (7, 0))
+    events = probed(Watching(4, 4, 1), torch.ones(3, 4, 8))
+    assert events["cudnn_benchmark"]["e"] == "probe"
+    assert seen == {False, True}
+    assert torch.backends.cudnn.benchmark is False

@@ -9,6 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from trainperf.child.torch.step import products as torch_products
 from trainperf.child.torch.step.products import Products
 
 
@@ -182,3 +183,21 @@ def test_a_fault_of_ours_is_a_reason_and_the_step_goes_on(watched, monkeypatch):
     [(kind, fields)] = events(products)
     assert kind == "missing"
     assert "ZeroDivisionError" in fields["reason"]
+
+
+def test_a_loss_over_many_logits_is_seen_and_a_small_one_is_not(watched, monkeypatch):
+    def classified(logits):
+        def step():
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = torch.nn.functional.cross_entropy(logits, torch.zeros(8, dtype=torch.long))
+            loss.backward()
+
+        return step
+
+    logits = torch.ones(8, 64, dtype=torch.bfloat16, requires_grad=True)
+    assert watched(classified(logits)).losses == {}
+    monkeypatch.setattr(torch_products, "LARGE", 8 * 64)
+    losses = watched(classified(logits)).losses
+    assert sum(one.calls for one in losses.values()) == 3  # cast, softmax, its backward
+    assert {one.flops / one.calls for one in losses.values()} == {8 * 64}
+    assert {place.f_code.co_name for place, _, _ in losses} == {"step"}

@@ -1,1 +1,1 @@
-"""What several tests make their cases of: sources, processes, stand-ins for what is not here."""
+"""What several tests make their cases of: processes, loops, legs and stand-ins."""

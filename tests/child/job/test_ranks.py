@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from looping import Watcher, within
+from kit.child import Watcher, within
 from trainperf.child.job import ranks
 from trainperf.child.job.boards import FileBoard
 from trainperf.child.job.ranks import Agreement, World

@@ -4,7 +4,7 @@ import functools
 import json
 from types import SimpleNamespace
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.keras.callbacks import time_callbacks
 from trainperf.child.tensorflow.callbacks import definitions
 

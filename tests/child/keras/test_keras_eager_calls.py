@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.keras.eager_calls import MOST_MODELS, NAME, EagerCalls
 from trainperf.child.process.patching import undo
 from trainperf.child.timing.calls import Calls

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.source import text_at
+from kit.child import text_at
 from trainperf.child.process import frames
 
 

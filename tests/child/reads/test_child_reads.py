@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.reads.files import FileReads
 
 

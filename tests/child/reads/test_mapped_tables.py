@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.reads import tables
 
 

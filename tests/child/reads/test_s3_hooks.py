@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from looping import Watcher
-from s3_store import KEYS, Answer, Store, proxy
+from kit.child import Watcher
+from kit.stubs import KEYS, Answer, Store, proxy
 from trainperf.child.process.patching import undo
 from trainperf.child.process.recorder import Recorder
 from trainperf.child.reads import s3

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from observing import patient
+from kit.processes import patient
 from trainperf.child.tensorflow.strategies.exchange import NO_EXCHANGE, Exchange, own_graphs
 from trainperf.child.tensorflow.strategies.reductions import Reduction, packs
 

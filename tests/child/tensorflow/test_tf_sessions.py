@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.tensorflow import sessions
 
 

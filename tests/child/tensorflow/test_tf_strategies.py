@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fakes import FakeProcess
-from observing import patient
+from kit.child import FakeProcess
+from kit.processes import patient
 from trainperf.child.tensorflow.strategies import hooks
 from trainperf.child.tensorflow.strategies.exchange import Exchange
 from trainperf.child.tensorflow.strategies.scopes import Strategies

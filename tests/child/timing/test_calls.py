@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from fakes import FakeProcess
-from looping import Watcher
+from kit.child import FakeProcess, Watcher
 from trainperf.child.timing.calls import Calls
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from looping import Clock, NoReads, Record
+from kit.child import Clock, NoReads, Record
 from trainperf.child.timing import completing
 
 

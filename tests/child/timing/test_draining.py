@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import Clock
+from kit.child import Clock
 from trainperf.child.timing.draining import DRAINED_EPOCHS, MIN_DRAINED, Exhausted, drain
 
 BATCH_S = 2.0**-4

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.timing.calls import Calls
 from trainperf.child.timing.in_place import AFTER, EVERY, MOST, InPlace
 

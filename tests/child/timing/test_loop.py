@@ -2,7 +2,7 @@
 
 import pytest
 
-from looping import within
+from kit.child import within
 from trainperf.child.timing.budget import MEASURE_SHARE, Budget
 from trainperf.child.timing.loop import (
     DONE,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import STEP_S, Watcher, handed, watching
+from kit.child import STEP_S, Watcher, handed, watching
 from trainperf.child.timing import batches as plain
 from trainperf.child.timing.device.clock import HostClock
 from trainperf.child.timing.drivers.iterator_driver import IteratorDriver

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fakes import FakeProcess
-from processes import soon
+from kit.child import FakeProcess
+from kit.exchange import soon
 from trainperf.child.timing.losses import ALWAYS, MOST, Losses
 
 

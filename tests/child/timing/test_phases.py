@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import Clock, NoReads, Record
+from kit.child import Clock, NoReads, Record
 from trainperf.child.timing.loop import LOCAL, PROFILE
 from trainperf.child.timing.phases import Phases
 

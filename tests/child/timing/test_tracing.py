@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from fakes import Clock, FakeProcess
-from looping import STEP_S
+from kit.child import STEP_S, Clock, FakeProcess
 from trainperf.child.timing import tracing
 
 

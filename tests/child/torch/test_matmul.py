@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from observing import LONG_S
+from kit.processes import LONG_S
 from trainperf.child.tensorflow import matmul as tf_matmul
 from trainperf.child.timing.probing import matmul
 from trainperf.child.torch.built import matmul as torch_matmul

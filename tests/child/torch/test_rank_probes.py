@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-from fakes import FakeProcess, Record
+from kit.child import FakeProcess, Record
 from trainperf.child.job.boards import FileBoard
 from trainperf.child.job.ranks import World
 from trainperf.child.timing.device.clock import HostClock

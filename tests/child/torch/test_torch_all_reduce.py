@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from observing import patient, script
-from processes import HOOKED_RANK
+from kit.exchange import HOOKED_RANK
+from kit.processes import patient, script
 from trainperf.child.torch.exchange import all_reduce
 from trainperf.child.torch.exchange.all_reduce import MOST_BYTES, MOST_SIZES
 
@@ -46,7 +46,7 @@ TWO_RANKS = """
     from torch import nn
     from torch.nn.parallel import DistributedDataParallel
 
-    from processes import driver_of
+    from kit.exchange import driver_of
     from trainperf.child.torch.exchange import all_reduce as torch_all_reduce
     from trainperf.child.torch.exchange import exchange as torch_exchange
 

@@ -4,7 +4,7 @@ import pytest
 
 from emulation.clock import MarkedClock
 from emulation.device import Device
-from fakes import Clock
+from kit.child import Clock
 from trainperf.child.timing.device.clock import HostClock, Mark
 from trainperf.child.torch.step.calls import Ledger
 

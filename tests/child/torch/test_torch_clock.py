@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from emulation import fake_cuda
-from fakes import Clock
+from kit.child import Clock
 from trainperf.child.torch.clock import TorchClock
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from looping import Watcher, watching
+from kit.child import Watcher, watching
 from trainperf.child.torch.hooks import (
     watch_compilations,
     watch_compile_calls,

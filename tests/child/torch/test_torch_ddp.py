@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from processes import hooked, process_group, train
+from kit.exchange import hooked, process_group, train
 from trainperf.child.torch.exchange import ddp_facts, ddp_times
 
 X = torch.ones(2, 3)

@@ -12,9 +12,7 @@ import pytest
 import torch
 
 from emulation import fake_cuda
-from fakes import FakeProcess
-from kit.source import text_at
-from looping import Watcher
+from kit.child import FakeProcess, Watcher, text_at
 from trainperf.child.timing.device.clock import Mark
 from trainperf.child.torch.clock import TorchClock
 from trainperf.child.torch.loops import TorchLoops

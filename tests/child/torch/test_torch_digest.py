@@ -3,7 +3,7 @@
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.torch.loader import digest as torch_digest
 
 

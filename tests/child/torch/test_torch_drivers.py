@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from looping import STEP_S, Watcher, handed, phases
+from kit.child import STEP_S, Watcher, handed, phases
 from trainperf.child.timing.device.clock import Mark
 from trainperf.child.torch.loops import TorchLoops
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.process.patching import undo
 from trainperf.child.torch.hooks import watch_dynamo
 from trainperf.child.torch.step.evaluations import Evaluations

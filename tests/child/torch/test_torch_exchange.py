@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from looping import Watcher
-from processes import driver_of, hooked, process_group, train
+from kit.child import Watcher
+from kit.exchange import driver_of, hooked, process_group, train
 from trainperf.child.torch.exchange import exchange as torch_exchange
 from trainperf.child.torch.exchange.exchange import Exchange
 

@@ -9,9 +9,8 @@ from torch.utils.data import (
     IterableDataset,
 )
 
-from kit.source import text_at
-from looping import Watcher
-from processes import driver_of
+from kit.child import Watcher, text_at
+from kit.exchange import driver_of
 from trainperf.child.torch import facts as torch_facts
 from trainperf.child.torch.built import flags, gpus
 from trainperf.child.torch.loops import TorchLoops

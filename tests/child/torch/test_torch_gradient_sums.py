@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.distributed import distributed_c10d as c10d
 
-from processes import hooked, process_group
+from kit.exchange import hooked, process_group
 
 
 class Counting:

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from emulation import fake_cuda
-from looping import Watcher, watching
+from kit.child import Watcher, watching
 from trainperf.child.torch import hooks
 from trainperf.child.torch.loops import TorchLoops
 

@@ -7,6 +7,7 @@ import threading
 
 import msgspec
 import pytest
+import torch
 from torch.utils.data import (
     DataLoader,
     IterableDataset,
@@ -16,7 +17,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from loading import Driver, Loops, torch
+from kit.child import Driver, Loops
 from trainperf.child.process.patching import undo
 from trainperf.child.torch.loader import loaders, places
 from trainperf.child.torch.loader import settings as torch_loader_settings

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from looping import Watcher, watching
-from processes import soon
+from kit.child import Watcher, watching
+from kit.exchange import soon
 from trainperf.child.torch import hooks
 from trainperf.child.torch.loops import TorchLoops
 

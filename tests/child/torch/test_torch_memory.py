@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fakes import Record
+from kit.child import Record
 from trainperf.child.torch import memory
 from trainperf.child.torch.probes import larger_batch
 from trainperf.child.torch.probes.passes import NotOffered

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from kit.source import text_at
-from looping import Watcher
+from kit.child import Watcher, text_at
 from trainperf.child.torch.built import models
 from trainperf.child.torch.built import places as torch_built
 from trainperf.child.torch.loops import TorchLoops

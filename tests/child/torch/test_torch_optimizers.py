@@ -5,8 +5,7 @@ import sys
 import pytest
 import torch
 
-from kit.source import text_at
-from looping import Watcher
+from kit.child import Watcher, text_at
 from trainperf.child.torch.built import optimizers as part
 from trainperf.child.torch.built import places as built
 from trainperf.child.torch.loops import TorchLoops

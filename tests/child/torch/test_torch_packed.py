@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.torch.probes import packed
 
 LENGTHS = [5, 9, 3, 7]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from looping import Record
+from kit.child import Record
 from trainperf.child.torch.step import pass_trace
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from processes import driver_of, hooked
+from kit.exchange import driver_of, hooked
 from trainperf.child.torch.exchange import placed
 
 

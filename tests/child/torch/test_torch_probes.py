@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fakes import FakeProcess, Record
+from kit.child import FakeProcess, Record
 from trainperf.child.timing.device.clock import HostClock
 from trainperf.child.timing.probing import alternating
 from trainperf.child.torch.probes import forward_backward, passes, probes, updates

@@ -6,9 +6,10 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset
 
-from loading import Driver, torch
+from kit.child import Driver
 from trainperf.child.torch.loader import stages as torch_stages
 from trainperf.evidence.events import Observed
 from trainperf.evidence.pipeline import stages as read_stages

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from emulation import fake_cuda
-from fakes import Clock, FakeProcess
-from looping import Watcher
+from kit.child import Clock, FakeProcess, Watcher
 from trainperf.child.torch.clock import TorchClock
 from trainperf.child.torch.loops import TorchLoops
 from trainperf.child.torch.step.detail import Detail

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.torch import trainers
 
 LIBRARY = """

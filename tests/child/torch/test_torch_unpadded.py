@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.torch.probes.unpadded import masks_padding, of_driver
 
 ROWS = torch.zeros(8, 40, dtype=torch.long)

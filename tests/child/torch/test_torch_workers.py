@@ -4,10 +4,10 @@ import multiprocessing
 import pickle
 
 import pytest
+import torch
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data._utils import worker
 
-from loading import torch
 from trainperf.child.process.patching import undo
 from trainperf.child.torch.loader import workers
 

@@ -15,8 +15,7 @@ import pytest
 
 from emulation.clock import MarkedClock, UnmarkedClock
 from emulation.device import DEPTH, Device
-from fakes import Clock
-from looping import Watcher
+from kit.child import Clock, Watcher
 from trainperf.child.timing.device.clock import seconds_of
 from trainperf.child.timing.device.queued import DeviceQueue
 from trainperf.child.timing.drivers.iterator_driver import IteratorDriver

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.timing.legs import leg
 
 

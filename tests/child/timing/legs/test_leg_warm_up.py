@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.tensorflow import hooks as tf_hooks
 from trainperf.child.timing.legs import words as leg
 from trainperf.child.timing.legs.warm_up import WarmUp

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from observing import DYING_S, MARK, gone, is_left, kill_strays, strays
-from trying import RETRIED
+from kit.processes import DYING_S, MARK, RETRIED, gone, is_left, kill_strays, strays
 
 # Who runs the tests, where, and with what settings is nothing to them: those that ask set it.
 for _name in [name for name in os.environ if name.startswith(("AWS_", "SM_", "TRAINPERF_"))]:

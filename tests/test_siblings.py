@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import siblings
+from kit import siblings
 
 torch = pytest.importorskip("torch")
 
 
 def sibling(folder: Path) -> subprocess.Popen[bytes]:
-    code = "import siblings, sys; siblings.enter(sys.argv[1], 9); print(flush=True); input()"
+    code = "import sys, kit.siblings as s; s.enter(sys.argv[1], 9); print(flush=True); input()"
     made = subprocess.Popen(
         [sys.executable, "-c", code, str(folder)],
         stdin=subprocess.PIPE,

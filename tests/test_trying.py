@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from trying import RETRIED, tries
+from kit.processes import RETRIED, tries
 
 
 def test_only_tries_after_the_first_are_counted(monkeypatch) -> None:
-    monkeypatch.setattr("trying.RETRIED", type(RETRIED)())
-    import trying
+    monkeypatch.setattr("kit.processes.RETRIED", type(RETRIED)())
+    from kit import processes
 
     for attempt in tries("once", 3):
         if attempt == 0:
@@ -15,4 +15,4 @@ def test_only_tries_after_the_first_are_counted(monkeypatch) -> None:
     for attempt in tries("twice", 3):
         if attempt == 1:
             break
-    assert dict(trying.RETRIED) == {"twice": 1}
+    assert dict(processes.RETRIED) == {"twice": 1}

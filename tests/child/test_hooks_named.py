@@ -33,7 +33,5 @@ def functions(file: str) -> set[str]:
     ],
     ids=["tensorflow", "torch", "keras", "tf_keras"],
 )
-def test_each_function_is_named_and_each_name_is_a_function(
-    named: dict[str, str], file: str
-) -> None:
+def test_each_function_is_named_and_each_name_is_a_function(named, file):
     assert set(named.values()) == functions(file)

@@ -88,6 +88,11 @@ class _Event:
         of = self.cuda.on[self.cuda.current] if stream is None else stream.emulated
         self._passes = of.record()
 
+    def wait(self, stream: _Stream | None = None) -> None:
+        of = self.cuda.on[self.cuda.current] if stream is None else stream.emulated
+        if self._passes is not None:
+            of.wait(self._passes)
+
     def query(self) -> bool:
         return self._passes is None or self._passes.query()
 
@@ -120,6 +125,16 @@ class _Stream:
 
     def wait_stream(self, stream: _Stream) -> None:
         self.emulated.wait(stream.emulated.record())
+
+    def wait_event(self, event: _Event) -> None:
+        event.wait(self)
+
+    def record_event(self) -> _Event:
+        import torch
+
+        made: Any = torch.cuda.Event(enable_timing=True)
+        made.record(self)
+        return made
 
 
 def install(

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import script
-from trying import tries
+from kit.processes import script, tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from observing import patient
+from kit.processes import patient
 
 pytest.importorskip("torch")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from nvml_stub import build_nvml_stub, stub_environment
-from observing import patient
+from kit.processes import patient
+from kit.stubs import build_nvml_stub, stub_environment
 
 pytest.importorskip("torch")
 

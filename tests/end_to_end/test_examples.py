@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from observing import drop_inductor_cache, patient
-from trying import tries
+from kit.processes import drop_inductor_cache, patient, tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 

@@ -12,8 +12,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from commanding import diagnose, started, wait_for
-from observing import LONG_S, events, gone, observed, python, script, strays
+from kit.processes import (
+    LONG_S,
+    diagnose,
+    events,
+    gone,
+    observed,
+    python,
+    script,
+    started,
+    strays,
+    wait_for,
+)
 from trainperf import store
 from trainperf.evidence.events import NoLoop, choose
 from trainperf.model import Diagnosis, Ending

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import events, native, observed, python, script
+from kit.processes import events, native, observed, python, script
 from trainperf.evidence.events import NoLoop, choose
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import drop_inductor_cache, events, observed, python
+from kit.processes import drop_inductor_cache, events, observed, python
 from trainperf import evidence
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Measure, Missing

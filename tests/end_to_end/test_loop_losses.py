@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import observed, python, script
+from kit.processes import observed, python, script
 from trainperf.model import Equivalence, Leg, Recording
 from trainperf.trial.parity import Losses, control, judge, read_losses
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from observing import events, observed, python
+from kit.processes import events, observed, python
 from trainperf import evidence
 from trainperf.fixes.tf_step.tf_debug_modes import DebugModes
 from trainperf.machine import inspect_machine

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import LONG_S, drop_inductor_cache, patient, python
+from kit.processes import LONG_S, drop_inductor_cache, patient, python
 from trainperf.model import Run
 from trainperf.run.plain import run_to_its_end
 

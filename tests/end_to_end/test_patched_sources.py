@@ -14,7 +14,7 @@ from textwrap import dedent
 
 import pytest
 
-from observing import events, native, observed, python
+from kit.processes import events, native, observed, python
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

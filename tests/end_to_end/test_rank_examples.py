@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from observing import drop_inductor_cache, patient
+from kit.processes import drop_inductor_cache, patient, tries
 from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
-from trying import tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import LONG_S, events, observed, script
+from kit.processes import LONG_S, events, observed, script
 from trainperf import evidence
 from trainperf.evidence.events import NoLoop
 from trainperf.machine import inspect_machine

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from legs import repeated
-from observing import events, observed, script
+from kit.legs import repeated
+from kit.processes import events, observed, script
 from trainperf import evidence
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Missing, Recording

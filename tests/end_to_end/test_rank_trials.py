@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from legs import bench, changed, clock, repeated, states, warm_up
-from observing import script
-from processes import soon
+from kit.exchange import soon
+from kit.legs import bench, changed, clock, repeated, states, warm_up
+from kit.processes import script
 from trainperf.model import Leg as LegOf
 from trainperf.model import Run
 from trainperf.run.stopping import Guard

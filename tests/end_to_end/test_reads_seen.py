@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import drop_inductor_cache, events, observed, patient, script
+from kit.processes import drop_inductor_cache, events, observed, patient, script
 from trainperf.evidence.events import choose
 from trainperf.evidence.pipeline import stages
 from trainperf.evidence.reads import reads as per_step

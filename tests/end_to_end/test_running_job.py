@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import script
+from kit.processes import script
 
 pytest.importorskip("torch")
 

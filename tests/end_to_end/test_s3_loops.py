@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from observing import drop_inductor_cache, observed, python
-from s3_store import Store, proxy
+from kit.processes import drop_inductor_cache, observed, python
+from kit.stubs import Store, proxy
 from trainperf import evidence
 from trainperf.evidence.objects import seen
 from trainperf.fixes import by_id

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import events, native, observed, python, script
+from kit.processes import events, native, observed, python, script
 from trainperf.model import Ending, Recording
 from trainperf.run import guarding, view
 from trainperf.run.view import remove

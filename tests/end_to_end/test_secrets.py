@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import script
+from kit.processes import script
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from legs import repeated
-from observing import events, observed, python, script
+from kit.legs import repeated
+from kit.processes import events, observed, python, script
 from trainperf.model import Ending, Event, Recording
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]

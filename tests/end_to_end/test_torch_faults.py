@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from observing import events, gone, native, observed, python, script
+from kit.processes import events, gone, native, observed, python, script
 from trainperf import evidence
 from trainperf.errors import NotMeasured
 from trainperf.evidence.events import NoLoop

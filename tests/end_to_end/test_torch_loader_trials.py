@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from observing import patient
+from kit.processes import patient
 from trainperf.trial.queue import FEWER
 
 pytest.importorskip("torch")

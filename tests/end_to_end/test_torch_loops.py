@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from observing import drop_inductor_cache, events, observed, python
+from kit.processes import drop_inductor_cache, events, observed, python
 from trainperf import evidence
 from trainperf.errors import NotMeasured
 from trainperf.evidence.events import NoLoop

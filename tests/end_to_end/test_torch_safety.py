@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from test_safety import old, snapshot
 
-from observing import LONG_S, events, gone, native, observed, python, script
+from kit.processes import LONG_S, events, gone, native, observed, python, script
 from trainperf.model import Ending, Recording
 from trainperf.run import guarding
 

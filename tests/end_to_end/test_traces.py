@@ -9,7 +9,7 @@ import pytest
 
 from end_to_end.test_torch_loops import ENV as TORCH_ENV
 from end_to_end.test_torch_loops import LOOPS as TORCH_LOOPS
-from observing import drop_inductor_cache, events, observed, python, script
+from kit.processes import drop_inductor_cache, events, observed, python, script
 from trainperf.commands.outputs import write_trace
 from trainperf.model import Ending, Recording, TraceFile
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from legs import base_run, changed, clock, queue, written
+from kit.legs import base_run, changed, clock, queue, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial.outcome import trial
 

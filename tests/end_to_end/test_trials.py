@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from legs import states
-from observing import LONG_S, drop_inductor_cache, patient, script, strays
+from kit.legs import states
+from kit.processes import LONG_S, drop_inductor_cache, patient, script, strays, tries
 from trainperf.run import guarding
-from trying import tries
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from observing import drop_inductor_cache, script
+from kit.processes import drop_inductor_cache, script, tries
 from run.test_view import needs_view
-from trying import tries
 
 pytestmark = [pytest.mark.script, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 

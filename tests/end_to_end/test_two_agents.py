@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import script, strays
+from kit.processes import script, strays
 from trainperf.model import Ending
 from trainperf.ranks import records
 from trainperf.ranks.merge import merge

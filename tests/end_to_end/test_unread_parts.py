@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from test_torch_loops import ENV, LOOPS
 
-from observing import observed, python
+from kit.processes import observed, python
 from trainperf import evidence
 from trainperf.diagnose import Request
 from trainperf.diagnose.judging import first_verdict

@@ -16,8 +16,17 @@ from typing import Any
 
 import pytest
 
-from observing import DYING_S, LONG_S, MARK, drop_inductor_cache, gone, is_left, script, strays
-from sleepers import sleeping
+from kit.processes import (
+    DYING_S,
+    LONG_S,
+    MARK,
+    drop_inductor_cache,
+    gone,
+    is_left,
+    script,
+    sleeping,
+    strays,
+)
 from trainperf.run import groups
 from trainperf.run.view import mounts
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from faults.harness import GOOD, Place
-from legs import LOOP
-from observing import events, observed, python, script
+from kit.legs import LOOP
+from kit.processes import events, observed, python, script
 from trainperf.model import Ending, Run
 from trainperf.run import running
 from trainperf.run.owner import began, is_gone

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from faults.harness import FAILED, GOOD, NOT_MEASURED, REFUSED, Place
-from legs import LOOP
+from kit.legs import LOOP
 
 MIB = 1 << 20
 FILLS = """

@@ -14,9 +14,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from commanding import diagnose, started, wait_for
-from observing import observed, python, script, strays
-from sleepers import HIDES, ended, kill_sleeping, sleeping, unique
+from kit.processes import (
+    HIDES,
+    diagnose,
+    ended,
+    kill_sleeping,
+    observed,
+    python,
+    script,
+    sleeping,
+    started,
+    strays,
+    unique,
+    wait_for,
+)
 from trainperf.run import groups
 from trainperf.run.orphans import GUARD
 from trainperf.run.owner import began, machine

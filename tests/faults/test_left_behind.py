@@ -12,9 +12,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from commanding import diagnose, started, wait_for
-from observing import gone, observed, python, script, strays
-from sleepers import HIDES, kill_sleeping, sleeping, unique
+from kit.processes import (
+    HIDES,
+    diagnose,
+    gone,
+    kill_sleeping,
+    observed,
+    python,
+    script,
+    sleeping,
+    started,
+    strays,
+    unique,
+    wait_for,
+)
 from trainperf.run.orphans import GUARD
 from trainperf.run.owner import began, machine
 from trainperf.run.sweeping import sweep

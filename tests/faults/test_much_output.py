@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import observed, python, script
+from kit.processes import observed, python, script
 from trainperf.run import output
 from trainperf.run.output import Output
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commanding import diagnose, trainperf
-from observing import script
+from kit.processes import diagnose, script, trainperf
 from trainperf.patch.apply import Change
 from trainperf.patch.kept import Kept
 

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from faults.harness import GOOD, NOT_MEASURED, REFUSED, Place, ended
-from observing import LONG_S, gone, strays
-from sleepers import ended as ended_sleeping
-from sleepers import unique
+from kit.processes import LONG_S, gone, strays, unique
+from kit.processes import ended as ended_sleeping
 from trainperf.run.orphans import GUARD
 from trainperf.run.stopping import LOOK_S
 from trainperf.run.sweeping import sweep

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commanding import diagnose
-from observing import events, observed, python, script
+from kit.processes import diagnose, events, observed, python, script
 from trainperf import bounded, store
 from trainperf.errors import TrainperfError
 from trainperf.model import Ending, Event

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faults.harness import GOOD, NOT_MEASURED, Place, Result, ended
-from legs import LOOP
+from kit.legs import LOOP
 from trainperf.run.sweeping import sweep
 
 pytestmark = pytest.mark.alone

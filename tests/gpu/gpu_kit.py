@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from observing import drop_inductor_cache, patient
+from kit.processes import drop_inductor_cache, patient
 from trainperf.model import Equivalence, Leg, Run
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from gpu_kit import Place, memory_used, on_both, segments, soon
 
-from observing import strays
+from kit.processes import strays
 from trainperf.run.stopping import LEG
 
 SLACK = 256 * 2**20

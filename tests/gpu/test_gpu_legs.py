@@ -7,7 +7,7 @@ import time
 import pytest
 from gpu_kit import Place, case, most_memory, on_both, read_losses_of
 
-from legs import warm_up
+from kit.legs import warm_up
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.legs.leg import Leg as RunningLeg
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fixes.cases.common.cases import machine as box
-from nvml_stub import build_nvml_stub, run_against_stub
+from kit.stubs import build_nvml_stub, run_against_stub
 from trainperf.machine.doctor.checkup import Checkup
 from trainperf.machine.doctor.examine import conclude
 from trainperf.machine.doctor.frameworks import Build

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from s3_store import KEYS, Answer, Store, proxy
+from kit.stubs import KEYS, Answer, Store, proxy
 from trainperf.machine.storage import s3_client
 from trainperf.machine.storage.s3_limits import Limits
 from trainperf.machine.storage.s3_probe import probe

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from observing import script
+from kit.processes import script
 from trainperf import store
 from trainperf.commands import observe_rank, session
 from trainperf.errors import TrainperfError

@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from observing import patient
-from trying import tries
+from kit.processes import patient, tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long]
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from observing import LONG_S, events, observed, python, script
+from kit.processes import LONG_S, events, observed, python, script
 from trainperf.errors import TrainperfError
 from trainperf.model import Ending, Run
 from trainperf.run.launch import _Following, launch

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from observing import LONG_S, python, script
+from kit.processes import LONG_S, python, script
 from trainperf.model import Leg, Run
 from trainperf.run.plain import Finished, run_to_its_end
 

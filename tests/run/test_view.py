@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import LONG_S, gone
+from kit.processes import LONG_S, gone
 from trainperf.run import guarding, view
 from trainperf.run.view import remove
 

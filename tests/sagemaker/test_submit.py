@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from kit.stubs import KEYS
 from reporters.samples_observed import FAILED, INPUT_BOUND
-from s3_store import KEYS
 from trainperf import store
 from trainperf.commands.sagemaker import sagemaker
 from trainperf.errors import ScriptFailed, TrainperfError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nvml_stub import build_nvml_stub
+from kit.stubs import build_nvml_stub
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@
  *   STUB_WAVE=0.4:0.5:1.0           utilisation: kernels run for half of each 0.4 s; what is told
  *                                   is the mean of the last whole window of 1 s
  *   STUB_LEGS=FOLDER                GPU 0 holds STUB_LEG_MIB=2048 for each living process that
- *                                   has a file there, named by its number (tests/siblings.py)
+ *                                   has a file there, named by its number (tests/kit/siblings.py)
  *   STUB_ECC=3  STUB_MIG=1  STUB_PERSISTENCE=1  STUB_APPLICATION_CLOCK=1410
  *                                   errors not corrected, and modes; "not supported" if not set
  *   STUB_CALLS=FILE                 append the name of every function called

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nvml_stub import build_nvml_stub, run_against_stub
+from kit.stubs import build_nvml_stub, run_against_stub
 from trainperf.model import Link
 from trainperf.samplers import links
 

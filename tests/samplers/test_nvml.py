@@ -7,7 +7,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from nvml_stub import build_nvml_stub, run_against_stub
+from kit.stubs import build_nvml_stub, run_against_stub
 from trainperf.samplers import nvml_device
 from trainperf.samplers.nvml import NO_DRIVER, PCIE_EVERY
 
@@ -341,7 +341,7 @@ LEGS = """
     import json, os, subprocess, sys
     from trainperf.samplers.nvml import NvmlSampler
 
-    LEG = "import siblings, sys; siblings.enter(sys.argv[1], 9); print(flush=True); input()"
+    LEG = "import sys, kit.siblings as s; s.enter(sys.argv[1], 9); print(flush=True); input()"
     legs = []
     with NvmlSampler() as sampler:
         def held():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nvml_stub import run_against_stub
+from kit.stubs import run_against_stub
 from trainperf.samplers import sampling
 from trainperf.samplers.sampling import Sampling
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import drop_inductor_cache, patient
+from kit.processes import drop_inductor_cache, patient
 from trainperf.self_test import self_test
 
 TESTS = Path(__file__).parents[1]

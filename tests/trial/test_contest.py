@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulated import Machine, SimulatedLeg, candidate
+from kit.simulated import Machine, SimulatedLeg, candidate
 from trainperf.model import Ratio
 from trainperf.recording.run import Epoch
 from trainperf.trial.contest import (

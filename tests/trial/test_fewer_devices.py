@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fixes.cases.common.cases import SITE, evidence
-from observing import drop_inductor_cache, script
+from kit.processes import drop_inductor_cache, script
 from recordings import recording
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop

@@ -3,7 +3,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from legs import LOOP, PLAIN, base_run, bench, changed, clock, queue, repeated, written
+from kit.legs import LOOP, PLAIN, base_run, bench, changed, clock, queue, repeated, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial import contest, fresh
 from trainperf.trial.budget import LATE, Clock

@@ -15,9 +15,20 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from legs import LOOP, PLAIN, base_run, changed, clock, queue, repeated, states, warm_up, written
-from observing import LONG_S, gone
-from processes import soon
+from kit.exchange import soon
+from kit.legs import (
+    LOOP,
+    PLAIN,
+    base_run,
+    changed,
+    clock,
+    queue,
+    repeated,
+    states,
+    warm_up,
+    written,
+)
+from kit.processes import LONG_S, gone
 from trainperf.run.stopping import Guard
 from trainperf.trial.contest import take
 from trainperf.trial.legs import leg as leg_module
@@ -258,7 +269,7 @@ def test_the_time_being_over_ends_the_turns_in_the_middle_of_a_slice(tmp_path):
 KILLED = """
 import sys, time
 from pathlib import Path
-from legs import base_run, changed, clock, queue
+from kit.legs import base_run, changed, clock, queue
 folder = Path(sys.argv[1])
 script = folder / "train.py"
 run = base_run(script)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulated import RUN
+from kit.simulated import RUN
 from trainperf.model import Control, Equivalence, Outcome, Ratio
 from trainperf.trial.budget import LATE
 from trainperf.trial.legs.leg import Leg

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulated import Machine, candidate
+from kit.simulated import Machine, candidate
 from trainperf.recording.run import Epoch
 from trainperf.trial.contest import MIN_PAIRS, OF_CONTROL, Contest
 from trainperf.trial.legs.leg import LegFailed

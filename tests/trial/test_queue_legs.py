@@ -8,7 +8,8 @@ from itertools import pairwise
 import psutil
 import pytest
 
-from legs import (
+from kit.exchange import soon
+from kit.legs import (
     LOOP,
     PLAIN,
     base_run,
@@ -21,8 +22,7 @@ from legs import (
     warm_up,
     written,
 )
-from observing import LONG_S
-from processes import soon
+from kit.processes import LONG_S
 from trainperf.model import Equivalence, Outcome
 from trainperf.run.stopping import Guard
 from trainperf.trial import contest

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from legs import PLAIN, base_run, bench, changed, clock, repeated, written
-from simulated import Machine, candidate
+from kit.legs import PLAIN, base_run, bench, changed, clock, repeated, written
+from kit.simulated import Machine, candidate
 from trainperf.model import Length, Ratio, Training
 from trainperf.trial.ratio import of_two
 from trainperf.trial.repeat import PAIRS, Repeated, left_to_whole_runs, repeat

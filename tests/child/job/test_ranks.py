@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from looping import Watcher, within
+from kit.child import Watcher, within
 from trainperf.child.job import ranks
 from trainperf.child.job.boards import FileBoard
 from trainperf.child.job.ranks import Agreement, World
@@ -178,13 +178,6 @@ def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
     assert plan.phase == REAL
 
 
-def test_ranks_meet_or_say_that_they_did_not(tmp_path):
-    worlds = [World(rank, 2, FileBoard(str(tmp_path))) for rank in range(2)]
-    assert not worlds[0].meet("a", timeout_s=0.01)
-    assert worlds[1].meet("a", timeout_s=0.01)
-    assert worlds[0].meet("a", timeout_s=0.01)
-
-
 def test_ranks_that_take_no_part_are_not_waited_for(tmp_path):
     worlds = [World(rank, 3, FileBoard(str(tmp_path))) for rank in range(2)]
     for world in worlds:
@@ -196,39 +189,25 @@ def test_ranks_that_take_no_part_are_not_waited_for(tmp_path):
     assert not waited.is_alive()
 
 
+OMPI = "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0"
+SLURM = "SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=8 SLURM_LOCALID=1"
+
+
 @pytest.mark.parametrize(
     ("environ", "place"),
     [
-        (
-            {"TORCHELASTIC_RUN_ID": "x", "RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1"},
-            ("torchrun", 1, 4, 1),
-        ),
-        (
-            {
-                "OMPI_COMM_WORLD_RANK": "2",
-                "OMPI_COMM_WORLD_SIZE": "4",
-                "OMPI_COMM_WORLD_LOCAL_RANK": "0",
-            },
-            ("mpirun", 2, 4, 0),
-        ),
-        (
-            {
-                "SLURM_STEP_ID": "0",
-                "SLURM_PROCID": "3",
-                "SLURM_NTASKS": "8",
-                "SLURM_LOCALID": "1",
-            },
-            ("srun", 3, 8, 1),
-        ),
-        ({"RANK": "0", "WORLD_SIZE": "2"}, ("", 0, 2, None)),
+        ("TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=4 LOCAL_RANK=1", ("torchrun", 1, 4, 1)),
+        (OMPI, ("mpirun", 2, 4, 0)),
+        (SLURM, ("srun", 3, 8, 1)),
+        ("RANK=0 WORLD_SIZE=2", ("", 0, 2, None)),
     ],
 )
 def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
     for names in ranks.LAUNCHERS:
         for name in names[1:]:
             monkeypatch.delenv(name, raising=False)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
+    for word in environ.split():
+        monkeypatch.setenv(*word.split("="))
     watcher = Watcher()
     assert ranks.find(watcher, None, lambda: None) is None  # nothing ties it to the others
     (event,) = watcher.record.of("rank")
@@ -282,26 +261,6 @@ def test_what_rank_0_tells_is_heard_by_all(tmp_path):
     for thread in threads:
         thread.join()
     assert heard == {0: [0, 5], 1: [0, 5], 2: [0, 5]}
-
-
-def test_a_rank_0_that_says_nothing_is_not_waited_for_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(ranks, "MEET_S", 0.01)
-    assert World(1, 2, FileBoard(tmp_path)).told("steps", [2, 5]) is None
-
-
-def test_all_ranks_hear_what_each_says(tmp_path):
-    worlds = [World(rank, 3, FileBoard(str(tmp_path))) for rank in range(3)]
-    heard = [None] * 3
-
-    def one(rank):
-        heard[rank] = worlds[rank].all_say("left", rank / 2)
-
-    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert heard == [[0.0, 0.5, 1.0]] * 3
 
 
 def test_nobody_waits_for_a_rank_that_is_late_absent_or_has_left(tmp_path):

@@ -5,11 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytest.importorskip("keras")
-
 import numpy as np
+import pytest
 from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.utils import PyDataset
 
@@ -27,7 +24,7 @@ class JaxIterator(EpochIterator):
 class Driver(FitDriver):
     """Wants so many more steps; what it does of its own accord is noted."""
 
-    wants_more = resident = over = False  # type: ignore[assignment]
+    wants_more = resident = over = False
 
     def __init__(self, epochs: Any) -> None:
         self.epochs = epochs
@@ -78,7 +75,7 @@ def test_an_epoch_ends_as_written_once_nothing_more_is_wanted(kind: Any, takes: 
 def test_more_steps_come_of_the_iterator_that_keras_holds(kind: Any, takes: bool) -> None:
     epoch, epochs, driver = fit_of(kind, takes)
     given = [epochs.next(epoch, kind.__next__)[2] for _ in range(2)]
-    driver.wants_more = True  # type: ignore[misc]
+    driver.wants_more = True
     driver._iterator = held = iter([("one",), ("another",)])
     beyond = [epochs.next(epoch, kind.__next__) for _ in range(2)]
     assert len(given) == 2
@@ -99,16 +96,6 @@ def test_keras_is_told_between_two_steps_that_an_epoch_is_over(kind: Any, takes:
     driver.over = False
     iter(epoch)
     assert epochs.next(epoch, kind.__next__)[0] == 0
-
-
-def test_only_what_the_epochs_of_training_ask_for_feeds_it() -> None:
-    epoch, epochs, _ = fit_of(EpochIterator, True)
-    seen = []
-    epochs.next(epoch, lambda one: (seen.append(epochs.feeds), (0, 0, []))[1])
-    evaluation = EpochIterator(np.zeros((4, 1)), batch_size=2)
-    epochs.next(evaluation, lambda one: (seen.append(epochs.feeds), (0, 0, []))[1])
-    assert seen == [True, False]
-    assert not epochs.feeds
 
 
 class Rows(PyDataset):
@@ -137,7 +124,7 @@ def test_an_epoch_that_was_begun_again_is_ended_with_its_input() -> None:
     epoch, epochs, driver = fit_of(EpochIterator, True)
     for _ in range(2):
         epochs.next(epoch, EpochIterator.__next__)
-    driver.wants_more = True  # type: ignore[misc]
+    driver.wants_more = True
     driver._iterator = iter(())
     epoch.data_adapter._within_epoch, ended = True, []
     epoch.data_adapter.on_epoch_end = lambda: ended.append(1)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("keras")
-
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
 
@@ -33,7 +29,7 @@ def given(epoch: Any, steps: int) -> list[Any]:
         wants_more=True,
         epoch_went_on=lambda iterator: None,
     )
-    epochs = Epochs(SimpleNamespace(training=SimpleNamespace(driver=driver)))  # type: ignore[arg-type]
+    epochs = Epochs(SimpleNamespace(training=SimpleNamespace(driver=driver)))
     driver.epochs = epochs
     epoch._epoch_iterator = epoch._enumerate_iterator()
     found = []
@@ -53,9 +49,7 @@ def given(epoch: Any, steps: int) -> list[Any]:
     ],
     ids=["a repeated dataset", "a dataset", "an array", "a generator"],
 )
-def test_the_iterator_of_a_repeated_dataset_serves_all_epochs(
-    data: Callable[[], Any], steps_per_epoch: int | None, opened: int
-) -> None:
+def test_the_iterator_of_a_repeated_dataset_serves_all_epochs(data, steps_per_epoch, opened):
     epoch = TFEpochIterator(
         tf.distribute.get_strategy(), x=data(), batch_size=2, steps_per_epoch=steps_per_epoch
     )

@@ -4,26 +4,13 @@ import functools
 import json
 from types import SimpleNamespace
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.keras.callbacks import time_callbacks
 from trainperf.child.tensorflow.callbacks import definitions
 
 
 class Base:
     pass
-
-
-class Own(Base):
-    def on_train_batch_end(self, batch, logs=None):
-        pass
-
-    def on_epoch_end(self, epoch, logs=None):
-        pass
-
-
-class Older:
-    def on_batch_begin(self, batch, logs=None):
-        pass
 
 
 def quietly(method):
@@ -48,40 +35,6 @@ def test_hooks_that_are_not_the_users_own_are_left_out():
     assert definitions(Base) == {}
     assert definitions(Decorated) == {}
     assert definitions(OfALibrary) == {}
-
-
-def test_hooks_per_batch_are_found_where_they_are_defined():
-    found = definitions(type("Inherits", (Own,), {}))
-    assert list(found) == ["on_train_batch_end"]
-    assert found["on_train_batch_end"]["file"] == __file__
-    assert found["on_train_batch_end"]["line"] == Own.on_train_batch_end.__code__.co_firstlineno
-
-
-def test_hooks_of_the_older_names_stand_for_the_new_ones():
-    assert definitions(Older)["on_train_batch_begin"]["function"] == "on_batch_begin"
-
-
-class Callbacks:
-    """Keras's list of them."""
-
-    def __init__(self, callbacks):
-        self.callbacks = callbacks
-
-
-def test_functions_that_were_set_on_a_callback_are_timed_as_its_methods_are_and_once():
-    watcher = Watcher()
-    driver = SimpleNamespace(counts_callbacks=lambda: True)
-    training = SimpleNamespace(driver=driver)
-    own = SimpleNamespace(own_s=1.0)
-    loops = SimpleNamespace(process=watcher, training=training, callback_costs={}, in_place=own)
-    time_callbacks(loops, Callbacks)
-    given = Base()
-    given.on_train_batch_end = lambda batch, logs=None: watcher.clock.tick(0.5)
-    for _ in range(2):  # `fit` is called twice
-        Callbacks([given])
-    given.on_train_batch_end(0)
-    ((_, costs),) = loops.callback_costs.values()
-    assert costs["on_train_batch_end"] == [1, 0.5, 0.5]
 
 
 def test_what_we_call_ourselves_in_a_callback_is_not_its_cost():

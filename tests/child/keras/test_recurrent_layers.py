@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.keras.calls import remember_site
 from trainperf.child.process.patching import undo
 

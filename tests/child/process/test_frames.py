@@ -1,25 +1,15 @@
 """Where a call stands: these tests make files of the user's and run them."""
 
-from pathlib import Path
-
 import pytest
 
+from kit.child import text_at
 from trainperf.child.process import frames
-
-
-def cut(module, site):
-    """The text between the columns and lines of a site."""
-    lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
-    picked = lines[site["line"] - 1 : site["end_line"]]
-    picked[-1] = picked[-1][: site["end_col"]]
-    picked[0] = picked[0][site["col"] :]
-    return "\n".join(picked)
 
 
 def test_a_site_is_the_whole_call_expression(module):
     made = module("def f():\n    return [0, frames.here(None), 1]\n")
     site = made.f()[1]
-    assert cut(made, site) == "frames.here(None)"
+    assert text_at(site) == "frames.here(None)"
     assert (site["line"], site["function"], site["file"]) == (2, "f", made.__file__)
 
 
@@ -34,12 +24,12 @@ def test_a_site_of_several_lines_has_its_first_and_last(module):
     )
     site = made.f()
     assert (site["line"], site["end_line"]) == (3, 5)
-    assert cut(made, site) == "frames.here(\n        skip_self=None,\n    )"
+    assert text_at(site) == "frames.here(\n        skip_self=None,\n    )"
 
 
 def test_columns_count_characters_where_the_line_is_not_ascii(module):
     made = module("def f():\n    é = 'größe ☃'; x = frames.here(); return x\n")
-    assert cut(made, made.f()) == "frames.here()"
+    assert text_at(made.f()) == "frames.here()"
 
 
 def test_a_method_chain_is_cut_at_its_own_call(module):
@@ -60,7 +50,7 @@ def test_a_method_chain_is_cut_at_its_own_call(module):
         """
     )
     site = made.f()
-    assert cut(made, site).endswith("then()")
+    assert text_at(site).endswith("then()")
     assert site["end_line"] == 12
 
 

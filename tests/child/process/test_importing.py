@@ -98,13 +98,6 @@ def test_a_module_that_fails_to_import_can_be_tried_again(modules, hooked):
     assert calls == [("one_e", True)]
 
 
-def test_a_missing_module_is_missing(hooked):
-    hooked("not_there_at_all")
-    assert importlib.util.find_spec("not_there_at_all") is None
-    with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("not_there_at_all")
-
-
 def test_uninstalling_leaves_the_import_system_as_it_was(hooked):
     before = list(sys.meta_path)
     finder = PostImport({}, lambda *what: None)

@@ -80,30 +80,6 @@ def test_a_loop_around_the_function_counts_as_well(module):
     assert made.main(2) == [True, False]
 
 
-def test_without_a_loop_around_there_is_no_other_turn(module):
-    made = module(
-        """
-        def train():
-            for batch in [1, 2]:
-                answer = turns.another_turn()
-            return answer
-        """
-    )
-    assert made.train() is False
-
-
-def test_an_outer_while_loop_is_never_sure(module):
-    made = module(
-        """
-        def train():
-            while True:
-                for batch in [1]:
-                    return turns.another_turn()
-        """
-    )
-    assert made.train() is False
-
-
 def test_a_loop_around_a_call_is_found_with_or_without_the_trainings_own(module):
     made = module(
         """
@@ -221,24 +197,6 @@ def test_the_turns_of_a_loop_are_read_off_its_header(module, header, turns_of_it
         assert described(made.train(4)) == [(turns_of_it, None, None)]
 
 
-def test_loops_are_told_from_the_inner_to_the_outer_one_through_calls(module):
-    made = module(
-        """
-        def one_epoch(loader):
-            for batch in loader:
-                return turns.around()
-        def main():
-            for fold in range(3):
-                for epoch in range(7):
-                    return one_epoch(iter([1]))
-        """
-    )
-    found = made.main()
-    assert [one["turns"] for one in found] == [None, 7, 3]
-    assert [one["text"] for one in found][1:] == ["for epoch in range(7):", "for fold in range(3):"]
-    assert found[1]["function"] == "main"
-
-
 @pytest.mark.parametrize(
     ("body", "left", "each"),
     [
@@ -269,13 +227,6 @@ def train(loader, most, seen, loss=0.5, other=int):
     seen = []
     module(source).train([1], 100, seen)
     assert described(seen[0]) == [(1, left, each)]
-
-
-def test_a_list_that_the_loop_counts_through_is_as_long_as_it_is(module):
-    made = module(
-        "def f(files):\n    for i, file in enumerate(files):\n        return turns.around()\n"
-    )
-    assert described(made.f([1, 2])) == [(2, None, None)]
 
 
 def test_a_while_with_a_counter_turns_until_it_is_met(module):

@@ -63,34 +63,6 @@ def test_what_json_cannot_hold_is_still_recorded(tmp_path):
     assert surrogate["value"] == "\udcff"
 
 
-def test_a_forked_child_writes_its_own_file(tmp_path):
-    record = Recorder(str(tmp_path))
-    record.write("parent")
-    pid = os.fork()
-    if pid == 0:
-        record.forked()
-        record.write("child")
-        record.flush()
-        os._exit(0)
-    os.waitpid(pid, 0)
-    record.flush()
-    assert [event["e"] for event in read(tmp_path)] == ["parent"]
-    assert [event["e"] for event in read(tmp_path, pid)] == ["child"]
-
-
-def test_a_forked_child_that_records_nothing_leaves_no_file(tmp_path):
-    record = Recorder(str(tmp_path))
-    record.write("parent")
-    record.flush()
-    pid = os.fork()
-    if pid == 0:
-        record.forked()
-        record.flush()
-        os._exit(0)
-    os.waitpid(pid, 0)
-    assert [path.name for path in tmp_path.iterdir()] == [f"events-{os.getpid()}.jsonl"]
-
-
 def test_a_kill_9_loses_nothing_that_was_flushed(tmp_path):
     pid = os.fork()
     if pid == 0:
@@ -151,15 +123,6 @@ def test_what_is_discarded_leaves_no_file_and_records_nothing_more(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_never_written_can_be_discarded(tmp_path):
-    record = Recorder(str(tmp_path))
-    record.write("one")
-    record.discard()
-    record.discard()
-    record.flush()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_forked_child_that_discards_its_record_leaves_its_parents(tmp_path):
     record = Recorder(str(tmp_path))
     record.write("parent")
@@ -176,16 +139,3 @@ def test_a_forked_child_that_discards_its_record_leaves_its_parents(tmp_path):
     record.flush()
     assert [event["e"] for event in read(tmp_path)] == ["parent", "parent again"]
     assert [path.name for path in tmp_path.iterdir()] == [f"events-{os.getpid()}.jsonl"]
-
-
-def test_discarding_leaves_a_descriptor_that_the_program_took_over_alone(tmp_path):
-    record = Recorder(str(tmp_path))
-    record.write("one")
-    record.flush()
-    own = os.open(tmp_path / "own.txt", os.O_RDWR | os.O_CREAT)
-    number = record._fd
-    os.dup2(own, number)
-    record.discard()
-    assert os.fstat(number)
-    os.close(number)
-    os.close(own)

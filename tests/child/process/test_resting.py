@@ -29,12 +29,6 @@ class Clock:
         return rests(most_s, self, self.sleep, lambda: self.used)
 
 
-def test_what_rests_is_waited_for_once():
-    clock = Clock(0.01)
-    assert clock.rests(1.0)
-    assert clock.now == LOOK_S
-
-
 def test_what_fills_its_buffers_is_waited_for_until_they_are_full():
     clock = Clock(2.0, 1.5, 0.3, 0.0)
     assert clock.rests(1.0)

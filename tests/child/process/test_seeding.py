@@ -42,12 +42,6 @@ def test_generators_made_without_a_seed_differ_from_each_other() -> None:
     assert len(set(drawn)) == len(drawn)
 
 
-def test_what_was_imported_before_is_seeded_too() -> None:
-    before = "import random, numpy.random\n" + START
-    assert said(7, NUMPY, before) == said(7, NUMPY, before)
-    assert said(7, PYTHON, before) == said(7, PYTHON, before)
-
-
 def test_a_seed_of_the_script_wins() -> None:
     own = """
         import random, numpy as np
@@ -110,9 +104,7 @@ def drawn() -> dict[str, list[str]]:
 
 @pytest.mark.script
 @pytest.mark.parametrize("begins", [1, 1 + LOSSES], ids=["alone", "workers"])
-def test_two_runs_split_shuffle_and_drop_out_alike(
-    drawn: dict[str, list[str]], begins: int
-) -> None:
+def test_two_runs_split_shuffle_and_drop_out_alike(drawn, begins):
     one, same, other = (drawn[name][begins : begins + LOSSES] for name in ("one", "same", "other"))
     assert len(set(one)) == LOSSES
     assert one == same
@@ -127,9 +119,7 @@ def test_the_seed_of_a_script_for_pytorch_wins(drawn: dict[str, list[str]]) -> N
 
 
 @pytest.mark.script
-def test_pytorch_is_seeded_before_the_first_statement_that_follows_its_import(
-    drawn: dict[str, list[str]],
-) -> None:
+def test_pytorch_is_seeded_before_the_first_statement_that_follows_its_import(drawn):
     first = drawn["one"][0]
     assert first.split()[0] == "7"
     source = "from torch import initial_seed as s, rand; print(s(), rand(1).item())"

@@ -13,7 +13,7 @@ from importlib.machinery import SourceFileLoader
 
 import pytest
 
-from trainperf.child.process import frames, turns
+from trainperf.child.process import frames
 from trainperf.child.process.sources import Overlay, install
 
 
@@ -86,16 +86,6 @@ def test_nothing_is_wrapped_where_nothing_is_patched():
     assert before == (SourceFileLoader.get_data, io.open_code, sys.excepthook, sys.path_hooks)
 
 
-def test_what_was_run_is_told_once_for_each_file(laid_over, tmp_path):
-    (tmp_path / "over_a.py").write_text("value = 1")
-    (tmp_path / "over_b.py").write_text("value = 1")
-    ran = laid_over(over_a=b"value = 2", over_b=b"value = 3")
-    module = importlib.import_module("over_a")
-    importlib.reload(module)
-    assert module.value == 2
-    assert ran == [str(tmp_path / "over_a.py")]
-
-
 @pytest.mark.parametrize(
     "disturb",
     [
@@ -134,15 +124,6 @@ def test_a_call_site_is_measured_in_the_patched_text(laid_over, tmp_path):
     line = text.splitlines()[site["line"] - 1]
     assert line[site["col"] : site["end_col"]] == "frames.here()"
     assert site["file"] == str(tmp_path / "over_e.py")
-
-
-def test_loops_are_looked_for_in_the_patched_text(laid_over, tmp_path):
-    (tmp_path / "over_f.py").write_text("x = 1\n")
-    laid_over(
-        over_f=b"def f(turns):\n    for epoch in range(2):\n        for batch in [1]:\n"
-        b"            yield turns.another_turn()\n"
-    )
-    assert list(importlib.import_module("over_f").f(turns)) == [True, False]
 
 
 def test_io_open_is_pythons_own_but_while_a_traceback_is_printed(laid_over, tmp_path, capsys):

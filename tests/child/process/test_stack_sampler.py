@@ -6,7 +6,6 @@ import gc
 import hashlib
 import posixpath
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -33,21 +32,7 @@ def samplers() -> Iterator[list[StackSampler]]:
         sampler.stop()
 
 
-def test_time_is_counted_where_it_passes(samplers: list[StackSampler]) -> None:
-    sampler = StackSampler(0.001)
-    samplers.append(sampler)
-    sampler.start()
-    busy(lambda: sampler.samples >= 20)
-    first = sampler.stop()[0]
-    assert first["thread"] == "main"
-    assert first["file"] == __file__
-    assert first["function"] in ("busy", "test_time_is_counted_where_it_passes.<locals>.<lambda>")
-    assert sum(one["n"] for one in sampler.stop() if one["thread"] == "main") >= 20
-
-
-def test_code_that_has_no_lines_is_counted_at_its_function(
-    samplers: list[StackSampler], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_that_has_no_lines_is_counted_at_its_function(samplers, monkeypatch):
     monkeypatch.setattr(busy, "__code__", busy.__code__.replace(co_linetable=b""))
     sampler = StackSampler(0.001)
     samplers.append(sampler)
@@ -85,9 +70,7 @@ def hands_on(real, seen): return real(seen)
 
 
 @pytest.mark.parametrize(("hook", "counted"), [("looks_up", []), ("hands_on", ["real"])])
-def test_what_a_hook_of_ours_does_itself_is_not_put_down_to_its_caller(
-    hook: str, counted: list[str]
-) -> None:
+def test_what_a_hook_of_ours_does_itself_is_not_put_down_to_its_caller(hook, counted):
     """Paths and imports are ours; what the hook is set around is the user's doing."""
     ours: dict[str, Any] = {"__name__": "_trainperf_child.hooks"}
     exec(compile(HOOKS, "<hooks>", "exec"), ours)
@@ -108,9 +91,7 @@ def test_what_a_hook_of_ours_does_itself_is_not_put_down_to_its_caller(
     )
 
 
-def test_nothing_is_counted_while_the_one_who_starts_it_waits(
-    samplers: list[StackSampler], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_counted_while_the_one_who_starts_it_waits(samplers, monkeypatch):
     sampler = StackSampler(0.001)
     samplers.append(sampler)
     begin, counted = sampler._thread.start, []
@@ -126,9 +107,7 @@ def test_nothing_is_counted_while_the_one_who_starts_it_waits(
     busy(lambda: sampler.samples > 0)
 
 
-def test_a_frame_that_is_none_ends_no_sampling(
-    samplers: list[StackSampler], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_frame_that_is_none_ends_no_sampling(samplers, monkeypatch):
     real = sys._current_frames
     odd = iter(range(3))
     monkeypatch.setattr(
@@ -167,15 +146,6 @@ def test_no_garbage_is_collected_by_the_sampler_before_python_3_12(
         gc.enable()
 
 
-def test_stopping_ends_the_thread(samplers: list[StackSampler]) -> None:
-    sampler = StackSampler(0.001)
-    samplers.append(sampler)
-    sampler.start()
-    assert "trainperf-stacks" in [one.name for one in threading.enumerate()]
-    sampler.stop()
-    assert "trainperf-stacks" not in [one.name for one in threading.enumerate()]
-
-
 def test_short_stretches_of_plain_python_are_seen(samplers: list[StackSampler]) -> None:
     """Between calls that let go of the interpreter, as those of a framework do."""
     sampler = StackSampler(0.001)
@@ -201,9 +171,7 @@ def _seen(sampler: StackSampler, name: str) -> bool:
     return any(function.endswith(name) for _, _, function, *_ in list(sampler._held))
 
 
-def test_each_function_on_the_stack_is_held_once_with_what_the_framework_ran_it_for(
-    samplers: list[StackSampler],
-) -> None:
+def test_each_function_on_the_stack_is_held_once_with_what_the_framework_ran_it_for(samplers):
     library: dict[str, Any] = {"__name__": "torch.nn.modules.module"}
     exec(compile("def _call_impl(seen): return seen()", "<library>", "exec"), library)
     fetching: dict[str, Any] = {"__name__": "torch.utils.data.dataloader"}
@@ -232,9 +200,7 @@ def test_each_function_on_the_stack_is_held_once_with_what_the_framework_ran_it_
     )
 
 
-def test_what_passes_between_epochs_is_not_held_against_the_steps(
-    samplers: list[StackSampler],
-) -> None:
+def test_what_passes_between_epochs_is_not_held_against_the_steps(samplers):
     sampler = StackSampler(0.001, between=lambda: True)
     samplers.append(sampler)
     sampler.start()

@@ -20,7 +20,7 @@ class Kept:
 
 def test_a_line_is_recorded_once_however_long_it_takes() -> None:
     kept, told, looked = Kept(), threading.Event(), threading.Event()
-    seen = Whereabouts(kept)  # type: ignore[arg-type]
+    seen = Whereabouts(kept)
 
     def look() -> None:
         told.wait()

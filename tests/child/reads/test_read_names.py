@@ -44,13 +44,6 @@ def test_a_dataset_that_fails_to_answer_has_no_names() -> None:
     assert names(Broken()) == []
 
 
-def test_the_list_of_a_dataset_gives_names(tmp_path: Path) -> None:
-    paths = files(tmp_path, 30)
-    loader = SimpleNamespace(dataset=Pictures([(path, 1) for path in paths]))
-
-    assert names(loader) == paths  # the list of classes beside it names no files
-
-
 def test_a_file_that_is_mapped_is_held(tmp_path: Path) -> None:
     path = tmp_path / "tokens.bin"
     path.write_bytes(b"x" * 8192)
@@ -67,15 +60,6 @@ def test_a_file_that_is_mapped_is_held(tmp_path: Path) -> None:
 def test_a_file_open_for_writing_is_not_held(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w"):
         assert str(tmp_path / "log") not in read_names.held("/nowhere")
-
-
-def test_sizes_are_those_of_files_that_are_there(tmp_path: Path) -> None:
-    paths = files(tmp_path, 1000)
-
-    found = read_names.sizes([*paths, str(tmp_path / "gone")])
-
-    assert 2 <= len(found) <= 2 * read_names.MOST_SIZES
-    assert set(found.values()) == {10}
 
 
 def test_a_folder_beside_that_of_the_run_is_not_taken_for_it() -> None:

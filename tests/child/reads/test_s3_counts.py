@@ -7,7 +7,7 @@ import sys
 import textwrap
 from typing import Any
 
-from trainperf.child.reads.s3_counts import BUCKETS, EVERY_S, KEYS, SNAPSHOTS, Bucket, Counts
+from trainperf.child.reads.s3_counts import EVERY_S, SNAPSHOTS, Counts
 
 
 class Clock:
@@ -65,14 +65,6 @@ def test_the_sums_are_written_now_and_then_and_ever_more_seldom():
     assert written[-1]["buckets"][0]["requests"] > 19 * SNAPSHOTS
 
 
-def test_one_bucket_too_many_is_counted_and_not_kept():
-    counts, clock, written = counted()
-    for number in range(BUCKETS + 3):
-        made(counts, clock, 1.0, f"b{number}")
-    assert len(written[-1]["buckets"]) == BUCKETS
-    assert written[-1]["more"] == 3
-
-
 def test_after_a_fork_nothing_of_the_parents_is_left():
     counts, clock, written = counted()
     made(counts, clock, 1.0)
@@ -80,24 +72,6 @@ def test_after_a_fork_nothing_of_the_parents_is_left():
     made(counts, clock, 1.0)
     assert written[-1]["buckets"][0]["requests"] == 1
     assert written[-1]["busy"] == 1.0
-
-
-def test_the_prefix_is_the_folder_that_all_keys_have_in_common():
-    bucket = Bucket("data", "", "")
-    for key in ("a/train/x1/0.jpg", "a/train/x1/1.jpg", "a/train/x2/0.jpg"):
-        bucket.asked(key)
-    assert bucket.prefix == "a/train/"
-    bucket.asked("b.jpg")
-    assert bucket.prefix == ""
-
-
-def test_only_a_few_keys_and_errors_are_kept():
-    bucket = Bucket("data", "", "")
-    for number in range(1000):
-        bucket.asked(str(number))
-        bucket.went_wrong(f"E{number % 20}")
-    assert len(bucket.keys) == KEYS
-    assert len(bucket.errors) < 20
 
 
 def test_a_signals_handler_that_asks_s3_while_a_request_is_counted_does_not_hang() -> None:

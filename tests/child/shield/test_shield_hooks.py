@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.shield.modules import WRITING, Shield
 
 NAME = "torch.serialization"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -45,16 +44,6 @@ def hooked(process: Any, name: str, **functions: Any) -> Any:
 
 def place(tmp_path: Path, path: Path) -> str:
     return f"{tmp_path}/run/scratch/local{path}"
-
-
-def test_a_module_that_was_hooked_is_let_go_again(process, user, tmp_path):
-    def save(obj: Any, f: Any) -> Any:
-        return f
-
-    module = hooked(process, "torch.serialization", save=save, load=lambda f: f)
-    assert module.save(1, user / "last.pt") == place(tmp_path, user / "last.pt")
-    process.writing.undo()
-    assert module.save is save
 
 
 @pytest.mark.parametrize("as_path", [str, Path])
@@ -112,52 +101,6 @@ def torch(process: Any) -> Any:
     module.save, module.load = saved
 
 
-@pytest.mark.parametrize("as_path", [str, Path])
-def test_a_checkpoint_is_saved_and_read_back_without_touching_the_users(
-    process, torch, user, tmp_path, as_path
-):
-    path = as_path(user / "last.pt")
-    torch.save({"x": torch.ones(2)}, path)
-    assert torch.equal(torch.load(path)["x"], torch.ones(2))
-    torch.save({"x": torch.zeros(2)}, f=path)
-    assert torch.equal(torch.load(f=path)["x"], torch.zeros(2))
-    assert (user / "last.pt").read_text() == "theirs"
-    assert Path(place(tmp_path, user / "last.pt")).is_file()
-    assert process.notes == []
-
-
-def test_a_checkpoint_of_another_run_is_read_from_where_it_is(torch, user):
-    data = io.BytesIO()
-    torch.save({"x": 1}, data)
-    (user / "earlier.pt").write_bytes(data.getvalue())
-    assert torch.load(user / "earlier.pt") == {"x": 1}
-
-
-def test_an_open_file_is_written_as_it_is(torch, tmp_path):
-    data = io.BytesIO()
-    torch.save([1, 2], data)
-    data.seek(0)
-    assert torch.load(data) == [1, 2]
-    assert not (tmp_path / "run/scratch").exists()
-
-
-def test_an_error_is_the_one_that_the_script_would_get(torch, user):
-    with pytest.raises(FileNotFoundError, match=r"nothing\.pt"):
-        torch.load(user / "nothing.pt")
-
-
-def test_a_checkpoint_can_be_written_under_another_name_first(torch, user):
-    for number in range(2):
-        torch.save(number, user / "last.tmp")
-        os.replace(user / "last.tmp", user / "last.pt")
-        assert torch.load(user / "last.pt") == number
-    torch.save(2, user / "last.tmp")
-    (user / "last.tmp").rename(str(user / "first.pt"))
-    assert torch.load(user / "first.pt") == 2
-    assert os.listdir(user) == ["last.pt"]
-    assert (user / "last.pt").read_text() == "theirs"
-
-
 def test_checkpoints_are_removed_for_the_run_alone(torch, user):
     torch.save(1, user / "one.pt")
     os.remove(user / "one.pt")
@@ -170,16 +113,3 @@ def test_checkpoints_are_removed_for_the_run_alone(torch, user):
     assert (user / "last.pt").read_text() == "theirs"
     torch.save(2, user / "last.pt")
     assert torch.load(user / "last.pt") == 2
-
-
-def test_files_of_folders_without_a_checkpoint_are_renamed_and_removed_as_ever(torch, user):
-    (user / "a").write_text("a")
-    os.rename(user / "a", user / "b")
-    os.remove(user / "b")
-    assert os.listdir(user) == ["last.pt"]
-    with pytest.raises(FileNotFoundError):
-        os.remove(user / "b")
-    folder = os.open(user, os.O_RDONLY)
-    os.unlink("last.pt", dir_fd=folder)
-    os.close(folder)
-    assert os.listdir(user) == []

@@ -70,10 +70,3 @@ def test_a_class_that_cannot_be_asked_is_not_known():
         pass
 
     assert pydatasets.draws(Odd()) is None
-
-
-def test_what_makes_a_batch_is_found_where_the_user_defines_it():
-    place = pydatasets.item(ByMethod())
-    assert place["file"] == __file__
-    assert place["line"] == Plain.__getitem__.__code__.co_firstlineno
-    assert pydatasets.item([1]) is None

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
-tf = pytest.importorskip("tensorflow")
-
-from trainperf.child.tensorflow import clock as tf_clock  # noqa: E402
+from trainperf.child.tensorflow import clock as tf_clock
 
 REMOTE = "/job:localhost/replica:0/task:01/device:CPU:0"
 """Begins like the own one, which is task 0."""
@@ -49,66 +45,6 @@ def test_a_zip_is_the_users_own_dataset(shape):
     both = {"x": one, "y": one} if shape is dict else (one, one)
     zipped = tf.data.Dataset.zip(both)
     assert undistributed(zipped) is zipped
-
-
-WORKER = """\
-import json, os, sys, time
-os.environ["TF_CONFIG"] = json.dumps(
-    {"cluster": {"worker": WORKERS}, "task": {"type": "worker", "index": INDEX}}
-)
-import tensorflow as tf
-from trainperf.child.tensorflow import clock as tf_clock
-
-strategy = tf.distribute.MultiWorkerMirroredStrategy()
-assert len(tf.config.list_logical_devices("CPU")) == 2  # the other worker's as well
-tf_clock.KIND = "CPU"
-clock = tf_clock.TensorFlowClock(time.monotonic)
-assert (clock.asynchronous, clock.marks) == (True, False)
-with strategy.scope():
-    weights = tf.Variable(1.0)
-strategy.run(lambda: weights.assign_add(1.0))
-clock.wait()
-try:
-    tf.test.experimental.sync_devices()
-except tf.errors.InternalError:
-    print("visits remote devices")
-"""
-
-
-def test_a_worker_of_several_waits_for_its_own_devices_where_tensorflows_own_call_fails():
-    workers = [f"localhost:{port}" for port in free_ports(2)]
-    code = WORKER.replace("WORKERS", repr(workers))
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", code.replace("INDEX", str(index))],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for index in range(2)
-    ]  # fmt: skip
-    for one in running:
-        out, err = one.communicate(timeout=120)
-        assert one.returncode == 0, err[-2000:]
-        assert out == "visits remote devices\n"
-
-
-def free_ports(count: int) -> list[int]:
-    open_ = [socket.socket() for _ in range(count)]
-    for one in open_:
-        one.bind(("localhost", 0))
-    ports = [int(one.getsockname()[1]) for one in open_]
-    for one in open_:
-        one.close()
-    return ports
-
-
-def test_times_of_a_gpu_are_from_two_lengths_in_turn(monkeypatch):
-    """Without events a mark is the host's: what fills and drains the queue must cancel."""
-    monkeypatch.setattr(tf_clock, "KIND", "CPU")
-    tf.constant(1.0)  # the devices are set up
-    clock = tf_clock.TensorFlowClock(time.monotonic)
-    assert (clock.asynchronous, clock.marks) == (True, False)
-    assert clock.mark().queued is None
-    assert "two lengths" in clock.name
 
 
 def test_before_tensorflow_has_set_up_its_devices_none_is_asked_for(monkeypatch):

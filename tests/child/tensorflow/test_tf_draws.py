@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensorflow")
-
 import tensorflow as tf
 
 from trainperf.child.tensorflow.draws import drawn_from
@@ -69,9 +66,7 @@ def seen(function: Any, files: Any) -> dict[str, int] | None:
         (in_a_branch, 10 * 20 * 3),
     ],
 )
-def test_what_an_element_takes_where_its_function_begins_to_draw(
-    function: Any, size: int, files: Any
-) -> None:
+def test_what_an_element_takes_where_its_function_begins_to_draw(function, size, files):
     lines, first = inspect.getsourcelines(function)
     marked = next(at for at, line in enumerate(lines, first) if "# draws" in line)
 

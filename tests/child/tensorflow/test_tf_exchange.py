@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from observing import patient
+from kit.processes import patient
 from trainperf.child.tensorflow.strategies.exchange import NO_EXCHANGE, Exchange, own_graphs
 from trainperf.child.tensorflow.strategies.reductions import Reduction, packs
 
@@ -58,38 +58,6 @@ def exchange(*seen):
     made = Exchange(SimpleNamespace(process=SimpleNamespace(off=False), driver=None))
     made._reductions += seen
     return made
-
-
-def test_a_loop_without_an_exchange_cannot_have_it_switched_off():
-    made = exchange()
-    assert made.off() == NO_EXCHANGE
-    assert not made.is_off
-
-
-def test_nothing_is_switched_off_where_graphs_cannot_be_told_apart():
-    made = exchange(reduction(1, 10))
-    made.key_functions(SimpleNamespace(make_function_context=lambda: None))
-    assert "graphs" in made.off()
-    assert not made.is_off
-
-
-def test_the_gradients_are_those_of_the_function_that_was_traced_last():
-    made = exchange(reduction(1, 10), reduction(2, 20), reduction(2, 30))
-    assert [one.bytes for one in made.reductions()] == [20, 30]
-
-
-def test_statistics_that_are_assigned_one_by_one_are_not_taken_for_gradients():
-    made = exchange(reduction(1, 10), reduction(1, 4, joint=False))
-    assert [one.bytes for one in made.reductions()] == [10]
-
-
-def test_what_is_assigned_counts_where_nothing_comes_as_a_batch():
-    made = exchange(reduction(1, 10, joint=False), reduction(1, 4, joint=False))
-    assert [one.bytes for one in made.reductions()] == [10, 4]
-
-
-def test_bytes_are_not_told_where_a_shape_is_not_known():
-    assert Reduction(1, (((None,), "float32", ""),), (None,), (), True).bytes is None
 
 
 class Inner(NamedTuple):

@@ -3,11 +3,10 @@
 import weakref
 from types import SimpleNamespace
 
+import keras
 import pytest
 
 from trainperf.child.tensorflow.models import _model
-
-keras = pytest.importorskip("keras")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.tensorflow import sessions
 
 
@@ -47,18 +47,15 @@ def ran(watcher: Any, *updates: str, times: int = 2 * sessions.ENOUGH) -> Any:
     return watcher.record.of("sessions")
 
 
-def test_runs_in_a_graph_without_updates_are_no_training(watcher: Any) -> None:
-    assert ran(watcher) == []
-    assert not watcher.finished
-
-
-def test_a_few_runs_are_none(watcher: Any) -> None:
-    assert ran(watcher, "Adam", times=sessions.ENOUGH - 1) == []
-
-
-def test_a_loop_that_is_timed_goes_on(watcher: Any) -> None:
-    watcher.driver = object()
-    assert ran(watcher, "Adam") == []
+@pytest.mark.parametrize("why", ["no updates", "a few", "a loop is timed"])
+def test_other_runs_are_no_training(watcher, why):
+    if why == "a loop is timed":
+        watcher.driver = object()
+    updates = () if why == "no updates" else ("Adam",)
+    assert (
+        ran(watcher, *updates, times=sessions.ENOUGH - 1 if why == "a few" else 2 * sessions.ENOUGH)
+        == []
+    )
     assert not watcher.finished
 
 

@@ -33,13 +33,6 @@ def test_a_tape_in_the_body_of_the_loop_is_in_no_function_of_its_own(tape: Tape)
     assert tape.find_function() is None
 
 
-def test_two_tapes_of_one_step_decide_nothing(tape: Tape) -> None:
-    step(tape, 1)
-    step(tape, 2)
-    assert not tape.is_in_own_function()
-    assert tape.find_function() is None
-
-
 def test_a_function_that_is_called_for_each_step_is_found_with_its_arguments(tape: Tape) -> None:
     for updates in range(2):
         step(tape, "batch", updates)

@@ -1,11 +1,8 @@
 """The one clock of a diagnosis, as the observed process reads it."""
 
-import math
-
 import pytest
 
 from trainperf.child.timing.budget import (
-    ALONE,
     LEFT_SHARE,
     ORDER_LEFT,
     ORDER_SHARE,
@@ -21,10 +18,6 @@ def test_the_shares_count_from_the_begin_of_the_diagnosis():
     assert budget.measure_by(1005.0) == 1000.0 + ORDER_SHARE * 180.0
     assert budget.extra_by(1030.0) == 1000.0 + WITH_TRIALS * 180.0
     assert budget.end == 1180.0
-
-
-def test_without_trials_nearly_all_of_it_is_for_the_extras():
-    assert Budget({**ASKED, "trials": False}, 0.0).extra_by(1030.0) == 1000.0 + ALONE * 180.0
 
 
 def test_a_script_that_begins_late_has_a_part_of_what_is_left():
@@ -46,9 +39,3 @@ def test_the_budget_that_is_named_would_do(at, takes):
     assert minutes > 3
     longer = Budget({**ASKED, "budget_s": 60.0 * minutes}, 0.0)
     assert at + takes <= longer.extra_by(at)
-
-
-def test_no_budget_is_named_where_none_limits():
-    budget = Budget({}, 1000.0)
-    assert budget.extra_by(2000.0) == math.inf
-    assert "--budget" not in budget.lacking(3.0, 2000.0)

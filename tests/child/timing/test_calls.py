@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from fakes import FakeProcess
-from looping import Watcher
+from kit.child import FakeProcess, Watcher
 from trainperf.child.timing.calls import Calls
 
 
@@ -33,24 +32,6 @@ def test_calls_of_one_line_are_counted_together(watcher: Any, calls: Calls) -> N
     assert second["where"]["line"] == first["where"]["line"] + 1
 
 
-def test_what_was_taken_is_not_counted_again(calls: Calls) -> None:
-    calls.counting("predict")(lambda: None)()
-    assert len(calls.take()) == 1
-    assert calls.take() == []
-
-
-def test_a_call_within_a_call_is_part_of_it(watcher: Any, calls: Calls) -> None:
-    inner = calls.counting("predict_on_batch")(lambda: watcher.clock.tick(1.0))
-    calls.counting("predict")(lambda: inner())()
-    assert [one["what"] for one in calls.take()] == ["predict"]
-
-
-def test_our_own_calls_are_let_through(watcher: Any, calls: Calls) -> None:
-    watcher.off = True
-    assert calls.counting("predict")(lambda: 7)() == 7
-    assert calls.take() == []
-
-
 def test_a_call_that_raises_is_counted_and_raises(calls: Calls) -> None:
     def fails() -> None:
         raise ValueError("no such input")
@@ -58,21 +39,6 @@ def test_a_call_that_raises_is_counted_and_raises(calls: Calls) -> None:
     with pytest.raises(ValueError, match="no such input"):
         calls.counting("predict")(fails)()
     assert calls.take()[0]["n"] == 1
-
-
-def test_the_most_samples_a_line_was_given_are_kept(watcher: Any, calls: Calls) -> None:
-    predict = calls.counting("predict", lambda args, kwargs: args[0])(lambda given: None)
-    for given in (1, 8, 3):
-        predict(given)
-    (one,) = calls.take()
-    assert one["rows"] == 8
-
-
-def test_samples_that_were_not_seen_once_are_not_known(watcher: Any, calls: Calls) -> None:
-    predict = calls.counting("predict", lambda args, kwargs: args[0])(lambda given: None)
-    for given in (1, None, 3):
-        predict(given)
-    assert [one["rows"] for one in calls.take()] == [None]
 
 
 def test_a_call_whose_samples_cannot_be_told_is_made_and_counted() -> None:

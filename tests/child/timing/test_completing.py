@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from looping import Clock, NoReads, Record
+from kit.child import Clock, NoReads, Record
 from trainperf.child.timing import completing
 
 
@@ -59,9 +59,7 @@ def missing(driver: Any) -> dict[str, str]:
     return {event["what"]: event["reason"] for event in driver.record.of("missing")}
 
 
-def test_what_there_is_no_time_for_is_said_to_be_missing_but_facts_are_always_taken(
-    driver: Any,
-) -> None:
+def test_what_there_is_no_time_for_is_said_to_be_missing_but_facts_are_always_taken(driver):
     taken: list[float] = []
     extras = [("stages", driver.slow), ("probes", driver.slow), ("facts", taken.append)]
     completing.measure(driver, extras)
@@ -80,26 +78,11 @@ def test_a_measurement_that_fails_is_missing_and_the_next_is_taken(driver: Any) 
     assert not driver.off
 
 
-def test_a_loop_that_ended_early_is_described_by_its_facts_only(driver: Any) -> None:
-    taken: list[float] = []
-    driver.extras = [("stages", driver.spoilt), ("facts", taken.append)]
-    completing.describe_early(driver)
-    assert driver.record.of("early") == [{"e": "early", "batch": 8}]
-    assert taken
-    assert driver.faults == []
-
-
 def test_a_description_that_fails_leaves_an_empty_one(driver: Any) -> None:
     driver.facts.clear()
     completing.describe(driver)
     assert driver.record.of("facts") == [{"e": "facts"}]
     assert driver.faults == ["describing the loop: 'batch'"]
-
-
-def test_each_probe_that_there_is_no_time_for_is_missing_by_its_name(driver: Any) -> None:
-    driver.names = ("probe autocast", "probe fused", "a trace")
-    completing.measure(driver, [("stages", driver.slow), ("probes", driver.slow)])
-    assert set(missing(driver)) == {"probe autocast", "probe fused", "a trace"}
 
 
 @pytest.mark.parametrize("in_step", [False, True])
@@ -114,12 +97,6 @@ def test_ranks_leave_out_the_probes_that_they_cannot_make_in_step_each_by_its_na
     assert set(missing(driver)) == (set() if in_step else set(driver.names))
 
 
-def test_of_probes_that_fail_as_a_whole_each_is_missing(driver: Any) -> None:
-    driver.names = ("probe compiled",)
-    completing.measure(driver, [("probes", driver.spoilt)])
-    assert missing(driver) == {"probe compiled": "ValueError: no such stage"}
-
-
 def test_a_dataset_that_cannot_be_told_costs_nothing_but_itself() -> None:
     class Odd(Fake):
         def source(self) -> None:
@@ -129,3 +106,12 @@ def test_a_dataset_that_cannot_be_told_costs_nothing_but_itself() -> None:
     completing.describe(driver)
     assert driver.faults == ["the dataset of the loop: 0"]
     assert driver.record.of("facts")
+
+
+def test_a_loop_that_ended_early_is_described_by_its_facts_only(driver: Any) -> None:
+    taken: list[float] = []
+    driver.extras = [("stages", driver.spoilt), ("facts", taken.append)]
+    completing.describe_early(driver)
+    assert driver.record.of("early") == [{"e": "early", "batch": 8}]
+    assert taken
+    assert driver.faults == []

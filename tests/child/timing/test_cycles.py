@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.timing import cycles
 from trainperf.child.timing.cycles import Cycles
 
@@ -67,16 +67,6 @@ def turn(driver: Any, seen: Cycles, gap: float = 4.0, sure: bool = True, same: b
     seen.step(same)
 
 
-def test_a_turn_is_recorded_from_one_fit_to_the_first_step_of_the_next(driver: Any) -> None:
-    seen = Cycles(driver, 30.0)
-    turn(driver, seen)
-    (found,) = driver.record.of("cycle")
-    assert (found["gap_s"], found["opening_s"], found["tail_s"]) == (4.0, 0.5, 0.25)
-    assert found["complete"]
-    assert found["calls"][0]["n"] == 5
-    assert driver.process.finished, "a long turn is not waited for again"
-
-
 def test_what_is_laid_aside_is_in_no_turn(driver: Any) -> None:
     driver.plan.step_estimate = lambda: 0.01
     seen = Cycles(driver, 30.0)
@@ -92,51 +82,10 @@ def test_what_is_laid_aside_is_in_no_turn(driver: Any) -> None:
     assert [one["gap_s"] for one in driver.record.of("cycle")] == [0.5, 2.0]
 
 
-def test_short_turns_are_seen_again_as_they_are_written(driver: Any) -> None:
-    driver.plan.step_estimate = lambda: 0.01
-    seen = Cycles(driver, 30.0)
-    for _ in range(2):
-        turn(driver, seen, gap=0.1)
-        assert not driver.process.finished
-        driver.clock.tick(0.2)
-    while not driver.process.finished:
-        turn(driver, seen, gap=0.1)
-        driver.clock.tick(0.2)
-    first, second, *more = driver.record.of("cycle")
-    assert 1 <= len(more) <= cycles.MOST - 2
-    assert first["fit_s"] is None, "it was continued to be timed"
-    assert second["fit_s"] == pytest.approx(0.7), "from its call to its end"
-
-
-def test_turns_of_the_loop_from_one_fit_to_the_next_are_counted(
-    driver: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counts = iter([8, 12, 3, 3, None, 5])
-    monkeypatch.setattr(cycles.turns, "counter", lambda: next(counts))
-    driver.plan.step_estimate = lambda: 0.01
-    seen = Cycles(driver, 30.0)
-    for _ in range(3):
-        turn(driver, seen, gap=0.1)
-    assert [one["turns"] for one in driver.record.of("cycle")] == [4, None, None]
-
-
-def test_the_steps_of_a_turn_cost_nothing_more(driver: Any) -> None:
-    seen = Cycles(driver, 30.0)
-    for _ in range(3):
-        seen.step(True)
-    assert driver.record.of("cycle") == []
-
-
 def test_another_model_is_not_trained(driver: Any) -> None:
     driver.plan.step_estimate = lambda: 0.01
     turn(driver, Cycles(driver, 30.0), gap=0.1, same=False)
     assert driver.process.finished
-
-
-def test_what_stands_after_the_last_turn_is_not_run(driver: Any) -> None:
-    Cycles(driver, 30.0).fit_ended(sure=False)
-    assert driver.process.finished
-    assert driver.record.of("cycle") == []
 
 
 def test_what_is_not_over_in_time_is_recorded_as_far_as_it_was_seen(driver: Any) -> None:
@@ -163,19 +112,6 @@ def test_only_a_fit_in_a_loop_with_another_turn_is_waited_for(driver: Any) -> No
     assert driver.record.of("repeats")[-1]["reason"] == ""
     assert around(driver, [1]) is None
     assert "not sure" in driver.record.of("repeats")[-1]["reason"]
-
-
-def test_without_a_loop_nothing_is_said(driver: Any) -> None:
-    assert cycles.wanted(driver) is None
-    assert driver.record.of("repeats") == []
-
-
-def test_nothing_is_followed_when_the_budget_is_over(driver: Any) -> None:
-    driver.process.settings |= {"began": driver.clock() - 180.0, "budget_s": 180.0}
-    for _ in range(2):
-        assert cycles.wanted(driver) is None
-        break
-    assert driver.record.of("repeats")[-1]["reason"] == "the budget was over"
 
 
 def test_a_fit_of_hours_is_not_followed() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.timing.calls import Calls
 from trainperf.child.timing.in_place import AFTER, EVERY, MOST, InPlace
 
@@ -86,12 +86,6 @@ def test_some_of_many_calls_are_compared_and_what_that_takes_is_laid_aside(watch
     assert not watcher.off
 
 
-def test_a_few_calls_are_left_alone(watcher: Any) -> None:
-    stand_in = Quick(watcher)
-    assert predicts(watcher, AFTER - 1, stand_in) == []
-    assert stand_in.calls == 0
-
-
 @pytest.mark.parametrize("why", ["steps are timed", "leg", "ranks", "no loop", "long"])
 def test_nothing_is_called_where_it_would_be_felt(watcher: Any, why: str) -> None:
     if why == "steps are timed":
@@ -111,10 +105,6 @@ def test_what_draws_numbers_is_put_back_and_not_called_again(watcher: Any) -> No
     stand_in = Quick(watcher, draws=True)
     assert predicts(watcher, 100, stand_in) == []
     assert stand_in.calls == 1
-
-
-def test_without_a_stand_in_nothing_is_recorded(watcher: Any) -> None:
-    assert predicts(watcher, 100, None) == []
 
 
 def test_one_that_is_slow_itself_does_not_hold_up_the_run(watcher: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import Clock, NoReads, Record
+from kit.child import Clock, NoReads, Record
 from trainperf.child.timing.loop import LOCAL, PROFILE
 from trainperf.child.timing.phases import Phases
 
@@ -81,16 +81,6 @@ class Fake:
     def profile_ends(self) -> None:
         if self._fault:
             raise ValueError(self._fault)
-
-
-def test_the_exchange_is_off_in_its_phase_only() -> None:
-    driver: Any = Fake(LOCAL, "real")
-    phases = Phases(driver)
-    phases.exchange = Exchange()
-    phases.next()
-    assert phases.exchange.is_off
-    phases.next()
-    assert not phases.exchange.is_off
 
 
 def test_an_exchange_that_was_switched_off_in_part_is_on_again() -> None:

@@ -16,16 +16,6 @@ class Driver:
         self.process = SimpleNamespace(failed=lambda what, error: self.failures.append(error))
 
 
-def test_the_loops_of_the_script_are_recorded():
-    driver = Driver()
-    for _ in range(3):
-        length.record(driver)
-        break
-    (found,) = driver.events
-    assert (found["loops"][0]["turns"], found["trainer"]) == (3, None)
-    assert found["loops"][0]["text"] == "for _ in range(3):"
-
-
 class Trainer:
     def __init__(self, steps):
         self.state = SimpleNamespace(max_steps=steps)

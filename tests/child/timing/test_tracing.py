@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from child.timing.test_loops_any import Loader, Made
-from fakes import Clock, FakeProcess
-from looping import STEP_S, Watcher, handed
+from kit.child import STEP_S, Clock, FakeProcess
 from trainperf.child.timing import tracing
 
 
@@ -68,7 +66,7 @@ class Driver(FakeProcess):
 
 def run(driver: Driver, most: int = 50) -> int:
     """Run the loop until no step of it is traced any more; how many there were."""
-    one = tracing.begin(driver)  # type: ignore[arg-type]
+    one = tracing.begin(driver)
     steps = 0
     while one is not None and one.boundary():
         driver.clock.tick()
@@ -84,35 +82,6 @@ def missing(driver: Any) -> list[tuple[str, str]]:
 # What must not be traced comes first.
 
 
-@pytest.mark.parametrize("settings", [{"trace": False}, {"trace": None}, {"leg": {"ranks": 1}}])
-def test_nothing_is_run_where_no_trace_was_asked_for(settings: dict[str, Any]) -> None:
-    driver = Driver(Tracer(), **settings)
-    assert run(driver) == 0
-    assert driver.record.events == []
-
-
-def test_a_loop_without_a_tracer_is_a_reason() -> None:
-    driver = Driver(None)
-    assert run(driver) == 0
-    assert missing(driver) == [(tracing.WHAT, "this kind of loop cannot be traced")]
-
-
-def test_the_scripts_own_profiler_is_left_alone() -> None:
-    driver = Driver(tracer := Tracer("the script's own profiler is on"))
-    assert run(driver) == tracing.SETTLE
-    assert missing(driver) == [(tracing.WHAT, "the script's own profiler is on")]
-    assert tracer.told == []
-    assert not driver.off
-
-
-def test_steps_for_which_there_is_no_time_are_not_traced() -> None:
-    driver = Driver(Tracer(), budget_s=10.0)
-    driver.settings["began"] = driver.clock()
-    driver.step_s = 8.0
-    assert run(driver) == 0
-    assert missing(driver) == [(tracing.WHAT, "too little time was left")]
-
-
 @pytest.mark.parametrize("fails", ["start", "step 0", "ends", "stop", "save"])
 def test_a_tracer_that_fails_is_stopped_and_a_reason(fails: str) -> None:
     driver = Driver(tracer := Tracer(fails=fails))
@@ -125,53 +94,6 @@ def test_a_tracer_that_fails_is_stopped_and_a_reason(fails: str) -> None:
 
 
 # What must be traced.
-
-
-def test_after_steps_that_settle_and_some_for_the_tracer_five_are_marked() -> None:
-    driver = Driver(tracer := Tracer())
-    assert run(driver) == 2 * tracing.SETTLE + tracing.STEPS
-    marked = [word for n in range(tracing.STEPS) for word in (f"step {n}", "ends")]
-    assert tracer.told == ["start", *marked, "stop", "save"]
-    assert driver.record.of("traced_steps") == [
-        {"e": "traced_steps", "steps": 5, "file": tracer.file, "note": "it is told"}
-    ]
-    assert tracer.file.startswith("/run/trace-")
-    assert driver.record.of("phase") == [{"e": "phase", "p": "trace", "b": 0}]
-    assert driver.record.of("tracing")[0]["limit_s"] > 0
-    assert not missing(driver)
-
-
-def test_of_slow_steps_one_is_taken() -> None:
-    driver = Driver(tracer := Tracer())
-    driver.step_s, driver.plan.slow = 30.0, True
-    assert run(driver) == 1
-    assert tracer.told == ["start", "step 0", "ends", "stop", "save"]
-
-
-def test_a_loop_that_ends_meanwhile_leaves_what_was_traced() -> None:
-    driver = Driver(tracer := Tracer())
-    one = tracing.begin(driver)  # type: ignore[arg-type]
-    assert one is not None
-    for _ in range(2 * tracing.SETTLE + 2):
-        assert one.boundary()
-    one.end("the script ended")
-    one.end("said twice")
-    [event] = driver.record.of("traced_steps")
-    assert event["steps"] == 2
-    assert tracer.told[-3:] == ["ends", "stop", "save"]
-    assert not one.boundary()
-
-
-@pytest.mark.parametrize("steps", [1, tracing.SETTLE + 1])
-def test_a_loop_that_ends_before_any_mark_is_a_reason(steps: int) -> None:
-    driver = Driver(tracer := Tracer())
-    one = tracing.begin(driver)  # type: ignore[arg-type]
-    assert one is not None
-    for _ in range(steps):
-        assert one.boundary()
-    one.end("the script ended")
-    assert missing(driver) == [(tracing.WHAT, "the script ended")]
-    assert tracer.told == (["start", "stop"] if steps > tracing.SETTLE else [])
 
 
 # Ranks take the same steps, whatever happens to one of them.
@@ -194,23 +116,6 @@ def test_ranks_take_the_steps_that_rank_0_says() -> None:
     assert tracer.told.count("save") == 1
 
 
-def test_of_several_ranks_the_others_are_not_traced() -> None:
-    driver = Driver(tracer := Tracer())
-    driver.world = World([1, 3], rank=1)
-    assert run(driver) == 2 * 1 + 3
-    assert tracer.told == []
-    assert not missing(driver)
-
-
-def test_a_rank_whose_tracer_fails_takes_the_steps_of_the_others() -> None:
-    driver = Driver(tracer := Tracer(fails="start"))
-    driver._lenient = True
-    driver.world = World([2, 5])
-    assert run(driver) == 2 * 2 + 5
-    assert tracer.told == ["start"]
-    assert missing(driver)
-
-
 @pytest.mark.parametrize(
     ("world", "reason"),
     [
@@ -227,67 +132,3 @@ def test_ranks_that_cannot_agree_trace_nothing(world: World, reason: str) -> Non
 
 
 # In a loop.
-
-
-class Traced(Made):
-    made: Tracer
-
-    def tracer(self, driver: Any) -> Any:
-        return self.made
-
-
-@pytest.fixture
-def loops() -> Traced:
-    watcher = Watcher()
-    watcher.settings |= {"trace": True, "folder": "/run"}
-    one = Traced(watcher)  # type: ignore[arg-type]
-    one.made = Tracer()
-    return one
-
-
-def original(iterator: Any) -> Any:
-    return next(iterator)
-
-
-def train(loops: Traced, loader: Loader, epochs: int = 100) -> int:
-    """Train until the process was told that all is done; the steps that ran."""
-    steps = 0
-    for _ in range(epochs):
-        for _ in handed(loops, iter(loader), original):
-            loops.process.clock.tick()
-            loops.update()
-            steps += 1
-        if loops.process.finished:
-            break
-    return steps
-
-
-def test_a_loop_goes_on_until_its_steps_are_traced_and_no_further(loops: Traced) -> None:
-    train(loops, Loader(20))
-    assert loops.process.finished
-    record: Any = loops.process.record
-    kinds = [event["e"] for event in record.events]
-    assert kinds.index("measured") < kinds.index("traced_steps")
-    [event] = record.of("traced_steps")
-    assert event["steps"] == tracing.STEPS
-
-
-def test_no_pause_and_no_first_step_is_timed_while_steps_are_traced(loops: Traced) -> None:
-    train(loops, Loader(3))  # an epoch ends among the traced steps
-    record: Any = loops.process.record
-    kinds = [event["e"] for event in record.events]
-    begun, ended = kinds.index("tracing"), kinds.index("traced_steps")
-    assert "epoch" in kinds[begun:ended]
-    assert not {"step", "between", "block"} & set(kinds[begun:ended])
-
-
-def test_times_are_those_of_a_run_without_a_trace(loops: Traced) -> None:
-    train(loops, Loader(20))
-    watcher = Watcher()
-    plain = Made(watcher)  # type: ignore[arg-type]
-    train(plain, Loader(20))  # type: ignore[arg-type]
-    record: Any = loops.process.record
-    untraced: Any = watcher.record
-    assert record.of("block") == untraced.of("block")
-    assert not untraced.of("tracing")
-    assert not untraced.of("traced_steps")

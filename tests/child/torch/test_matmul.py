@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from observing import LONG_S
+from kit.processes import LONG_S
 from trainperf.child.tensorflow import matmul as tf_matmul
 from trainperf.child.timing.probing import matmul
 from trainperf.child.torch.built import matmul as torch_matmul
@@ -44,25 +44,12 @@ class Gpu:
         return matmul.Product("bfloat16", itemsize, free, self.make, self.clock)
 
 
-def test_the_rate_of_a_fast_gpu_is_measured_with_the_largest_size() -> None:
-    gpu = Gpu(300e12)
-    found = matmul.measure(gpu.product())
-    assert found is not None
-    assert found["dtype"] == "bfloat16"
-    assert found["size"] == 8192
-    assert found["flops_s"] == pytest.approx(300e12)
-
-
 @pytest.mark.parametrize("rate", [1e9, 1e11, 1e12, 8e12, 65e12, 1e15])
 def test_it_takes_no_longer_than_its_budget_but_for_the_first_calls(rate: float) -> None:
     gpu = Gpu(rate)
     matmul.measure(gpu.product())
     smallest = 2 * 2 * matmul.SIZES[-1] ** 3 / rate  # what tells that there is no time
     assert gpu.now <= matmul.BUDGET_S + 0.01 + smallest
-
-
-def test_a_slow_device_is_left_alone() -> None:
-    assert matmul.measure(Gpu(1e9).product()) is None
 
 
 def test_the_matrices_take_a_quarter_of_what_is_free_at_most() -> None:
@@ -75,12 +62,6 @@ def test_the_matrices_take_a_quarter_of_what_is_free_at_most() -> None:
     smaller = matmul.measure(Gpu(300e12).product(free=free - 1))
     assert smaller is not None
     assert smaller["size"] == 2048
-
-
-def test_nothing_is_made_where_there_is_no_room() -> None:
-    gpu = Gpu(300e12)
-    assert matmul.measure(gpu.product(free=1024**2)) is None
-    assert (gpu.made, gpu.calls) == ([], [])
 
 
 class Driver:
@@ -138,9 +119,7 @@ def torch_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return state
 
 
-def test_a_product_in_pytorch_gives_its_rate_and_leaves_the_random_numbers_alone(
-    torch_on_a_gpu: SimpleNamespace,
-) -> None:
+def test_a_product_in_pytorch_gives_its_rate_and_leaves_the_random_numbers_alone(torch_on_a_gpu):
     import torch
 
     model = torch.nn.Linear(8, 8)
@@ -153,20 +132,6 @@ def test_a_product_in_pytorch_gives_its_rate_and_leaves_the_random_numbers_alone
     assert found["size"] in (128, 64)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.is_grad_enabled()
-
-
-def test_it_is_in_the_dtype_that_the_model_computes_in(torch_on_a_gpu: SimpleNamespace) -> None:
-    import torch
-
-    for model, autocast, dtype in (
-        (torch.nn.Linear(8, 8), "torch.bfloat16", "bfloat16"),
-        (torch.nn.Linear(8, 8).bfloat16(), "", "bfloat16"),
-        (torch.nn.Linear(8, 8).double(), "", "float32"),
-    ):
-        driver = Driver(model)
-        driver.loops.autocast = autocast
-        torch_matmul.record(driver)
-        assert driver.facts["matmul"]["dtype"] == dtype
 
 
 TF32 = {
@@ -205,9 +170,7 @@ def test_tf32_is_named_however_it_was_allowed() -> None:
     ]
 
 
-def test_a_gpu_without_room_or_with_a_graph_in_the_making_is_left_alone(
-    torch_on_a_gpu: SimpleNamespace,
-) -> None:
+def test_a_gpu_without_room_or_with_a_graph_in_the_making_is_left_alone(torch_on_a_gpu):
     torch_on_a_gpu.free = 1000
     driver = Driver()
     torch_matmul.record(driver)
@@ -217,19 +180,6 @@ def test_a_gpu_without_room_or_with_a_graph_in_the_making_is_left_alone(
     torch_matmul.record(driver)
     assert driver.facts == {}
     assert driver.missing[1] == "a CUDA graph is being captured"
-
-
-def test_nothing_is_timed_on_a_cpu_or_by_one_of_several_ranks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert torch_matmul.extras(Driver()) == []
-    monkeypatch.setattr(torch_matmul.models, "devices", lambda driver: [0])
-    assert [name for name, _ in torch_matmul.extras(Driver())] == [torch_matmul.WHAT]
-    assert torch_matmul.extras(Driver(world=object())) == []
-
-
-def test_a_driver_that_does_not_say_its_device_times_nothing() -> None:
-    assert torch_matmul.extras(SimpleNamespace(world=None)) == []
 
 
 def tensorflow(gpus: int = 1, **more: Any) -> SimpleNamespace:
@@ -248,28 +198,8 @@ def tensorflow(gpus: int = 1, **more: Any) -> SimpleNamespace:
     return SimpleNamespace(config=config, executing_eagerly=lambda: True, **more)
 
 
-def test_tensorflow_times_nothing_without_a_single_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    for gpus, timed in ((0, []), (1, [tf_matmul.WHAT]), (2, [])):
-        monkeypatch.setitem(sys.modules, "tensorflow", tensorflow(gpus))
-        assert [name for name, _ in tf_matmul.extras(Driver())] == timed
-    assert tf_matmul.extras(Driver(world=object())) == []
-
-
 def test_tensorflow_gives_only_memory_that_the_run_had_in_use_before() -> None:
     tf = tensorflow()
     assert tf_matmul._free(tf, "/device:GPU:0") == 20
     assert tf_matmul._named(tf, "float32", "/device:GPU:0") == "tf32"
     assert tf_matmul._named(tf, "float16", "/device:GPU:0") == "float16"
-
-
-def test_the_policy_of_a_keras_model_says_the_dtype() -> None:
-    for policy, dtype in (
-        ("mixed_float16", "float16"),
-        ("float32", "float32"),
-        ("float64", "float32"),
-    ):
-        model = SimpleNamespace(dtype_policy=SimpleNamespace(name=policy))
-        assert tf_matmul._dtype(Driver(model=model)) == dtype
-    assert tf_matmul._dtype(Driver()) == "float32"

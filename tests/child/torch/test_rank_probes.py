@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
 pytestmark = pytest.mark.script
 
 RANK = """
@@ -22,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-from fakes import FakeProcess, Record
+from kit.child import FakeProcess, Record
 from trainperf.child.job.boards import FileBoard
 from trainperf.child.job.ranks import World
 from trainperf.child.timing.device.clock import HostClock
@@ -159,9 +157,7 @@ def test_what_one_rank_cannot_do_no_rank_does_and_nobody_waits_for_it(said: list
     assert second["lacks"]["fused"] == "too little memory"
 
 
-def test_a_rank_that_fails_within_a_probe_is_left_and_the_next_probe_is_made(
-    said: list[Said],
-) -> None:
+def test_a_rank_that_fails_within_a_probe_is_left_and_the_next_probe_is_made(said):
     first, second = (one["one_fails"] for one in said)
     assert first["lacks"]["autocast"] == "RuntimeError: another rank left the probe"
     assert second["lacks"]["autocast"] == "ValueError: no kernel"

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from trainperf.child.torch.loader import accesses  # noqa: E402
+from trainperf.child.torch.loader import accesses
 
 
 class Clock:
@@ -52,30 +50,6 @@ def test_a_file_that_each_item_opens_is_timed_with_its_closing(archive: Path) ->
     assert one["repeated"] == 0.75
 
 
-def test_files_of_which_each_item_has_its_own_are_not_repeated(tmp_path: Path) -> None:
-    found = accesses.Accesses()
-    with found.timed():
-        for number in range(4):
-            zipfile.ZipFile(tmp_path / f"{number}.zip", "w").close()
-    (one,) = found.of_items(4, 4.0, None)
-    assert (one["calls"], one["repeated"]) == (1.0, 0.0)
-
-
-def test_what_is_made_of_no_path_opens_no_file(archive: Path) -> None:
-    found = accesses.Accesses()
-    with archive.open("rb") as held, found.timed():
-        zipfile.ZipFile(held).close()
-    assert found.of_items(1, 9.0, None) == []
-
-
-def test_a_file_that_is_open_already_is_not_spoken_of(archive: Path) -> None:
-    found = accesses.Accesses()
-    with zipfile.ZipFile(archive) as file:
-        with found.timed():
-            file.read("a")
-        assert found.of_items(1, 1.0, None) == []
-
-
 def test_all_is_put_back_even_where_an_item_fails() -> None:
     before = zipfile.ZipFile.__init__
     found = accesses.Accesses()
@@ -101,7 +75,7 @@ class Dataset:
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("datasets.arrow_dataset")
-    module.Dataset, module.Column = Dataset, Column  # type: ignore[attr-defined]
+    module.Dataset, module.Column = Dataset, Column
     monkeypatch.setitem(sys.modules, "datasets.arrow_dataset", module)
 
 
@@ -120,28 +94,3 @@ def test_elements_of_columns_are_timed_and_whose_they_are_is_told() -> None:
     (one,) = found.of_items(1, 10.0, held)
     assert (one["name"], one["calls"], one["seconds"]) == ("column", 3.0, 5.0)
     assert (one["tables"], one["columns"]) == (["table"], ["texts"])
-
-
-@pytest.mark.usefixtures("tables")
-def test_before_there_were_columns_each_one_taken_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Old(Dataset):
-        def __getitem__(self, key: Any) -> Any:
-            return [1, 2, 3] if isinstance(key, str) else {"a": key}
-
-    module = sys.modules["datasets.arrow_dataset"]
-    monkeypatch.setattr(module, "Dataset", Old)
-    monkeypatch.delattr(module, "Column")
-    table, found = Old(), accesses.Accesses()
-    with found.timed():
-        assert (table["a"][1], table["b"][2], table[0]) == (2, 3, {"a": 0})
-    (one,) = found.of_items(1, 5.0, types.SimpleNamespace(table=table))
-    assert (one["name"], one["calls"], one["seconds"]) == ("column", 2.0, 2.0)
-    assert (one["tables"], one["columns"]) == (["table"], [])
-
-
-@pytest.mark.usefixtures("tables")
-def test_rows_are_not_columns() -> None:
-    held, found = Reviews(), accesses.Accesses()
-    with found.timed():
-        assert held.table[1]["a"] == 1
-    assert found.of_items(1, 10.0, held) == []

@@ -6,27 +6,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch without torch.distributed", allow_module_level=True)
-
-from observing import patient, script  # noqa: E402
-from processes import HOOKED_RANK, driver_of, hooked, process_group  # noqa: E402
-from trainperf.child.torch.exchange import all_reduce, exchange  # noqa: E402
-from trainperf.child.torch.exchange.all_reduce import MOST_BYTES, MOST_SIZES  # noqa: E402
+from kit.exchange import HOOKED_RANK
+from kit.processes import patient, script
+from trainperf.child.torch.exchange import all_reduce
+from trainperf.child.torch.exchange.all_reduce import MOST_BYTES, MOST_SIZES
 
 TESTS = Path(__file__).parents[2]
 
 
 # ------------------------------------------------------------------------ what is timed
-
-
-def test_each_size_is_timed_once():
-    assert all_reduce.representatives([8, 4, 8]) == [4, 8]
 
 
 def test_some_of_many_sizes_stand_for_all():
@@ -47,59 +38,6 @@ def test_a_step_takes_the_sum_of_its_buckets():
     assert all_reduce.in_all([900], calls) == pytest.approx(3.6)
 
 
-# --------------------------------------------------------------------- where it cannot be
-
-
-def missing(loops, world=None):
-    driver = driver_of(loops)
-    driver.training.world = world
-    all_reduce.all_reduce(driver, driver.clock() + 5)
-    (event,) = loops.process.record.of("missing")
-    assert event["what"] == "all_reduce"
-    return event["reason"]
-
-
-def never(name, timeout_s):
-    raise AssertionError("nobody is to be waited for")
-
-
-def test_one_process_has_nothing_to_time():
-    with hooked() as loops:
-        assert all_reduce.extras(driver_of(loops)) == []
-        with process_group():
-            assert all_reduce.extras(driver_of(loops)) == []
-
-
-def test_without_a_process_group_the_reason_is_told():
-    with hooked() as loops:
-        assert "process group" in missing(loops, SimpleNamespace(meet=never))
-
-
-def test_without_gradients_that_are_exchanged_the_reason_is_told():
-    with hooked() as loops, process_group():
-        assert "not known what is exchanged" in missing(loops, SimpleNamespace(meet=never))
-
-
-def test_ranks_that_cannot_agree_time_nothing():
-    with hooked() as loops, process_group():
-        assert "cannot agree" in missing(loops, None)
-
-
-def test_ranks_that_do_not_come_are_not_waited_for_in_a_collective(monkeypatch):
-    monkeypatch.setattr(exchange, "sent", lambda loops: (4, [4]))
-    waited = []
-
-    def meet(name, timeout_s):
-        waited.append((name, timeout_s))
-        return False
-
-    with hooked() as loops, process_group():
-        assert "not all ranks came" in missing(loops, SimpleNamespace(meet=meet))
-    ((name, timeout_s),) = waited
-    assert name == "all_reduce"
-    assert 0 < timeout_s <= 5
-
-
 # ------------------------------------------------------------------------------ two ranks
 
 TWO_RANKS = """
@@ -108,7 +46,7 @@ TWO_RANKS = """
     from torch import nn
     from torch.nn.parallel import DistributedDataParallel
 
-    from processes import driver_of
+    from kit.exchange import driver_of
     from trainperf.child.torch.exchange import all_reduce as torch_all_reduce
     from trainperf.child.torch.exchange import exchange as torch_exchange
 

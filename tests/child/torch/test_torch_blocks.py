@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from torch import nn
 
-torch = pytest.importorskip("torch")
-nn: Any = torch.nn
-
-from trainperf.child.torch.built.blocks import of_model  # noqa: E402
+from trainperf.child.torch.built.blocks import of_model
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.inside = nn.ModuleList(Cell() for _ in range(4))
@@ -21,7 +18,7 @@ class Block(nn.Module):  # type: ignore[misc]
         return x
 
 
-class Cell(nn.Module):  # type: ignore[misc]
+class Cell(nn.Module):
     def forward(self, x: Any) -> Any:
         return x
 

@@ -4,7 +4,7 @@ import pytest
 
 from emulation.clock import MarkedClock
 from emulation.device import Device
-from fakes import Clock
+from kit.child import Clock
 from trainperf.child.timing.device.clock import HostClock, Mark
 from trainperf.child.torch.step.calls import Ledger
 
@@ -50,17 +50,6 @@ def test_a_call_inside_another_part_is_not_taken_unless_it_is_a_closure_s(ledger
     assert ledger.takes("sync")
 
 
-def test_what_happens_before_a_step_is_not_of_it(clock, ledger):
-    spend(clock, ledger, "evaluation", 3.0)
-    clock.now += 1.0
-    spend(clock, ledger, "forward", 2.0)
-    ended(clock, ledger, 2.5)
-    assert seconds(ledger) == {"forward": 2.0}
-    assert [(key.part, one.seconds, one.calls) for key, one in ledger.outside.items()] == [
-        ("evaluation", 3.0, 1)
-    ]
-
-
 def test_the_optimizer_gets_what_its_closure_leaves(clock, ledger):
     spend(clock, ledger, "optimizer", 1.0, inner=[("forward", 2.0), ("backward", 4.0)])
     ended(clock, ledger, 7.5)
@@ -93,12 +82,6 @@ def test_leaving_a_part_leaves_what_in_it_has_raised(clock, ledger):
     ledger.leave(outer)
     assert ledger.takes("sync")
     assert not ledger.open
-
-
-def test_a_step_that_is_not_kept_leaves_no_trace(clock, ledger):
-    spend(clock, ledger, "forward", 2.0)
-    ended(clock, ledger, 2.0, kept=False)
-    assert (ledger.steps, ledger.sums) == (0, {})
 
 
 def test_nothing_before_the_first_step_is_charged_to_its_input(clock):
@@ -142,10 +125,3 @@ def test_the_edges_of_parts_are_marks_and_nobody_waits_for_the_device(clock):
     assert clock.now == 103.0
     assert seconds(ledger) == {"forward": 3.0}
     assert ledger.seconds == pytest.approx(3.0)
-
-
-def test_what_was_measured_elsewhere_is_added(clock, ledger):
-    clock.now += 1.5
-    ledger.add("input", 1.5)
-    ended(clock, ledger, 1.5)
-    assert seconds(ledger) == {"input": 1.5}

@@ -6,12 +6,11 @@ import functools
 import time
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from emulation import fake_cuda  # noqa: E402
-from fakes import Clock  # noqa: E402
-from trainperf.child.torch.clock import TorchClock  # noqa: E402
+from emulation import fake_cuda
+from kit.child import Clock
+from trainperf.child.torch.clock import TorchClock
 
 
 @pytest.fixture
@@ -37,12 +36,6 @@ def test_without_a_gpu_marks_are_the_hosts_and_nothing_waits():
     assert before <= device.at(mark) <= time.monotonic()
 
 
-def test_every_gpu_that_is_used_is_waited_for(cuda, clock):
-    cuda.launch(0.5, device=2)
-    TorchClock(clock).wait()
-    assert clock.now == pytest.approx(1000.5)
-
-
 def test_no_gpu_that_is_not_used_is_asked(cuda, clock, monkeypatch):
     asked = []
     monkeypatch.setattr(torch.cuda, "synchronize", asked.append)
@@ -53,25 +46,6 @@ def test_no_gpu_that_is_not_used_is_asked(cuda, clock, monkeypatch):
 
 
 STREAM = fake_cuda._Stream(fake_cuda.Device().default, 1)
-
-
-def test_a_pytorch_that_does_not_tell_waits_for_the_current_one(cuda, clock, monkeypatch):
-    monkeypatch.delattr(torch._C, "_cuda_hasPrimaryContext")
-    cuda.current = 1
-    cuda.launch(0.5)
-    TorchClock(clock).wait()
-    assert clock.now == pytest.approx(1000.5)
-
-
-def test_a_mark_passes_when_the_work_before_it_is_done(cuda, clock):
-    device = TorchClock(clock)
-    device.wait()
-    first = device.mark()
-    cuda.launch(0.2)
-    second = device.mark()
-    assert clock.now == 1000.0  # nobody waited
-    assert device.at(second) - device.at(first) == pytest.approx(0.2)
-    assert clock.now == pytest.approx(1000.2)
 
 
 def test_of_two_devices_the_later_one_says_when(cuda, clock):

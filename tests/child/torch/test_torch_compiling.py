@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from looping import Watcher, watching  # noqa: E402
-from trainperf.child.torch.hooks import (  # noqa: E402
+from kit.child import Watcher, watching
+from trainperf.child.torch.hooks import (
     watch_compilations,
     watch_compile_calls,
     watch_graph_breaks,
 )
-from trainperf.child.torch.loops import TorchLoops  # noqa: E402
+from trainperf.child.torch.loops import TorchLoops
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def watcher(monkeypatch) -> Iterator[Watcher]:
     # made once for a thread, with what then stood there
     monkeypatch.setattr(utils, "_metrics_context_tls", type("Own", (), {})())
     for made in watching():
-        loops = TorchLoops(made)  # type: ignore[arg-type]
+        loops = TorchLoops(made)
         for watch, module, owner, name in hooked:
             monkeypatch.setattr(owner, name, getattr(owner, name))
             watch(loops, module)
@@ -82,12 +81,6 @@ def line_of(text: str) -> int:
         return next(number for number, line in enumerate(file, 1) if line.strip() == text)
 
 
-def test_of_a_model_that_is_compiled_once_no_guard_fails_and_no_graph_breaks(watcher):
-    train(torch.compile(Plain(), backend="aot_eager"), [8, 8, 8])
-    assert {one["reason"] for one in watcher.record.of("torch_compilation")} == {""}
-    assert watcher.record.of("torch_graph_break") == []
-
-
 def test_each_call_that_compiles_is_noted_with_what_it_says_of_shapes(watcher):
     torch.compile(Plain(), backend="eager", dynamic=False)
     Plain().compile(backend="eager")
@@ -104,15 +97,6 @@ def test_each_call_that_compiles_is_noted_with_what_it_says_of_shapes(watcher):
         (line_of('Plain().compile(backend="eager")'), None),
         (line_of('@torch.compile(backend="eager", dynamic=True)'), True),
     }
-
-
-def test_a_shape_that_changes_is_told_with_the_seconds_it_takes(watcher):
-    train(torch.compile(Plain(), backend="eager", dynamic=False), [8, 9, 9, 10])
-    again = [one for one in watcher.record.of("torch_compilation") if one["reason"]]
-    assert [one["function"] for one in again] == ["forward", "forward"]
-    assert all("size mismatch at index 0" in one["reason"] for one in again)
-    assert all(one["d"] > 0 for one in again)
-    assert not any(one["limit"] for one in again)
 
 
 def test_a_number_that_the_model_counts_is_told_until_pytorch_gives_up(watcher):
@@ -133,12 +117,6 @@ def test_the_lines_at_which_graphs_end_are_told_with_the_reason(watcher):
     assert found[asks]["where"]["function"] == found[loops]["where"]["function"] == "forward"
     assert not found[asks]["skips"]
     assert found[loops]["skips"]
-
-
-def test_what_an_evaluation_breaks_is_none_of_the_trainings(watcher):
-    with torch.no_grad():
-        torch.compile(Asking(), backend="eager")(torch.ones(8, 4))
-    assert watcher.record.of("torch_graph_break") == []
 
 
 def test_what_trainperf_compiles_is_not_noted(watcher):

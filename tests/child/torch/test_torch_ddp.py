@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import copy
 import inspect
-from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
-torch = pytest.importorskip("torch")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch without torch.distributed", allow_module_level=True)
-
-from torch import nn  # noqa: E402
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks  # noqa: E402
-from torch.nn.parallel import DistributedDataParallel  # noqa: E402
-
-from processes import hooked, process_group, soon, train  # noqa: E402
-from trainperf.child.torch.exchange import ddp_facts, ddp_times  # noqa: E402
-from trainperf.model import Ddp  # noqa: E402
+from kit.exchange import hooked, process_group, train
+from trainperf.child.torch.exchange import ddp_facts, ddp_times
 
 X = torch.ones(2, 3)
 
@@ -52,19 +45,6 @@ def facts(loops: Any) -> dict[str, Any]:
     return ddp_facts.facts(ddp, one)
 
 
-def test_nothing_is_said_of_one_that_is_gone(loops):
-    ddp, _ = built()
-    del ddp, _
-    assert soon(lambda: loops.ddps.alive == [])
-
-
-def test_one_that_we_build_ourselves_is_not_the_users(loops):
-    loops.process.off = True
-    kept = built()
-    assert loops.ddps.alive == []
-    del kept
-
-
 def test_the_program_finds_the_class_as_it_was(loops):
     kept = built()
     assert inspect.signature(DistributedDataParallel.forward).parameters.keys() == {
@@ -74,68 +54,6 @@ def test_the_program_finds_the_class_as_it_was(loops):
     }
     assert DistributedDataParallel.__init__.__name__ == "__init__"
     assert not [name for name in vars(kept[0]) if "trainperf" in name]
-
-
-def test_it_says_which_call_built_it_and_what_the_call_gives(loops):
-    kept = DistributedDataParallel(nn.Linear(3, 3), None, bucket_cap_mb=5, static_graph=True)
-    found = facts(loops)
-    site = found["where"]
-    line = Path(site["file"]).read_text(encoding="utf-8").splitlines()[site["line"] - 1]
-    assert line[site["col"] : site["end_col"]].startswith("DistributedDataParallel(nn.Linear")
-    assert found["given"] == ["device_ids", "bucket_cap_mb", "static_graph"]
-    assert found["settings"]["bucket_cap_mb"] == 5
-    assert found["settings"]["static_graph"] is True
-    assert found["settings"]["gradient_as_bucket_view"] is False
-    assert found["settings"]["init_sync"] is True
-    assert found.keys() == set(Ddp.__dataclass_fields__)
-    del kept
-
-
-def test_settings_not_given_have_their_effective_values(loops):
-    kept = built()
-    settings = facts(loops)["settings"]
-    assert settings["bucket_cap_mb"] == 25
-    assert settings["broadcast_buffers"] is True
-    assert settings["find_unused_parameters"] is False
-    del kept
-
-
-def test_a_call_in_a_library_has_no_extent_in_the_users_source(loops):
-    def prepare(model: Any) -> Any:
-        return DistributedDataParallel(model)
-
-    code = compile(inspect.getsource(prepare).strip(), "/usr/lib/site-packages/lib.py", "exec")
-    names = {"DistributedDataParallel": DistributedDataParallel, "Any": Any}
-    exec(code, names)
-    kept = names["prepare"](nn.Linear(3, 3))
-    where = facts(loops)["where"]
-    assert where["file"] == __file__
-    assert "end_line" not in where
-    del kept
-
-
-def test_without_an_update_nothing_is_counted(loops):
-    ddp, _ = built()
-    ddp(X).sum().backward()
-    found = facts(loops)
-    assert found["micro_steps"] is None
-    assert found["synced"] is None
-    assert found["unused"] is None
-
-
-def test_every_backward_of_an_update_is_counted_and_those_that_exchange(loops):
-    ddp, optimizer = built()
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X, X, X], [False, False, True])
-    found = facts(loops)
-    assert (found["micro_steps"], found["synced"]) == (3, 1)
-
-
-def test_accumulation_without_no_sync_exchanges_every_time(loops):
-    ddp, optimizer = built()
-    train(loops, ddp, optimizer, [X, X], [True, True])
-    found = facts(loops)
-    assert (found["micro_steps"], found["synced"]) == (2, 2)
 
 
 def test_a_setting_of_the_users_own_hand_counts_as_no_sync(loops):
@@ -171,17 +89,6 @@ def test_two_forwards_of_one_backward_count_once(loops):
     assert facts(loops)["micro_steps"] == 1
 
 
-def test_the_update_of_another_model_is_not_its_own(loops):
-    ddp, _ = built()
-    other = torch.optim.SGD(nn.Linear(3, 3).parameters(), lr=0.1)
-    loss = ddp(X).sum()
-    loops.backward_begins(loss)
-    loss.backward()
-    loops.backward_ended()
-    loops.stepped(other)
-    assert facts(loops)["micro_steps"] is None
-
-
 def test_a_copy_is_one_of_its_own(loops):
     ddp, optimizer = built()
     train(loops, ddp, optimizer, [X], [True])
@@ -199,90 +106,7 @@ def test_parameters_without_a_gradient_are_counted(loops):
     assert found["graph_is_static"] is True
 
 
-def test_where_all_parameters_are_used_none_is_unused(loops):
-    ddp, optimizer = built(find_unused_parameters=True)
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X], [True])
-    assert facts(loops)["unused"] == 0
-
-
-def test_whether_the_graph_is_static_is_known_only_where_ddp_searches_it(loops):
-    ddp, optimizer = built()
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X], [True])
-    assert facts(loops)["graph_is_static"] is None
-
-
-def test_unused_parameters_that_only_ddp_knows_of_are_not_told_as_none(loops):
-    kept = built()
-    ((_, one),) = loops.ddps.alive
-    assert ddp_facts.unused(one, {"unused_parameter_size": 48}) == 1
-    assert ddp_facts.unused(one, {"unused_parameter_size": 0}) is None
-    del kept
-
-
-def test_all_gradients_in_one_bucket_are_what_is_sent(loops):
-    ddp, optimizer = built()
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X], [True])
-    assert ddp_facts.sent(ddp) == (48, [48])
-
-
-def test_buckets_are_those_that_ddp_made(loops):
-    model = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(3)))
-    ddp, optimizer = built(model, bucket_cap_mb=1)
-    for _ in range(3):
-        train(loops, ddp, optimizer, [torch.ones(1, 512)], [True])
-    total, buckets = ddp_facts.sent(ddp)
-    assert total == sum(buckets) == 3 * 512 * 512 * 4
-    assert len(buckets) > 1
-
-
-def test_a_compressing_hook_sends_half(loops):
-    ddp, _ = built()
-    ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    assert facts(loops)["comm_hook"] == "fp16_compress_hook"
-    assert ddp_facts.sent(ddp)[0] == 24
-
-
-def test_what_a_hook_of_the_users_own_sends_is_not_known(loops):
-    def halves(state, bucket):
-        future: Any = torch.futures.Future()
-        future.set_result(bucket.buffer())
-        return future
-
-    ddp, _ = built()
-    ddp.register_comm_hook(None, halves)
-    assert "halves" in facts(loops)["comm_hook"]
-    assert ddp_facts.sent(ddp) == (None, [])
-
-
 # ----------------------------------------------------------------------- DDP's times
-
-
-def test_no_time_is_told_of_steps_that_ddp_did_not_time(loops):
-    ddp, optimizer = built()
-    train(loops, ddp, optimizer, [X], [True])
-    ((_, one),) = loops.ddps.alive
-    assert ddp_facts.overlap(ddp, one) is None
-
-
-def test_every_step_that_is_taken_apart_is_timed_once(loops):
-    ddp, optimizer = built()
-    for _ in range(15):
-        train(loops, ddp, optimizer, [X], [True])
-    loops.detail = object()
-    for _ in range(6):
-        train(loops, ddp, optimizer, [X], [True])
-    loops.detail = None
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X], [True])
-    ((_, one),) = loops.ddps.alive
-    found = ddp_facts.overlap(ddp, one)
-    assert found["steps"] == 4
-    assert found["compute_s"] > 0
-    assert found["exchange_s"] > 0
-    assert 0 <= found["overlap_s"] <= min(found["compute_s"], found["exchange_s"])
 
 
 class Logging:
@@ -314,17 +138,6 @@ def test_the_step_in_which_ddp_is_asked_to_time_each_was_timed_from_long_before(
         ddp.step(times, seconds, each_step)
     assert [compute for compute, _, _ in times.samples] == [2, 3]
     assert ddp.rate == 100
-
-
-def test_an_update_of_two_exchanges_takes_twice_as_long():
-    times = ddp_times.Times()
-    times.samples = [(1.0, 3.0, 0.5), (3.0, 1.0, 0.5)]
-    assert times.overlap(None, 2.0) == {
-        "compute_s": 4.0,
-        "exchange_s": 4.0,
-        "overlap_s": 1.0,
-        "steps": 2,
-    }
 
 
 @pytest.mark.parametrize(

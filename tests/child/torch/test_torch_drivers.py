@@ -8,47 +8,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from kit.child import STEP_S, Watcher, handed, phases
+from trainperf.child.timing.device.clock import Mark
+from trainperf.child.torch.loops import TorchLoops
 
 pytestmark = pytest.mark.script
-
-torch = pytest.importorskip("torch")
-
-from torch.utils.data import DataLoader, Dataset, IterableDataset  # noqa: E402
-
-from looping import STEP_S, Watcher, handed, phases  # noqa: E402
-from trainperf.child.timing.device.clock import Mark  # noqa: E402
-from trainperf.child.torch.drivers import LoaderDriver, TorchDriver  # noqa: E402
-from trainperf.child.torch.loops import TorchLoops  # noqa: E402
 
 Pair = namedtuple("Pair", "x y")
 
 
-class Points(Dataset):  # type: ignore[type-arg]
+class Points(Dataset):
     def __len__(self) -> int:
         return 48
 
     def __getitem__(self, index: int) -> Any:
         return torch.full((2,), float(index + 1)), index
-
-
-class Stream(IterableDataset):  # type: ignore[type-arg]
-    """Without a length."""
-
-    def __iter__(self) -> Any:
-        return ((torch.full((2,), float(index + 1)), index) for index in range(24))
-
-
-class Once:
-    """A sampler that is a generator: it gives its indices a single time."""
-
-    def __init__(self, count: int) -> None:
-        self._left = iter(range(count))
-
-    def __iter__(self) -> Any:
-        return self._left
-
-    def __len__(self) -> int:
-        return 48
 
 
 class Quiet(TorchLoops):
@@ -109,7 +86,7 @@ def watcher(details) -> Iterator[Watcher]:
 
 @pytest.fixture
 def loops(watcher) -> Quiet:
-    return Quiet(watcher)  # type: ignore[arg-type]
+    return Quiet(watcher)
 
 
 class Optimizer:
@@ -152,24 +129,6 @@ def all_three(watcher: Watcher) -> bool:
 # ------------------------------------------------------------------ loaders, reopened
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"shuffle": True, "drop_last": True},
-        {"num_workers": 1},
-        {"num_workers": 1, "persistent_workers": True},
-    ],
-    ids=str,
-)
-def test_a_loader_is_opened_again_until_all_is_measured(loops, watcher, options):
-    loader = DataLoader(Points(), batch_size=8, **options)
-    train(loops, loader)
-    assert all_three(watcher)
-    assert isinstance(watcher.driver, LoaderDriver)
-    assert watcher.driver.loader is loader
-
-
 def test_a_loader_whose_class_gives_its_batches_by_a_generator_is_opened_again(loops, watcher):
     """As accelerate's is up to 0.33: its batches come from the iterator below."""
 
@@ -179,43 +138,6 @@ def test_a_loader_whose_class_gives_its_batches_by_a_generator_is_opened_again(l
 
     train(loops, Shard(Points(), batch_size=8))
     assert all_three(watcher)
-
-
-def test_a_loader_over_a_stream_without_length_is_opened_again(loops, watcher):
-    train(loops, DataLoader(Stream(), batch_size=8))
-    assert all_three(watcher)
-    assert len(watcher.record.of("epoch")) > 3
-
-
-def test_a_loader_that_ends_for_good_leaves_what_was_measured_before(loops, watcher):
-    loader = DataLoader(Points(), batch_size=1, sampler=Once(40))
-    train(loops, loader, epochs=2)
-    assert not watcher.finished
-    assert measured(watcher)[:3] == ["real", "resident", "input"]
-    (missing,) = watcher.record.of("missing")
-    assert missing["what"] == "input"
-
-
-def test_a_loader_made_anew_every_epoch_is_the_loops_if_one_line_makes_it(loops, watcher):
-    optimizer = Optimizer()
-    for _ in range(3):
-        loader = DataLoader(Points(), batch_size=8)
-        loader._trainperf_site = ("train.py", 3)
-        for number, _ in enumerate(opened(loops, loader)):
-            watcher.clock.tick()
-            loops.stepped(optimizer)
-            if number == 4:
-                break
-    assert len(watcher.record.of("loop")) == 1
-    assert watcher.driver.loader is loader
-
-
-def test_a_loader_that_is_evaluated_never_drives(loops, watcher):
-    for _ in range(4):
-        for _ in opened(loops, DataLoader(Points(), batch_size=8)):
-            watcher.clock.tick()
-    assert watcher.driver is None
-    assert watcher.record.of("loop") == []
 
 
 def test_a_persistent_loader_that_is_evaluated_between_epochs_never_drives(loops, watcher):
@@ -232,117 +154,6 @@ def test_a_persistent_loader_that_is_evaluated_between_epochs_never_drives(loops
                 break
         assert watcher.driver.loader is training
         assert not watcher.driver._companions
-
-
-def test_a_loader_beside_the_loops_own_is_replayed_and_drained_with_it(loops, watcher, monkeypatch):
-    class Counted(Points):
-        taken = 0
-
-        def __getitem__(self, index: int) -> Any:
-            Counted.taken += 1
-            return super().__getitem__(index)
-
-    def iterator_of(self: Any) -> Any:
-        iterator = self._get_iterator()
-        iterator._trainperf_dataset = self
-        return iterator
-
-    monkeypatch.setattr(DataLoader, "__iter__", iterator_of)
-    loader, other = DataLoader(Points(), batch_size=8), DataLoader(Counted(), batch_size=8)
-    optimizer, taken = Optimizer(), {"real": 0, "resident": 0}
-    for _ in range(100):
-        for _ in zip(opened(loops, loader), opened(loops, other), strict=False):
-            phase = watcher.driver.plan.phase if watcher.driver else ""
-            if phase in taken and watcher.driver.plan.block.started is not None:
-                taken[phase] += Counted.taken
-            Counted.taken = 0
-            watcher.clock.tick(STEP_S)
-            loops.stepped(optimizer)
-        if watcher.finished:
-            break
-    assert all_three(watcher)
-    assert taken["real"] > 0
-    assert taken["resident"] == 0
-    assert watcher.driver.companions() == [other]
-    assert watcher.driver.updates_per_step == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "buffered"),
-    [
-        ({}, 0),
-        ({"num_workers": 2}, 4),
-        ({"num_workers": 2, "prefetch_factor": 3}, 6),
-    ],
-)
-def test_what_workers_have_ready_is_drained_before_it_counts(loops, options, buffered):
-    loader = DataLoader(Points(), **options)
-    iterator = type("Iterator", (), {"_trainperf_dataset": loader})()
-    assert LoaderDriver(loops, iterator).buffered() == buffered
-
-
-# -------------------------------------------------------------------- steps
-
-
-def test_accumulation_makes_one_step_of_an_update(loops, watcher):
-    loader, optimizer = DataLoader(Points(), batch_size=4), Optimizer()
-    for _ in range(50):
-        for number, _ in enumerate(opened(loops, loader)):
-            watcher.clock.tick()
-            if number % 3 == 2:
-                loops.stepped(optimizer)
-        if watcher.finished:
-            break
-    steps = [event for event in watcher.record.of("step") if event["p"] == "real"]
-    assert watcher.driver.batches_per_step == 3
-    assert {round(step["d"], 3) for step in steps} == {0.033}
-
-
-def test_two_optimizers_make_one_step_of_a_batch(loops, watcher):
-    one, other = Optimizer(), Optimizer()
-    for _ in opened(loops, DataLoader(Points(), batch_size=4)):
-        loops.stepped(one)
-        watcher.clock.tick()
-        loops.stepped(other)
-    steps = [event for event in watcher.record.of("step") if event["p"] == "real"]
-    assert (watcher.driver.batches_per_step, watcher.driver.updates_per_step) == (1, 2)
-    assert {round(step["d"], 3) for step in steps} == {0.011}
-
-
-def test_a_step_in_which_a_graph_was_compiled_is_left_out(loops, watcher, monkeypatch):
-    count = 0
-    monkeypatch.setattr(loops, "compiled", lambda: count in (30, 31))
-
-    def use(batch: Any) -> None:
-        nonlocal count
-        count += 1
-
-    train(loops, DataLoader(Points(), batch_size=4), use)
-    assert len([event for event in watcher.record.of("step") if event["p"] == "traced"]) == 2
-
-
-def test_a_few_steps_are_taken_apart_once(loops, watcher, details):
-    train(loops, DataLoader(Points(), batch_size=4))
-    detail, between = details
-    assert detail.running == between.running == [True, False]
-    assert len(detail.steps) >= 4
-    assert {round(seconds, 3) for seconds in detail.steps} == {0.011}
-    assert {round(seconds, 3) for seconds in detail.waits} <= {0.001, 0.002}
-    assert loops.detail is None
-
-
-def test_a_loop_that_makes_its_own_batches_is_driven_by_its_updates(loops, watcher, details):
-    optimizer = Optimizer()
-    for _ in range(1000):
-        watcher.clock.tick()
-        loops.stepped(optimizer)
-        if watcher.finished:
-            break
-    assert watcher.finished
-    assert (watcher.driver.kind, watcher.driver.loader) == ("update", None)
-    assert isinstance(watcher.driver, TorchDriver)
-    assert measured(watcher) == ["real"] * 5
-    assert [detail.running for detail in details] == [[True, False]]
 
 
 # -------------------------------------------------------------------- replays
@@ -395,37 +206,3 @@ def test_an_input_whose_gradient_is_asked_for_is_replayed_without_it(loops, watc
     replayed = train(loops, DataLoader(Points(), batch_size=4), use)
     assert replayed
     assert set(replayed) == {(False, None)}
-
-
-def test_clones_are_made_of_a_few_batches_only(loops, watcher, monkeypatch):
-    from trainperf.child.torch import batches
-
-    cloned, phases_of = batches.cloned, []
-    monkeypatch.setattr(
-        batches,
-        "cloned",
-        lambda batch: phases_of.append(watcher.driver.plan.phase) or cloned(batch),
-    )
-    train(loops, DataLoader(Points(), batch_size=4), lambda batch: spoil(batch[0]))
-    assert phases_of.count("warmup") + phases_of.count("real") <= 4
-    assert phases_of.count("resident") > 8
-
-
-def test_several_batches_are_replayed_in_turn(loops, watcher):
-    replayed = train(loops, DataLoader(Points(), batch_size=4), lambda batch: float(batch[0][0, 0]))
-    assert len(set(replayed[:4])) == 4
-
-
-def test_large_batches_are_replayed_alone(loops, watcher, monkeypatch):
-    monkeypatch.setattr("trainperf.child.timing.drivers.iterator_driver.RING_BYTES", 100)
-    train(loops, DataLoader(Points(), batch_size=8))
-    assert len(watcher.driver.recent_batches()) == 1
-
-
-def test_where_no_probe_is_made_the_trace_of_passes_is_missing_too(
-    watcher: Any, loops: Quiet
-) -> None:
-    operators = "the operators of a step"
-    assert operators in loops.probe_names()
-    watcher.world = object()  # several ranks trace no passes
-    assert operators in loops.probe_names()

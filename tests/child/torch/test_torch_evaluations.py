@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from looping import Watcher
+from kit.child import Watcher
 from trainperf.child.process.patching import undo
-from trainperf.child.process.places import Places
 from trainperf.child.torch.hooks import watch_dynamo
 from trainperf.child.torch.step.evaluations import Evaluations
 
@@ -49,19 +48,6 @@ def recorded(loops: Any) -> list[Any]:
     return found
 
 
-def test_an_evaluation_is_timed_with_its_line_and_how_often_it_comes(
-    loops: Any, module: Any
-) -> None:
-    model, turn, interval = module.Module(), 0, 250
-    if turn % interval == 0:
-        assert model.eval() is model
-        loops.process.clock.tick(2.0)
-        assert model.train().training
-    (found,) = recorded(loops)
-    assert (found["seconds"], found["every"]) == (2.0, 250)
-    assert found["where"]["function"].startswith("test_an_evaluation_is_timed")
-
-
 def test_a_model_is_let_alone_while_it_trains(loops: Any, module: Any) -> None:
     before = vars(module.Module)["train"]
     model = module.Module()
@@ -74,60 +60,12 @@ def test_a_model_is_let_alone_while_it_trains(loops: Any, module: Any) -> None:
     assert len(recorded(loops)) == 2
 
 
-def test_several_models_that_evaluate_together_are_one_evaluation(loops: Any, module: Any) -> None:
-    one, other = module.Module(), module.Module()
-    one.eval()
-    loops.process.clock.tick(1.0)
-    other.eval()
-    loops.process.clock.tick(1.0)
-    one.train()
-    other.train()
-    assert [found["seconds"] for found in recorded(loops)] == [2.0]
-
-
 def test_a_model_that_trains_on_in_evaluation_mode_is_not_timed(loops: Any, module: Any) -> None:
     model = module.Module()
     model.eval()
     loops.updates += 1
     model.train()
     assert recorded(loops) == []
-
-
-def test_our_own_evaluations_are_none(loops: Any, module: Any) -> None:
-    loops.process.off = True
-    module.Module().eval().train()
-    assert recorded(loops) == []
-
-
-def test_whether_autograd_records_the_forwards_is_seen_in_the_first_evaluation_of_a_line(
-    loops: Any,
-) -> None:
-    torch = pytest.importorskip("torch")
-    evaluations = Evaluations(loops, torch.nn)
-    evaluations.watch()
-    model = torch.nn.Linear(3, 2)
-    inner, frozen = torch.nn.Sequential(model), torch.nn.Linear(3, 2).requires_grad_(False)
-
-    def evaluate(model: Any, plain: bool) -> None:
-        model.eval()
-        with torch.set_grad_enabled(plain):
-            for _ in range(4):
-                model(torch.ones(1, 3))
-        model.train()
-
-    try:
-        for _ in range(2):
-            evaluate(inner, True)
-        first = loops.process.record.of("torch_evaluation")
-        assert [(one["grad"], one["calls"]) for one in first] == [(True, 1)]
-        assert first[0]["where"]["function"].endswith("evaluate")
-        assert not inner._forward_pre_hooks
-        for others, plain in ((inner, False), (frozen, True)):
-            evaluations._places = Places()
-            evaluate(others, plain)
-            assert loops.process.record.of("torch_evaluation")[-1]["grad"] is False
-    finally:
-        undo(torch.nn.Module, "eval")
 
 
 def test_a_model_is_left_as_it_was_if_its_evaluation_never_ends(loops: Any) -> None:
@@ -163,12 +101,3 @@ def test_a_part_of_a_compiled_model_is_compiled_as_if_it_were_not_watched(loops:
         undo(torch.nn.Module, "eval")
     assert not part._forward_pre_hooks
     assert not loops.process.record.of("torch_evaluation")
-
-
-def test_the_step_that_evaluates_is_told_to_the_loop(loops: Any, module: Any) -> None:
-    loops.training.driver = SimpleNamespace(evaluated=False, interrupted=lambda: None)
-    model = module.Module()
-    model.eval()
-    assert not loops.training.driver.evaluated
-    model.train()
-    assert loops.training.driver.evaluated

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
-torch = pytest.importorskip("torch")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch without torch.distributed", allow_module_level=True)
-
-from torch import nn  # noqa: E402
-from torch.nn.parallel import DistributedDataParallel  # noqa: E402
-
-from looping import Watcher  # noqa: E402
-from processes import driver_of, hooked, process_group, train  # noqa: E402
-from trainperf.child.torch.exchange import exchange as torch_exchange  # noqa: E402
-from trainperf.child.torch.exchange.exchange import Exchange  # noqa: E402
+from kit.child import Watcher
+from kit.exchange import driver_of, hooked, process_group, train
+from trainperf.child.torch.exchange import exchange as torch_exchange
+from trainperf.child.torch.exchange.exchange import Exchange
 
 X = torch.ones(2, 3)
 
@@ -66,27 +61,6 @@ def counted(ddp: Any) -> Any:
     return ddp
 
 
-# ---------------------------------------------------------------- where there is none
-
-
-def test_without_a_process_group_there_is_no_world():
-    assert torch_exchange.world() is None
-    with hooked() as loops:
-        assert loops.exchange is None
-
-
-def test_a_job_of_one_process_exchanges_nothing(loops):
-    kept = trained(loops)
-    assert torch_exchange.world() == {"rank": 0, "world_size": 1, "backend": "gloo"}
-    assert loops.exchange is None
-    del kept
-
-
-def test_ranks_that_train_apart_exchange_nothing(loops, monkeypatch):
-    several(monkeypatch)
-    assert loops.exchange is None
-
-
 # ---------------------------------------------------------------- off and on
 
 
@@ -105,13 +79,6 @@ def test_while_off_no_backward_exchanges(loops, monkeypatch):
     assert exchanges(ddp) == 3
 
 
-def test_it_is_the_same_object_each_time(loops, monkeypatch):
-    several(monkeypatch)
-    kept = trained(loops)
-    assert loops.exchange is loops.exchange
-    del kept
-
-
 @pytest.mark.parametrize("settings", [{"static_graph": True}, {"find_unused_parameters": True}, {}])
 def test_with_every_setting_gradients_come_as_without_it(loops, settings):
     ddp, optimizer = trained(loops, **settings)
@@ -124,21 +91,6 @@ def test_with_every_setting_gradients_come_as_without_it(loops, settings):
     exchange.on()
     ddp(X).sum().backward()
     assert torch.equal(ddp.module.weight.grad, expected)
-
-
-def test_what_the_user_set_stays_set(loops):
-    ddp, optimizer = trained(loops)
-    exchange = Exchange(loops)
-    exchange.off()
-    ddp.require_backward_grad_sync = False
-    train(loops, ddp, optimizer, [X], [True])
-    assert ddp.require_backward_grad_sync is False
-    ddp.require_backward_grad_sync = True
-    train(loops, ddp, optimizer, [X], [True])
-    assert ddp.require_backward_grad_sync is True
-    exchange.on()
-    assert ddp.require_backward_grad_sync is True
-    assert ddp.require_forward_param_sync is True
 
 
 def test_a_loop_that_leaves_no_sync_by_itself_stays_off(loops):
@@ -163,23 +115,6 @@ def test_while_off_a_forward_that_fails_leaves_all_as_it_was(loops):
     assert ddp.require_backward_grad_sync is True
 
 
-def test_micro_steps_are_counted_while_off_as_the_loop_means_them(loops):
-    ddp, optimizer = trained(loops)
-    Exchange(loops).off()
-    ((_, one),) = loops.ddps.alive
-    before = one.synced
-    train(loops, ddp, optimizer, [X, X], [False, True])
-    assert one.synced - before == 1
-
-
-def test_statistics_of_batches_are_still_exchanged_and_that_is_said(loops):
-    kept = trained(loops, nn.Sequential(nn.Linear(3, 3)))
-    kept[0].module.append(nn.SyncBatchNorm(3))
-    assert Exchange(loops).off() == ""
-    (note,) = loops.process.record.of("note")
-    assert "SyncBatchNorm" in note["text"]
-
-
 # ---------------------------------------------------------------- where it cannot be
 
 
@@ -190,27 +125,11 @@ def test_a_static_graph_before_its_first_step_cannot_be_without(loops):
     del ddp
 
 
-def test_fsdp_whose_exchange_is_not_observed_cannot_be_without(loops, monkeypatch):
-    several(monkeypatch)
-    net = nn.Linear(3, 3)
-    net.__class__ = type("FSDPLinear", (type("FSDPModule", (), {}), nn.Linear), {})
-    loops.model_calls[id(net)] = (net, (), {})
-    assert torch_exchange.method(loops) == "fully_shard"
-    assert torch_exchange.sent(loops) == (None, [])
-    assert loops.exchange.off() == torch_exchange.FSDP
-
-
 def test_what_dynamo_traces_is_left_alone(loops):
     kept = trained(loops)
     loops.ddps.unhook()
     assert Exchange(loops).off() == torch_exchange.COMPILED
     del kept
-
-
-def test_inside_of_join_ranks_ask_each_other(loops):
-    ddp, _ = trained(loops)
-    ddp._join_config = SimpleNamespace(enable=True)
-    assert Exchange(loops).off() == torch_exchange.JOINED
 
 
 def test_a_forward_of_its_own_cannot_be_switched(loops):
@@ -226,52 +145,6 @@ def test_a_forward_of_its_own_cannot_be_switched(loops):
 # ---------------------------------------------------------------- what is recorded
 
 
-def test_nothing_is_recorded_where_nothing_is_exchanged(loops):
-    driver = driver_of(loops)
-    torch_exchange.record(driver)
-    assert loops.process.record.events == []
-
-
-def test_a_ddp_its_exchange_and_its_times_are_recorded(loops):
-    ddp, optimizer = trained(loops)
-    loops.detail = object()
-    for _ in range(4):
-        train(loops, ddp, optimizer, [X], [True])
-    loops.detail = None
-    driver = driver_of(loops)
-    torch_exchange.record(driver)
-    (one,) = loops.process.record.of("ddp")
-    assert (one["model"], one["micro_steps"], one["synced"]) == ("Linear", 1, 1)
-    (exchange,) = loops.process.record.of("exchange")
-    assert exchange == {
-        "e": "exchange",
-        "method": "DistributedDataParallel",
-        "backend": "gloo",
-        "replicas": 1,
-        "bytes": 48,
-        "buckets": [48],
-    }
-    (overlap,) = loops.process.record.of("overlap")
-    assert overlap["steps"] >= 2
-
-
-def test_a_loop_is_recorded_once_and_the_next_one_again(loops):
-    kept = trained(loops)
-    driver = driver_of(loops)
-    for one in (driver, driver, driver_of(loops)):
-        torch_exchange.record(one)
-    assert len(loops.process.record.of("exchange")) == 2
-    del kept
-
-
-def test_an_update_with_two_exchanges_sends_twice_as_much(loops):
-    ddp = DistributedDataParallel(nn.Linear(3, 3))
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X, X], [True, True])
-    assert torch_exchange.sent(loops) == (96, [48, 48])
-
-
 def test_gradients_reduced_by_hand_are_recorded(loops):
     net = nn.Linear(3, 3)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -285,23 +158,3 @@ def test_gradients_reduced_by_hand_are_recorded(loops):
     assert exchange["method"] == torch_exchange.BY_HAND
     assert exchange["backend"] == "gloo"
     assert sorted(exchange["buckets"]) == [12, 36]
-
-
-def test_data_parallel_exchanges_within_the_process(loops):
-    kept = nn.DataParallel(nn.Linear(3, 3))
-    torch_exchange.record(driver_of(loops))
-    (exchange,) = loops.process.record.of("exchange")
-    assert exchange["method"] == "DataParallel"
-    assert exchange["bytes"] == 48
-    del kept
-
-
-def test_a_group_with_a_backend_for_each_device_names_the_one_in_use(monkeypatch):
-    dist = SimpleNamespace(
-        get_backend_config=lambda group: "cpu:gloo,cuda:nccl",
-        get_backend=lambda group: "undefined",
-    )
-    monkeypatch.setattr(torch_exchange, "distributed", lambda: dist)
-    assert torch_exchange.backend(None, "cuda") == "nccl"
-    assert torch_exchange.backend(None, "cpu") == "gloo"
-    assert torch_exchange.backend(None, "xpu") == "undefined"

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from torch.distributed import distributed_c10d as c10d
 
-torch = pytest.importorskip("torch")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch without torch.distributed", allow_module_level=True)
-
-from torch import nn  # noqa: E402
-from torch.distributed import distributed_c10d as c10d  # noqa: E402
-
-from processes import hooked, process_group  # noqa: E402
-from trainperf.child.torch.exchange.gradient_sums import LOOKS  # noqa: E402
+from kit.exchange import hooked, process_group
 
 
 class Counting:
@@ -53,35 +47,6 @@ def one_update(loops: Any, net: Any, optimizer: Any, reduce: Any) -> None:
     optimizer.zero_grad()
 
 
-def test_all_reduces_of_other_tensors_are_no_exchange_of_gradients(loops):
-    net, optimizer = model()
-    backward(net)
-    c10d.all_reduce(torch.ones(5))
-    loops.stepped(optimizer)
-    assert loops.sums.sizes == []
-
-
-def test_other_tensors_are_exchanged_while_gradients_are_not(loops):
-    net, optimizer = model()
-    one_update(loops, net, optimizer, c10d.all_reduce)
-    loops.sums.off = True
-    original = Counting()
-    assert loops.sums.reduce(original, (torch.ones(5),), {}) == "handle"
-    assert original.calls == 1
-
-
-def test_our_own_calls_are_not_the_users(loops):
-    net, optimizer = model()
-    loops.process.off = True
-    one_update(loops, net, optimizer, c10d.all_reduce)
-    assert loops.sums.sizes == []
-
-
-def test_the_function_looks_as_it_did(loops):
-    assert c10d.all_reduce.__name__ == "all_reduce"
-    assert next(iter(inspect.signature(c10d.all_reduce).parameters)) == "tensor"
-
-
 @pytest.mark.parametrize(
     "reduce",
     [
@@ -95,28 +60,6 @@ def test_gradients_are_known_by_their_memory(loops, reduce):
     net, optimizer = model()
     one_update(loops, net, optimizer, reduce)
     assert sorted(loops.sums.sizes) == [8, 24]
-
-
-def test_after_a_few_updates_nothing_more_is_kept(loops):
-    net, optimizer = model()
-    for _ in range(LOOKS + 2):
-        one_update(loops, net, optimizer, c10d.all_reduce)
-    backward(net)
-    c10d.all_reduce(net.weight.grad)
-    assert loops.sums._called == []
-
-
-def test_while_off_gradients_stay_what_they_are(loops):
-    net, optimizer = model()
-    one_update(loops, net, optimizer, c10d.all_reduce)
-    backward(net)
-    original = Counting()
-    loops.sums.off = True
-    assert loops.sums.reduce(original, (net.weight.grad.data,), {}) is None
-    assert original.calls == 0
-    loops.sums.off = False
-    loops.sums.reduce(original, (net.weight.grad.data,), {})
-    assert original.calls == 1
 
 
 def test_while_off_new_gradients_of_the_next_step_are_known_as_well(loops):

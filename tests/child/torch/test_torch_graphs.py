@@ -11,22 +11,16 @@ import functools
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from emulation import fake_cuda  # noqa: E402
-from looping import Watcher, watching  # noqa: E402
-from trainperf.child.timing.losses import Losses  # noqa: E402
-from trainperf.child.torch import hooks  # noqa: E402
-from trainperf.child.torch.graphs import capturing  # noqa: E402
-from trainperf.child.torch.loops import TorchLoops  # noqa: E402
-from trainperf.model import Equivalence  # noqa: E402
-from trainperf.trial.parity import Band, judge, read_losses  # noqa: E402
+from emulation import fake_cuda
+from kit.child import Watcher, watching
+from trainperf.child.torch import hooks
+from trainperf.child.torch.loops import TorchLoops
 
 
 class Gpu:
@@ -72,7 +66,7 @@ def watcher() -> Iterator[Watcher]:
 @pytest.fixture
 def loops(watcher, monkeypatch) -> Any:
     """Loops whose hooks are set on PyTorch itself, and taken out with the test."""
-    made = TorchLoops(watcher)  # type: ignore[arg-type]
+    made = TorchLoops(watcher)
     monkeypatch.setattr(torch.autograd, "backward", torch.autograd.backward)
     optimizer: Any = sys.modules["torch.optim.optimizer"]
     handles: list[Any] = []
@@ -127,10 +121,6 @@ def sgd(model: Any) -> Any:
 # ----------------------------------------------------------- while a graph is captured
 
 
-def test_without_cuda_nothing_is_captured():
-    assert not capturing()
-
-
 def test_what_is_captured_is_no_update(gpu, loops):
     model = network()
     optimizer = sgd(model)
@@ -157,32 +147,7 @@ def test_nothing_is_summed_copied_or_read_of_what_is_captured(gpu, loops, leg, m
     assert called == []
 
 
-def test_a_batch_that_is_taken_while_a_graph_is_captured_begins_no_step(gpu, loops, watcher):
-    taken: list[Any] = []
-    gpu.capturing = True
-    hook = loops.watching(lambda iterator: taken.append(iterator) or 1)
-    for _ in range(4):
-        assert hook(iter([])) == 1
-        loops.updates += 1
-    assert len(taken) == 4
-    assert watcher.driver is None
-
-
 # ------------------------------------------------------------------ whole steps replayed
-
-
-def test_a_replayed_step_is_an_update_with_the_optimizer_that_was_captured(loops, graph):
-    model = network()
-    optimizer = sgd(model)
-    one = watched(loops, graph)
-    one.capture_begin(pool=None)
-    step(model, optimizer)
-    one.capture_end()
-    assert loops.updates == 0
-    for _ in range(3):
-        one.replay()
-    assert one.replays == loops.updates == 3
-    assert loops.optimizers == [optimizer]
 
 
 def test_the_losses_of_replayed_steps_are_those_that_each_replay_wrote(loops, graph, leg, watcher):
@@ -197,86 +162,6 @@ def test_the_losses_of_replayed_steps_are_those_that_each_replay_wrote(loops, gr
         one.replay()
     assert written(watcher) == {1: 3.0, 2: 2.0, 3: 1.0}
     assert list(seen(watcher, "weights")) == [1, 2]
-
-
-def test_a_loss_that_is_captured_holds_no_graph_of_autograd(loops, graph, leg):
-    model = network()
-    one = watched(loops, graph)
-    one.capture_begin()
-    step(model, sgd(model))
-    one.capture_end()
-    [update] = one._trainperf_captured.updates
-    assert update.loss.grad_fn is None
-
-
-def test_two_optimizers_in_a_graph_are_two_updates_of_its_step(loops, graph):
-    judge, maker = network(), network()
-    one = watched(loops, graph)
-    for_judge, for_maker = sgd(judge), sgd(maker)
-    one.capture_begin()
-    step(judge, for_judge)
-    step(maker, for_maker)
-    one.capture_end()
-    one.replay()
-    assert loops.updates == 2
-    assert loops.optimizers == [for_judge, for_maker]
-
-
-def test_a_graph_without_an_update_leaves_those_in_python_to_count(loops, graph, watcher):
-    """`make_graphed_callables` and the graphs of `torch.compile` hold passes alone."""
-    model = network()
-    optimizer = sgd(model)
-    one = watched(loops, graph)
-    one.capture_begin()
-    torch.autograd.grad(model(torch.ones(2, 4)).sum(), list(model.parameters()))
-    one.capture_end()
-    for _ in range(3):
-        one.replay()
-        optimizer.step()
-    assert loops.updates == 3
-    assert len(watcher.record.of("torch_replay")) == 1
-
-
-def test_a_graph_that_is_captured_again_has_the_new_updates_only(loops, graph):
-    model = network()
-    optimizer = sgd(model)
-    one = watched(loops, graph)
-    for _ in range(2):
-        one.capture_begin()
-        step(model, optimizer)
-        one.capture_end()
-    one.replay()
-    assert loops.updates == 1
-
-
-def test_replays_of_trainperf_s_own_and_within_a_capture_count_for_nothing(
-    loops, graph, watcher, gpu
-):
-    model = network()
-    one = watched(loops, graph)
-    one.capture_begin()
-    step(model, sgd(model))
-    one.capture_end()
-    watcher.off = True
-    one.replay()
-    watcher.off = False
-    gpu.capturing = True
-    one.replay()
-    assert (one.replays, loops.updates) == (2, 0)
-
-
-def test_replayed_steps_drive_a_loop(loops, graph, watcher, gpu):
-    model = network()
-    one = watched(loops, graph)
-    one.capture_begin()
-    step(model, sgd(model))
-    one.capture_end()
-    gpu.initialized = False  # there is none to be waited for
-    for _ in range(12):
-        watcher.clock.tick()
-        one.replay()
-    assert watcher.driver.kind == "update"
-    assert watcher.driver.updates_per_step == 1
 
 
 # -------------------------------------------------------------- updates within a backward
@@ -312,16 +197,6 @@ def updates_itself(model: Any, run: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("run", [in_this_thread, in_engine])
-def test_the_updates_within_a_backward_are_one_update(loops, run):
-    model = network()
-    optimizers = updates_itself(model, run)
-    for _ in range(3):
-        model(torch.ones(2, 4)).sum().backward()
-    assert loops.updates == 3
-    assert {id(one) for one in loops.optimizers} == {id(one) for one in optimizers}
-
-
-@pytest.mark.parametrize("run", [in_this_thread, in_engine])
 def test_the_updates_within_a_backward_have_its_loss_and_all_weights(loops, leg, watcher, run):
     model = network()
     updates_itself(model, run)
@@ -334,18 +209,6 @@ def test_the_updates_within_a_backward_have_its_loss_and_all_weights(loops, leg,
     leg.flush()
     assert seen(watcher) == pytest.approx(dict(enumerate(expected, 1)))
     assert seen(watcher, "weights") == pytest.approx(dict(enumerate(weights, 1)))
-
-
-@pytest.mark.parametrize("run", [in_this_thread, in_engine])
-def test_the_updates_within_a_backward_drive_a_loop(loops, watcher, run):
-    model = network()
-    kept = updates_itself(model, run)
-    for _ in range(12):
-        watcher.clock.tick()
-        model(torch.ones(2, 4)).sum().backward()
-    assert watcher.driver.kind == "update"
-    assert watcher.driver.updates_per_step == 1
-    assert len(kept) == 4
 
 
 def test_an_optimizer_in_a_thread_of_the_scripts_is_none_of_the_loops(loops):
@@ -374,49 +237,6 @@ def test_a_backward_that_fails_leaves_the_next_ones_whole(loops):
     assert loops.updates == 1
 
 
-def test_an_update_within_a_backward_that_is_captured_is_made_at_each_replay(loops, graph):
-    model = network()
-    kept = updates_itself(model, in_engine)
-    one = watched(loops, graph)
-    one.capture_begin()
-    model(torch.ones(2, 4)).sum().backward()
-    one.capture_end()
-    for _ in range(3):
-        one.replay()
-    assert loops.updates == 3
-    assert len(loops.optimizers) == len(kept)
-
-
-# ------------------------------------------------------------- backward within a backward
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpointed_activations_ask_for_one_backward(loops, reentrant):
-    """Reentrant checkpointing calls `torch.autograd.backward` within the loop's own."""
-    model = network()
-    loops.optimizers_built = 0
-    counted = []
-    loops.weights_updated = lambda key: counted.append(key)
-    for _ in range(5):
-        x = torch.ones(2, 4, requires_grad=True)
-        for part in model:
-            x = torch.utils.checkpoint.checkpoint(part, x, use_reentrant=reentrant)
-        x.sum().backward()
-    assert counted == [("backward", 0)] * 2  # the first three are waited for
-
-
-def test_a_loss_of_several_numbers_is_not_taken_for_what_a_checkpoint_derives(loops, leg, watcher):
-    model = network()
-    optimizer = sgd(model)
-    x = torch.ones(2, 4, requires_grad=True)
-    for part in model:
-        x = torch.utils.checkpoint.checkpoint(part, x, use_reentrant=True)
-    expected = x.mean().item()
-    x.backward(torch.ones_like(x))
-    optimizer.step()
-    assert written(watcher) == {1: pytest.approx(expected)}
-
-
 # ------------------------------------------------------------------------ skipped updates
 
 
@@ -438,29 +258,6 @@ def scaled(model: Any, optimizer: Any, scaler: Any) -> float:
     return float(loss.item())
 
 
-def test_an_update_that_a_scaler_skips_is_a_step_all_the_same(loops, scaler):
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    made = scaler(init_scale=1e38, backoff_factor=1e-20)
-    before = [one.clone() for one in model.parameters()]
-    scaled(model, optimizer, made)
-    assert all(map(torch.equal, before, model.parameters()))  # it was skipped
-    assert loops.updates == 1
-    scaled(model, optimizer, made)
-    assert not all(map(torch.equal, before, model.parameters()))
-    assert loops.updates == 2
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_an_update_that_is_made_counts_once(loops, scaler, enabled):
-    model = network()
-    optimizer = sgd(model)
-    made = scaler(init_scale=2.0, enabled=enabled)
-    for _ in range(3):
-        scaled(model, optimizer, made)
-    assert loops.updates == 3
-
-
 def test_a_skipped_update_does_not_shift_the_losses(loops, leg, scaler, watcher):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -468,37 +265,3 @@ def test_a_skipped_update_does_not_shift_the_losses(loops, leg, scaler, watcher)
     expected = [scaled(model, optimizer, made) for _ in range(4)]
     assert expected[0] == expected[1] != expected[2]
     assert written(watcher) == pytest.approx(dict(enumerate(expected, 1)))
-
-
-def test_a_leg_that_skips_its_first_updates_trains_as_one_that_does_not(
-    loops, leg, scaler, watcher
-):
-    """Batches differ by far more than two updates change: shifted by these, losses part."""
-    kept: list[Any] = []
-    for init_scale in (1.0, 1e38):
-        model = network()
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-        made = scaler(init_scale=init_scale, backoff_factor=1e-15)
-        for batch in range(12):
-            optimizer.zero_grad()
-            loss = 100 * (model(torch.full((2, 4), batch % 5 + 1.0)) - 1).square().mean()
-            made.scale(loss).backward()
-            made.step(optimizer)
-            made.update()
-        loops.losses.flush()
-        kept.append(read_losses(watcher.record.of("losses")))
-        watcher.record.events.clear()
-        loops.losses = Losses(watcher)  # type: ignore[arg-type]
-    without, skipping = kept
-    shifted = replace(without, values={n + 2: value for n, value in without.values.items()})
-    how = Equivalence.NUMERICS, without
-    assert judge(*how, skipping, Band(True, 0.0)).text.startswith("losses within")
-    assert judge(*how, shifted, Band(True, 0.0)).text.startswith("mean losses")
-
-
-def test_what_a_scaler_skips_while_trainperf_uses_it_counts_for_nothing(loops, scaler, watcher):
-    model = network()
-    made = scaler(init_scale=1e38)
-    watcher.off = True
-    scaled(model, sgd(model), made)
-    assert loops.updates == 0

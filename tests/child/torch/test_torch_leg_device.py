@@ -11,8 +11,6 @@ from trainperf.child.timing.legs import words as leg_words
 from trainperf.model import Leg, Run
 from trainperf.run.spawn import BOOTSTRAP, prepare
 
-pytest.importorskip("torch")
-
 pytestmark = pytest.mark.script
 
 FIRST_TENSOR = """

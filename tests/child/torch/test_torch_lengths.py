@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from trainperf.child.torch.loader.lengths import of_items  # noqa: E402
+from trainperf.child.torch.loader.lengths import of_items
 
 LENGTHS = [3, 9, 5, 12]
 WORDS = [list(range(1, length + 1)) for length in LENGTHS]

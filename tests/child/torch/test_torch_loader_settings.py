@@ -4,10 +4,6 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import pytest
-
-pytest.importorskip("torch")
-
 from trainperf.child.torch.loader import settings
 
 

@@ -7,8 +7,8 @@ import threading
 
 import msgspec
 import pytest
+import torch
 from torch.utils.data import (
-    ConcatDataset,
     DataLoader,
     IterableDataset,
     Subset,
@@ -17,8 +17,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from loading import Driver, Loops, torch
-from processes import soon
+from kit.child import Driver, Loops
 from trainperf.child.process.patching import undo
 from trainperf.child.torch.loader import loaders, places
 from trainperf.child.torch.loader import settings as torch_loader_settings
@@ -97,44 +96,6 @@ def test_wrong_arguments_fail_as_ever_and_count_for_nothing(loops):
     assert loops.loaders_built == {}
 
 
-def test_nothing_is_noted_while_trainperf_itself_builds_a_loader(loops):
-    loops.process.off = True
-    loader = DataLoader(NUMBERS)
-    assert not hasattr(loader, "_trainperf_site")
-
-
-def test_the_call_and_the_keywords_written_out_in_it_are_told(loops):
-    settings = {"drop_last": True}
-    loader = DataLoader(NUMBERS, batch_size=4, collate_fn=list, **settings)
-    assert loader._trainperf_given == {"batch_size": 4, "collate_fn": "list"}
-    (event,) = recorded(loops, loader)
-    assert (event["role"], event["batch_size"], event["drop_last"]) == ("training", 4, True)
-    assert event["where"]["end_line"] >= event["where"]["line"]
-    assert event["batches"] == 5
-    assert event["sampler"] == "SequentialSampler"
-    assert not event["shuffled"]
-
-
-def test_a_subclass_is_placed_where_its_keywords_stand(loops):
-    class Mine(DataLoader):
-        def __init__(self, dataset):
-            super().__init__(dataset, num_workers=0)
-
-    loader = Mine(NUMBERS)
-    assert loader._trainperf_given == {"num_workers": 0}
-    assert recorded(loops, loader)[0]["where"]["function"] == "__init__"
-
-
-def test_a_loader_that_a_library_builds_has_no_call_to_edit(loops):
-    made = {"DataLoader": DataLoader}
-    library = "def fit(data):\n    return DataLoader(data, batch_size=2)"
-    exec(compile(library, "<library>", "exec"), made)
-    loader = made["fit"](NUMBERS)
-    (event,) = recorded(loops, loader)
-    assert "end_line" not in event["where"]
-    assert event["given"] == {}
-
-
 def test_of_a_loader_that_a_library_wraps_the_users_own_is_the_one_that_trains(loops):
     made = {"DataLoader": DataLoader}
     library = "def prepare(one):\n    return DataLoader(one.dataset)"
@@ -146,68 +107,6 @@ def test_of_a_loader_that_a_library_wraps_the_users_own_is_the_one_that_trains(l
     assert by_role[""]["given"] == {}
 
 
-def test_loaders_of_one_place_are_counted_together(loops):
-    for _ in range(3):
-        loader = DataLoader(NUMBERS)
-    (event,) = recorded(loops, loader)
-    assert event["built"] == 3 == next(iter(loops.loaders_built.values()))
-
-
-def test_what_is_iterated_beside_the_training_loop_is_an_evaluation_even_if_it_is_gone(loops):
-    training, unused = DataLoader(NUMBERS), DataLoader(NUMBERS, 2)
-    list(DataLoader(NUMBERS, batch_size=10))
-    events = recorded(loops, training)
-    assert [event["role"] for event in events] == ["training", "", "evaluation"]
-    assert events[2]["batches"] == 2
-    assert unused.batch_size == events[1]["batch_size"]
-
-
-def test_no_loader_is_kept_alive(loops):
-    import weakref
-
-    loader = DataLoader(NUMBERS)
-    gone = weakref.ref(loader)
-    del loader
-    assert soon(lambda: gone() is None)
-
-
-@pytest.mark.parametrize(
-    ("make", "expected"),
-    [
-        (lambda: DataLoader(NUMBERS, shuffle=True), ("RandomSampler", True)),
-        (lambda: DataLoader(NUMBERS), ("SequentialSampler", False)),
-        (
-            lambda: DataLoader(
-                NUMBERS,
-                sampler=torch.utils.data.DistributedSampler(NUMBERS, num_replicas=1, rank=0),
-            ),
-            ("DistributedSampler", True),
-        ),
-        (lambda: DataLoader(NUMBERS, batch_sampler=[[0, 1], [2, 3]]), ("list", False)),
-    ],
-)
-def test_the_sampler_and_whether_it_shuffles_are_told(loops, make, expected):
-    loader = make()
-    (event,) = recorded(loops, loader)
-    assert (event["sampler"], event["shuffled"]) == expected
-
-
-@pytest.mark.parametrize(
-    "dataset",
-    [Own(), Subset(Own(), [1]), ConcatDataset([Own(), Own()]), Subset(Subset(Own(), [0]), [0])],
-)
-def test_the_users_own_code_is_found_inside_the_datasets_that_wrap_it(loops, dataset):
-    loader = DataLoader(dataset)
-    (event,) = recorded(loops, loader)
-    assert event["item"]["function"] == "__getitem__"
-    assert event["item"]["line"] == Own.__getitem__.__code__.co_firstlineno
-
-
-def test_a_dataset_without_code_of_the_users_names_none(loops):
-    loader = DataLoader(NUMBERS)
-    assert recorded(loops, loader)[0]["item"] is None
-
-
 @pytest.mark.parametrize(
     ("dataset", "sharded"),
     [(Endless(), False), (Parted(), True), (PartedElsewhere(), True), (NUMBERS, None)],
@@ -217,34 +116,6 @@ def test_whether_an_iterable_dataset_asks_which_worker_it_is_in(loops, dataset, 
     (event,) = recorded(loops, loader)
     assert event["sharded"] is sharded
     assert event["iterable"] is (sharded is not None)
-
-
-def test_of_a_library_that_divides_shards_by_itself_it_is_not_known(loops):
-    library = type("WebDataset", (Endless,), {"__module__": "webdataset.compat"})
-    (event,) = recorded(loops, DataLoader(library()))
-    assert event["sharded"] is None
-
-
-def test_an_iterable_dataset_has_no_length_and_is_not_asked_by_the_loader(loops):
-    loader = DataLoader(Endless())
-    assert recorded(loops, loader)[0]["batches"] is None
-    assert loader._IterableDataset_len_called is None
-
-
-@pytest.mark.parametrize(
-    "held",
-    [
-        {},
-        {"memory": io.BytesIO()},
-        {"data": [b"a"] * 1000, "table": {1: torch.ones(3)}},
-        {"lambda": lambda x: x},
-        {"log": __import__("logging").getLogger("some")},
-        {"transform": torch.nn.Linear(2, 2)},
-    ],
-)
-def test_a_dataset_that_holds_no_handle_can_be_taken_over(loops, held):
-    loader = DataLoader(Own(**held))
-    assert recorded(loops, loader)[0]["shared_state"] == ""
 
 
 @pytest.mark.parametrize(
@@ -271,35 +142,26 @@ def test_a_handle_is_found_and_named(loops, tmp_path, make, said):
         getattr(value, "close", lambda: None)()
 
 
-def test_a_file_that_the_dataset_opens_when_first_asked_stands_against_nothing(loops, tmp_path):
-    path = tmp_path / "file"
-    path.touch()
-
-    class Lazy(Own):
-        file = None
-
-        def __getitem__(self, index):
-            self.file = self.file or path.open()
-            return index
-
-    dataset = Lazy()
-    loader = DataLoader(dataset)
-    list(loader)
-    assert dataset.file is not None
-    assert recorded(loops, loader)[0]["shared_state"] == ""
-    dataset.file.close()
-
-
-def test_what_cannot_be_pickled_stands_against_spawned_workers_only(loops, monkeypatch):
-    loader = DataLoader(Own(transform=lambda x: x))
-    monkeypatch.setattr(torch_loader_settings, "start_method", lambda loader: "spawn")
-    assert "cannot be pickled" in recorded(loops, loader)[0]["shared_state"]
-
-
 def test_arrays_are_not_pickled_to_see_whether_they_could_be(loops, monkeypatch):
     monkeypatch.setattr(torch_loader_settings, "start_method", lambda loader: "forkserver")
     monkeypatch.setattr(
         torch.Tensor, "__reduce_ex__", lambda *_: pytest.fail("a tensor was pickled")
     )
     loader = DataLoader(Own(data=torch.zeros(10), words=["word"] * 10))
+    assert recorded(loops, loader)[0]["shared_state"] == ""
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {},
+        {"memory": io.BytesIO()},
+        {"data": [b"a"] * 1000, "table": {1: torch.ones(3)}},
+        {"lambda": lambda x: x},
+        {"log": __import__("logging").getLogger("some")},
+        {"transform": torch.nn.Linear(2, 2)},
+    ],
+)
+def test_a_dataset_that_holds_no_handle_can_be_taken_over(loops, held):
+    loader = DataLoader(Own(**held))
     assert recorded(loops, loader)[0]["shared_state"] == ""

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fakes import Record
+from kit.child import Record
 from trainperf.child.torch import memory
-from trainperf.child.torch.probes import larger_batch, updates
+from trainperf.child.torch.probes import larger_batch
 from trainperf.child.torch.probes.passes import NotOffered
 
 GIB = 2**30
@@ -83,40 +83,6 @@ def test_each_gpu_that_holds_something_is_told_and_no_other_is_opened(cuda):
         }
     ]
     assert made.opened == [1]
-
-
-def test_on_the_cpu_there_is_nothing_to_tell():
-    driver = SimpleNamespace(record=Record())
-    memory.record(driver)
-    assert driver.record.events == []
-    assert memory.retries() == 0
-
-
-def test_retries_are_those_of_all_gpus(cuda):
-    cuda(GIB, 0, GIB, retries=2)
-    assert memory.retries() == 4
-
-
-def test_what_the_allocator_holds_without_using_it_is_free_as_well(cuda):
-    cuda(8 * GIB, free=GIB, allocated=5 * GIB)
-    assert memory.spare(GPU) == 4 * GIB
-    assert memory.spare(SimpleNamespace(type="mps")) is None
-    assert memory.spare(torch.device("cpu")) > 0
-
-
-@pytest.mark.parametrize(("free", "fits"), [(8 * 4 * 100, False), (2 * 8 * 4 * 100, True)])
-def test_copies_of_an_optimizers_tensors_take_half_of_the_free_gpu_memory_at_most(
-    cuda, monkeypatch, free, fits
-):
-    made = cuda(1, free=free, allocated=1)
-    weights = SimpleNamespace(device=GPU, grad=None, numel=lambda: 100, element_size=lambda: 4)
-    monkeypatch.setattr(updates, "type", lambda _: torch.nn.Parameter, raising=False)
-    if fits:
-        updates._check([weights])
-    else:
-        with pytest.raises(NotOffered, match="too little memory"):
-            updates._check([weights])
-    assert made.opened == [GPU]
 
 
 @pytest.mark.parametrize(("free", "fits"), [(9, False), (10, True)])

@@ -1,39 +1,21 @@
 """Facts of optimizers, and the time that fused kernels would take."""
 
-import importlib.util
-import warnings
-from types import SimpleNamespace
+import sys
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from trainperf.child.torch.built import optimizers as part  # noqa: E402
-from trainperf.child.torch.built import places as built  # noqa: E402
-
-
-def made_loops():
-    def failed(what, error):
-        raise error
-
-    return SimpleNamespace(
-        process=SimpleNamespace(off=False, failed=failed),
-        optimizer_sites={},
-        optimizers_built=0,
-        optimizers=[],
-        step_sites={},
-        zero_grad_sites={},
-        set_to_none={},
-    )
+from kit.child import Watcher, text_at
+from trainperf.child.torch.built import optimizers as part
+from trainperf.child.torch.built import places as built
+from trainperf.child.torch.loops import TorchLoops
 
 
 @pytest.fixture
 def loops(monkeypatch):
-    made = made_loops()
+    made = TorchLoops(Watcher())
     base = torch.optim.Optimizer
     monkeypatch.setattr(base, "__init__", base.__init__)
-    import sys
-
     built.watch_optimizers(made, sys.modules["torch.optim.optimizer"])
     return made
 
@@ -69,89 +51,30 @@ def test_sparse_gradients_are_refused():
     assert not part.can_fuse(optimizer)
 
 
-@pytest.mark.parametrize("name", ["Adam", "AdamW", "SGD", "Adagrad"])
-def test_what_can_be_fused_runs_fused(name):
-    cls = getattr(torch.optim, name)
-    assert part.can_fuse(cls(weights()))
-    held = weights()
-    optimizer = cls(held, fused=True)
-    sum(one.sum() for one in held).backward()
-    optimizer.step()
-
-
-def test_a_build_without_fused_kernels_offers_none(monkeypatch):
-    import torch.utils._foreach_utils as utils
-
-    monkeypatch.setattr(utils, "_get_fused_kernels_supported_devices", lambda: ["cuda"])
-    assert part.can_fuse(torch.optim.Adam(weights())) is False
-
-
-def test_settings_are_what_was_given_and_counts_are_of_tensors_and_elements():
-    loops = made_loops()
-    optimizer = torch.optim.AdamW(weights(4), foreach=False)
-    key = id(optimizer)
-    loops.step_sites[key] = {"file": "t.py", "line": 3}
-    loops.set_to_none[key] = False
-    facts = part.optimizer_facts(loops, optimizer)
-    assert (facts["fused"], facts["foreach"], facts["can_fuse"]) == (None, False, True)
-    assert (facts["tensors"], facts["parameters"]) == (4, 12)
-    assert facts["step_where"] == {"file": "t.py", "line": 3}
-    assert (facts["zero_grad_where"], facts["set_to_none"]) == (None, False)
-    assert (facts["cls"], facts["builtin"], facts["where"]) == ("AdamW", True, None)
-
-
-def test_a_subclass_of_the_users_is_not_builtin():
-    assert part.optimizer_facts(made_loops(), Own(weights()))["builtin"] is False
-
-
-def test_settings_of_the_groups_stand_above_the_defaults():
-    optimizer = torch.optim.Adam(weights())
-    optimizer.param_groups[0]["fused"] = True
-    assert part.optimizer_facts(made_loops(), optimizer)["fused"] is True
-
-
-def test_the_place_is_the_users_call_of_the_constructor(loops, tmp_path):
-    path = tmp_path / "users_optimizer.py"
-    path.write_text(
-        "import torch\n"
-        "class Mine(torch.optim.SGD):\n"
-        "    def __init__(self, model):\n"
-        "        super().__init__(model.parameters(), lr=0.1)\n"
-        "def make(model):\n"
-        "    return [torch.optim.AdamW(model.parameters()), Mine(model)]\n"
-        "found = make(torch.nn.Linear(1, 1))\n"
-    )
-    spec = importlib.util.spec_from_file_location("users_optimizer", path)
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    line = path.read_text().splitlines()[5]
-    texts = []
-    for optimizer in made.found:
-        site = built.optimizer_site(loops, optimizer)
-        assert (site["line"], site["function"]) == (6, "make")
-        texts.append(line[site["col"] : site["end_col"]])
-    assert texts == ["torch.optim.AdamW(model.parameters())", "Mine(model)"]
+def test_the_place_is_the_users_call_of_the_constructor(loops, users):
+    made = users("""
+        import torch
+        class Mine(torch.optim.SGD):
+            def __init__(self, model):
+                super().__init__(model.parameters(), lr=0.1)
+        def make(model):
+            return [torch.optim.AdamW(model.parameters()), Mine(model)]
+        found = make(torch.nn.Linear(1, 1))
+    """)
+    sites = [built.optimizer_site(loops, optimizer) for optimizer in made.found]
+    assert [site["function"] for site in sites] == ["make", "make"]
+    assert [*map(text_at, sites)] == ["torch.optim.AdamW(model.parameters())", "Mine(model)"]
     assert loops.optimizers_built == 2
-
-
-def test_each_optimizer_is_an_event():
-    loops, events = made_loops(), []
-    loops.optimizers = [torch.optim.SGD(weights()), torch.optim.Adam(weights())]
-    record = SimpleNamespace(write=lambda kind, **facts: events.append((kind, facts["cls"])))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        part.record(SimpleNamespace(loops=loops, record=record))
-    assert events == [("torch_optimizer", "SGD"), ("torch_optimizer", "Adam")]
 
 
 def test_the_learning_rate_is_told_where_there_is_one():
     one, other = weights(), weights()
     plain = torch.optim.SGD(one, lr=0.1)
-    facts = part.optimizer_facts(made_loops(), plain)
+    facts = part.optimizer_facts(TorchLoops(Watcher()), plain)
     assert (facts["learning_rate"], facts["scheduled"]) == (0.1, False)
     torch.optim.lr_scheduler.StepLR(plain, 10)
-    assert part.optimizer_facts(made_loops(), plain)["scheduled"]
+    assert part.optimizer_facts(TorchLoops(Watcher()), plain)["scheduled"]
     groups = torch.optim.SGD([{"params": one, "lr": 0.1}, {"params": other, "lr": 0.2}], lr=0.3)
-    assert part.optimizer_facts(made_loops(), groups)["learning_rate"] is None
+    assert part.optimizer_facts(TorchLoops(Watcher()), groups)["learning_rate"] is None
     tensor = torch.optim.Adam(weights(), lr=torch.tensor(0.1), foreach=False)
-    assert part.optimizer_facts(made_loops(), tensor)["learning_rate"] is None
+    assert part.optimizer_facts(TorchLoops(Watcher()), tensor)["learning_rate"] is None

@@ -7,11 +7,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from fakes import FakeProcess  # noqa: E402
-from trainperf.child.torch.probes import packed  # noqa: E402
+from kit.child import FakeProcess
+from trainperf.child.torch.probes import packed
 
 LENGTHS = [5, 9, 3, 7]
 ROWS = torch.zeros(4, 12, dtype=torch.long)
@@ -22,7 +21,7 @@ for row, length in enumerate(LENGTHS):
 BATCH = {"input_ids": ROWS, "attention_mask": MASK, "labels": ROWS}
 
 
-class Talks(torch.nn.Module):  # type: ignore[misc, name-defined]
+class Talks(torch.nn.Module):
     """One layer of causal attention with positions; `apart` keeps what begins anew apart."""
 
     apart = True
@@ -52,7 +51,7 @@ class Leaks(Talks):
 
 
 class NoPositions(Talks):
-    def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:  # type: ignore[override]
+    def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:
         return super().forward(input_ids, attention_mask)
 
 
@@ -60,8 +59,8 @@ class NoPositions(Talks):
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules of Transformers that the question looks into."""
     auto, collators = ModuleType(packed.CAUSAL), ModuleType(packed.COLLATORS)
-    auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = {"a": "Talks"}  # type: ignore[attr-defined]
-    collators.DataCollatorWithFlattening = object  # type: ignore[attr-defined]
+    auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = {"a": "Talks"}
+    collators.DataCollatorWithFlattening = object
     monkeypatch.setitem(sys.modules, packed.CAUSAL, auto)
     monkeypatch.setitem(sys.modules, packed.COLLATORS, collators)
 
@@ -72,11 +71,6 @@ def test_a_model_that_begins_anew_with_each_sequence_keeps_them_apart() -> None:
 
 def test_a_model_whose_attention_goes_on_does_not() -> None:
     assert packed.keeps_apart(Leaks(), (), BATCH) is False
-
-
-def test_rounding_is_that_of_the_models_type() -> None:
-    assert packed.keeps_apart(Talks().bfloat16(), (), BATCH) is True
-    assert packed.keeps_apart(Leaks().bfloat16(), (), BATCH) is False
 
 
 @pytest.mark.parametrize(

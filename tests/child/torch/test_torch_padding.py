@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from trainperf.child.torch.loader import padding  # noqa: E402
+from trainperf.child.torch.loader import padding
 
 
 def recorded(*batches: Any) -> dict[str, Any] | None:
@@ -37,20 +35,6 @@ def test_the_lengths_of_token_rows_are_counted() -> None:
     assert (found["padded"], found["longest"], found["batch"]) == (20, 10, 8)
 
 
-def test_any_value_may_be_the_padding() -> None:
-    found = recorded(tokens(5, 7, 3, 4, 10, 2, 9, 1, pad=-100))
-    assert found is not None
-    assert max(found["lengths"]) == 10
-
-
-def test_features_end_with_zeros() -> None:
-    batch = torch.zeros(8, 20, 4)
-    batch[:, :6] = 1.0
-    found = recorded({"x": batch})
-    assert found is not None
-    assert found["lengths"] == [6] * 8
-
-
 def test_where_the_sequences_are_is_recorded_with_what_goes_along_with_them() -> None:
     rows = tokens(5, 7, 3, 4, 10, 2, 9, 1, pad=-1)
     found = recorded([torch.zeros(8), rows, torch.zeros(8, 20, 3), torch.zeros(8, 5)])
@@ -62,12 +46,6 @@ def test_where_the_sequences_are_is_recorded_with_what_goes_along_with_them() ->
     assert named is not None
     assert named["place"]["kind"] == "dict"
     assert named["place"]["along"] == ["ids", "mask"]
-
-
-def test_sequences_within_nested_batches_have_no_place() -> None:
-    found = recorded({"inputs": {"ids": tokens(5, 7, 3, 4, 10, 2, 9, 1)}})
-    assert found is not None
-    assert found["place"] is None
 
 
 def test_sequences_with_their_time_first_are_not_taken_for_others() -> None:

@@ -7,15 +7,11 @@ import io
 from types import SimpleNamespace
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch without torch.distributed", allow_module_level=True)
-
-from torch import nn  # noqa: E402
-
-from processes import driver_of, hooked  # noqa: E402
-from trainperf.child.torch.exchange import placed  # noqa: E402
+from kit.exchange import driver_of, hooked
+from trainperf.child.torch.exchange import placed
 
 
 @pytest.fixture
@@ -31,19 +27,6 @@ def recorded(loops):
     return driver.facts
 
 
-def test_of_a_plain_model_nothing_is_said(loops, monkeypatch):
-    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    kept = nn.Linear(2, 2)
-    facts = recorded(loops)
-    assert facts == {"local_world_size": None, "checkpoint_writes": 0}
-    del kept
-
-
-def test_the_launcher_says_how_many_processes_the_host_has(loops, monkeypatch):
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert recorded(loops)["local_world_size"] == 4
-
-
 def test_a_data_parallel_model_says_where_it_was_built(loops):
     kept = nn.DataParallel(nn.Linear(2, 2))
     found = recorded(loops)["data_parallel"]
@@ -52,12 +35,6 @@ def test_a_data_parallel_model_says_where_it_was_built(loops):
     assert "end_col" in found["where"]
     assert found["device_ids"] == list(range(torch.cuda.device_count()))
     del kept
-
-
-def test_a_model_on_one_device_was_not_spread(loops):
-    net = nn.Linear(2, 2)
-    loops.model_calls[id(net)] = (net, (), {})
-    assert "model_devices" not in recorded(loops)
 
 
 def test_a_model_on_two_devices_was_placed_by_hand(loops):
@@ -85,8 +62,3 @@ def test_checkpoints_are_counted_once_a_loop_runs(loops, tmp_path):
     lines = [event["where"]["line"] for event in loops.process.record.of("saving")]
     assert len(set(lines)) == 2
     assert loops.training.driver.evaluated  # such a step is no usual one
-
-
-def test_a_checkpoint_is_written_as_without_us(loops, tmp_path):
-    torch.serialization.save({"x": 1}, f=tmp_path / "one.pt")
-    assert torch.load(tmp_path / "one.pt") == {"x": 1}

@@ -6,12 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-from trainperf.child.torch import samples  # noqa: E402
+from trainperf.child.torch import samples
 
 TIME, SAMPLES = 35, 20
 
@@ -88,12 +86,6 @@ def test_what_is_no_sequence_of_tokens_has_none(batch: Any, model: Any) -> None:
     assert counted(batch, model=model) == {}
 
 
-def test_tokens_are_counted_time_first_as_well() -> None:
-    assert counted((ids(TIME, SAMPLES), ids(1, TIME * SAMPLES)[0])) == {"tokens": TIME * SAMPLES}
-    own = nn.Sequential(nn.Embedding(50, 4), nn.Linear(4, 50))  # attention by hand
-    assert counted((ids(8, 20), ids(8, 20)), model=own) == {"tokens": 160}
-
-
 MASK = torch.arange(20).repeat(8, 1) < 5
 KINDS = torch.zeros(8, 20, dtype=torch.int64)
 
@@ -109,18 +101,6 @@ KINDS = torch.zeros(8, 20, dtype=torch.int64)
 )
 def test_a_mask_tells_the_real_tokens(batch: Any) -> None:
     assert counted(batch) == {"tokens": 160, "real_tokens": 40}
-
-
-@pytest.mark.parametrize(
-    "batch",
-    [
-        {"input_ids": ids(8, 20), "token_type_ids": (~MASK).long()},
-        {"input_ids": ids(8, 20), "key_padding_mask": ~MASK},  # true where there is padding
-        [ids(8, 20), ~MASK],
-    ],
-)
-def test_what_is_no_mask_of_real_tokens_tells_none(batch: Any) -> None:
-    assert counted(batch) == {"tokens": 160}
 
 
 def test_the_index_that_the_model_pads_with_tells_the_real_tokens() -> None:

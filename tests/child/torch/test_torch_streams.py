@@ -1,103 +1,20 @@
-"""Copies on the stream of a step and beside it, on a GPU that is emulated by arithmetic."""
+"""What is copied beside a step, on an emulated GPU, costs the step what it waits for it."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any
+import functools
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from emulation import fake_cuda
+from kit.child import Clock, FakeProcess, Watcher
+from trainperf.child.torch.clock import TorchClock
+from trainperf.child.torch.loops import TorchLoops
+from trainperf.child.torch.step.detail import Detail
 
-from fakes import Clock, FakeProcess  # noqa: E402
-from trainperf.child.timing.device.clock import Mark  # noqa: E402
-from trainperf.child.torch.step import hooks  # noqa: E402
-from trainperf.child.torch.step.detail import Detail  # noqa: E402
-
-COPY_S, COMPUTE_S = 0.040, 0.050
-
-
-class Gpu:
-    """Two streams, first in, first out; the host waits on a clock that only it moves."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.copy_s = COPY_S
-        gpu = self
-
-        class Event:
-            at = 0.0
-
-            def record(self, stream: Any) -> None:
-                self.at = stream.free_at
-
-            def wait(self, stream: Any = None) -> None:
-                (stream or gpu.now).wait_event(self)
-
-        class Stream:
-            made = 0
-
-            def __init__(self) -> None:
-                Stream.made += 1
-                self.cuda_stream = Stream.made
-                self.free_at = 0.0
-
-            def wait_stream(self, stream: Any) -> None:
-                self.free_at = max(self.free_at, stream.free_at)
-
-            def wait_event(self, event: Any) -> None:
-                self.free_at = max(self.free_at, event.at)
-
-            def record_event(self) -> Any:
-                made = Event()
-                made.record(self)
-                return made
-
-            def synchronize(self) -> None:
-                gpu.clock.tick(max(0.0, self.free_at - gpu.clock()))
-
-        self.Stream, self.Event = Stream, Event
-        self.now = Stream()
-
-    def launch(self, seconds: float) -> None:
-        self.now.free_at = max(self.now.free_at, self.clock()) + seconds
-
-    @contextmanager
-    def on(self, stream: Any) -> Iterator[None]:
-        before, self.now = self.now, stream
-        yield
-        self.now = before
-
-
-class Marks:
-    """Marks on the stream in use, as on the one that a step computes on."""
-
-    name = "the emulated GPU's events"
-    asynchronous = True
-    marks = True
-
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
-
-    def mark(self) -> Mark:
-        now = self.gpu.clock()
-        return Mark(now, {0: max(now, self.gpu.now.free_at)})
-
-    def at(self, mark: Mark) -> float:
-        return float((mark.queued or {})[0])
-
-    def passed(self, mark: Mark) -> bool:
-        return self.gpu.clock() >= self.at(mark)
-
-    def wait(self) -> None:
-        self.gpu.now.synchronize()
-
-
-USERS = """\
+COMPUTE_S = 0.050
+USERS = """
 import torch
 
 class Net(torch.nn.Module):
@@ -106,136 +23,55 @@ class Net(torch.nn.Module):
         self.one = torch.nn.Linear(4, 1)
 
     def forward(self, x):
-        gpu.launch(seconds)
+        cuda.launch(COMPUTE_S)
         return self.one(x)
 
-net, x = Net(), torch.ones(2, 4)
-side = gpu.Stream()
+net, x, side = Net(), torch.ones(2, 4), cuda.beside()
 for _ in range(4):
     boundary()
-{step}
+    {waits}
+    with cuda.stream(side):
+        x.to("meta")
     net(x).sum().backward()
 boundary()
 """
-ON_THE_STEP_S = '    y = x.to("cuda")'
-PREFETCHED = """\
-    torch.cuda.current_stream().wait_stream(side)
-    with gpu.on(side):
-        y = x.to("cuda")"""
-BY_EVENT = """\
-    torch.cuda.current_stream().wait_event(side.record_event())
-    with gpu.on(side):
-        y = x.to("cuda")"""
-BY_WAIT = """\
-    side.record_event().wait()
-    with gpu.on(side):
-        y = x.to("cuda")"""
-BY_NAME = """\
-    torch.cuda.current_stream().wait_stream(stream=side)
-    with gpu.on(side):
-        y = x.to("cuda")"""
-ALL_ON_ONE = """\
-    gpu.now = side
-    y = x.to("cuda")"""
-FILLED = "    x.copy_(torch.ones(2, 4))"
 
 
-@pytest.fixture
-def split(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
-    """Seconds, calls and place of the parts of a step of the user's."""
-    gpu = Gpu(Clock())
-    fakes = {
-        "is_initialized": lambda: True,
-        "is_current_stream_capturing": lambda: False,
-        "get_sync_debug_mode": lambda: 1,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "current_stream": lambda *_: gpu.now,
-        "Stream": gpu.Stream,
-        "Event": gpu.Event,
-    }
-    for name, fake in fakes.items():
-        monkeypatch.setattr(torch.cuda, name, fake)
+@pytest.mark.parametrize(
+    "waits",
+    [
+        "torch.cuda.current_stream().wait_stream(side)",
+        "torch.cuda.current_stream().wait_stream(stream=side)",
+        "torch.cuda.current_stream().wait_event(side.record_event())",
+        "side.record_event().wait()",
+    ],
+)
+@pytest.mark.parametrize("copy_s", [0.040, 0.080])
+def test_a_copy_beside_the_step_costs_what_the_step_waits_for_it(users, monkeypatch, waits, copy_s):
+    put, clock = functools.partial(monkeypatch.setattr, raising=False), Clock()
+    cuda = fake_cuda.install(clock=clock, sleep=clock.tick, put=put)
+    put(torch.Tensor, "to", torch.Tensor.to)
+    cuda.copies(copy_s, pinned=True)
+    loops, process, marks = TorchLoops(Watcher()), FakeProcess(clock=clock), []
+    loops.process, loops.device = process, TorchClock(clock)
+    detail = Detail(loops)
 
-    def copy(tensor: Any, *_: Any) -> Any:
-        gpu.launch(gpu.copy_s)
-        return tensor
+    def boundary():
+        if marks:
+            detail.step_ended(marks.pop(), loops.device.mark())
+        else:
+            detail.start()
+        marks.append(loops.device.mark())
 
-    monkeypatch.setattr(torch.Tensor, "to", copy)
-    monkeypatch.setattr(torch.Tensor, "copy_", copy)
-    monkeypatch.setattr(hooks.Hooks, "_between", lambda *_: None)  # all tensors are on the CPU
-
-    def run(step: str, copy_s: float = COPY_S) -> dict[str, Any]:
-        gpu.copy_s = copy_s
-        process = FakeProcess(clock=gpu.clock)
-        clock = Marks(gpu)
-        loops = SimpleNamespace(
-            process=process,
-            device=clock,
-            model_calls={},
-            shapes={},
-            set_to_none={},
-            zero_grad_sites={},
-            step_sites={},
-        )
-        detail = Detail(loops)
-        at: list[Mark] = []
-
-        def boundary() -> None:
-            if at:
-                detail.step_ended(at.pop(), clock.mark())
-            else:
-                detail.start()
-            at.append(clock.mark())
-
-        path = tmp_path / "users_own.py"
-        path.write_text(USERS.format(step=step), encoding="utf-8")
-        spec = importlib.util.spec_from_file_location("users_own", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module: Any = importlib.util.module_from_spec(spec)
-        module.gpu, module.seconds, module.boundary = gpu, COMPUTE_S, boundary
-        monkeypatch.setitem(sys.modules, "users_own", module)
-        try:
-            spec.loader.exec_module(module)
-        finally:
-            detail.stop()
-        assert not process.record.of("missing")
-        [event] = process.record.of("torch_split")
-        return {name: (one[0] / event["steps"], *one[1:]) for name, one in event["parts"].items()}
-
-    return run
-
-
-WAYS = pytest.mark.parametrize("prefetched", [PREFETCHED, BY_EVENT, BY_WAIT, BY_NAME])
-
-
-@WAYS
-def test_a_copy_beside_the_step_that_is_hidden_costs_nothing(split, prefetched):
-    parts = split(prefetched)
-    assert parts["transfer"][0] == pytest.approx(0.0)
-    assert parts["forward"][0] == pytest.approx(COMPUTE_S)
-
-
-@WAYS
-def test_a_copy_beside_the_step_costs_what_the_step_waits_for_it(split, prefetched):
-    parts = split(prefetched, 0.080)
-    waits = 3 * (0.080 - COMPUTE_S) / 4  # the first step has nothing to wait for
-    assert parts["transfer"][:2] == pytest.approx((waits, 3))
-    assert parts["forward"][0] == pytest.approx(COMPUTE_S)
-
-
-def test_a_copy_on_the_stream_of_the_step_costs_all_of_it(split):
-    seconds, calls, where = split(ON_THE_STEP_S)["transfer"]
-    assert (seconds, calls) == (pytest.approx(COPY_S), 4)
-    assert (where["line"], where["end_line"]) == (16, 16)
-
-
-def test_a_tensor_that_is_filled_is_a_copy(split):
-    assert split(FILLED)["transfer"][:2] == (pytest.approx(COPY_S), 4)
-
-
-def test_a_whole_step_on_a_stream_of_its_own_copies_on_it(split):
-    """From its first forward on; until then it is not known where the step computes."""
-    parts = split(ALL_ON_ONE)
-    assert parts["transfer"][:2] == (pytest.approx(3 * COPY_S / 4), 3)
+    try:
+        users(USERS.format(waits=waits), cuda=cuda, COMPUTE_S=COMPUTE_S, boundary=boundary)
+    finally:
+        detail.stop()
+    assert process.record.of("missing") == []
+    [split] = process.record.of("torch_split")
+    (transfer, calls, *_), (forward, *_) = (
+        split["parts"][name] for name in ("transfer", "forward")
+    )
+    waited = 3 * max(0.0, copy_s - COMPUTE_S)  # the first step has nothing to wait for
+    assert (transfer, calls) == (pytest.approx(waited), 3)
+    assert forward == pytest.approx(split["steps"] * COMPUTE_S)

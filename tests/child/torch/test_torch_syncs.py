@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import threading
 import warnings
 from types import SimpleNamespace
 
 import pytest
 
-from trainperf.child.torch.step.syncs import PROTOTYPE, WAITS, SyncWarnings
+from trainperf.child.torch.step.syncs import SyncWarnings
 
 # In no file of the user's, as the functions of PyTorch's own modules.
 CUDA = """
@@ -59,14 +57,8 @@ def cuda():
 
 
 @pytest.fixture
-def users(tmp_path, monkeypatch):
-    path = tmp_path / "users_own.py"
-    path.write_text(USERS, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("users_own", path)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "users_own", module)
-    spec.loader.exec_module(module)
-    return module
+def own(users):
+    return users(USERS)
 
 
 @pytest.fixture
@@ -93,11 +85,11 @@ def lines(syncs):
 # ------------------------------------------------------------- what must not change
 
 
-def test_the_mode_the_filters_and_what_shows_warnings_are_as_before(watch, cuda, users):
+def test_the_mode_the_filters_and_what_shows_warnings_are_as_before(watch, cuda, own):
     before = warnings.filters, list(warnings.filters), warnings._showwarnmsg, warnings.showwarning
     syncs = watch()
     assert cuda.get_sync_debug_mode() == 1
-    users.step(cuda)
+    own.step(cuda)
     syncs.stop()
     assert cuda.get_sync_debug_mode() == 0
     now = warnings.filters, list(warnings.filters), warnings._showwarnmsg, warnings.showwarning
@@ -105,29 +97,29 @@ def test_the_mode_the_filters_and_what_shows_warnings_are_as_before(watch, cuda,
     assert watch.said == []
 
 
-def test_other_warnings_reach_the_program_as_often_as_they_would_have(watch, cuda, users):
-    users.warns("mine")
+def test_other_warnings_reach_the_program_as_often_as_they_would_have(watch, cuda, own):
+    own.warns("mine")
     syncs = watch()
     for _ in range(2):
-        users.warns("mine")  # told once already
-        users.warns("another")
-    users.step(cuda)
+        own.warns("mine")  # told once already
+        own.warns("another")
+    own.step(cuda)
     syncs.stop()
-    users.warns("another")
+    own.warns("another")
     assert [str(one.message) for one in watch.said] == ["mine", "another"]
 
 
-def test_a_filter_that_makes_errors_of_warnings_meets_no_warning_of_ours(watch, cuda, users):
+def test_a_filter_that_makes_errors_of_warnings_meets_no_warning_of_ours(watch, cuda, own):
     warnings.simplefilter("error")
     syncs = watch()
-    users.step(cuda)
+    own.step(cuda)
     with pytest.raises(UserWarning, match="mine"):
-        users.warns("mine")
+        own.warns("mine")
     syncs.step_ended(kept=True)
     assert lines(syncs) == {5: 1, 7: 2}
 
 
-def test_a_mode_that_the_program_has_set_is_left_alone(watch, cuda, users):
+def test_a_mode_that_the_program_has_set_is_left_alone(watch, cuda, own):
     cuda.names["warned_once"] = True
     for mode in (1, 2):
         cuda.set_sync_debug_mode(mode)
@@ -137,7 +129,7 @@ def test_a_mode_that_the_program_has_set_is_left_alone(watch, cuda, users):
         syncs.stop()
         assert cuda.get_sync_debug_mode() == mode
     with pytest.raises(RuntimeError):
-        users.step(cuda)
+        own.step(cuda)
 
 
 def test_a_mode_that_the_program_sets_meanwhile_stays(watch, cuda):
@@ -147,12 +139,12 @@ def test_a_mode_that_the_program_sets_meanwhile_stays(watch, cuda):
     assert cuda.get_sync_debug_mode() == 2
 
 
-def test_a_program_that_keeps_its_own_copy_of_the_filters_gets_none_of_ours(watch, cuda, users):
+def test_a_program_that_keeps_its_own_copy_of_the_filters_gets_none_of_ours(watch, cuda, own):
     before = list(warnings.filters)
     syncs = watch()
     with warnings.catch_warnings(record=True) as kept:
-        users.step(cuda)
-        users.warns("mine")
+        own.step(cuda)
+        own.warns("mine")
         syncs.stop()
         inside = list(warnings.filters)
     assert inside == before == list(warnings.filters)
@@ -167,7 +159,7 @@ def test_without_cuda_nothing_is_set(watch, cuda):
     assert list(warnings.filters) == filters
 
 
-def test_a_forked_worker_asks_cuda_nothing_and_warns_as_before(watch, cuda, users):
+def test_a_forked_worker_asks_cuda_nothing_and_warns_as_before(watch, cuda, own):
     filters = list(warnings.filters)
     syncs = watch()
 
@@ -196,40 +188,24 @@ def test_what_fails_is_kept_as_a_reason_and_leaves_nothing_behind(watch, cuda):
 # --------------------------------------------------------------------- what is seen
 
 
-def test_every_operation_that_waits_is_counted_at_the_users_line(watch, cuda, users):
+def test_every_operation_that_waits_is_counted_at_the_users_line(watch, cuda, own):
     syncs = watch()
-    users.step(cuda)
+    own.step(cuda)
     syncs.step_ended(kept=True)
-    users.step(cuda)
+    own.step(cuda)
     syncs.step_ended(kept=True)
     assert lines(syncs) == {5: 2, 7: 4}
-    assert {place.f_code.co_filename for place in syncs.waits} == {users.__file__}
+    assert {place.f_code.co_filename for place in syncs.waits} == {own.__file__}
 
 
-def test_a_step_that_is_left_out_counts_for_nothing(watch, cuda, users):
-    syncs = watch()
-    users.step(cuda)
-    syncs.step_ended(kept=False)
-    users.step(cuda)  # in no step that ended
-    assert lines(syncs) == {}
-
-
-def test_what_trainperf_does_itself_and_other_threads_do_counts_for_nothing(watch, cuda, users):
+def test_what_trainperf_does_itself_and_other_threads_do_counts_for_nothing(watch, cuda, own):
     off = [True]
     syncs = watch(lambda: off[0])
-    users.step(cuda)
+    own.step(cuda)
     off[0] = False
-    thread = threading.Thread(target=users.step, args=(cuda,))
+    thread = threading.Thread(target=own.step, args=(cuda,))
     thread.start()
     thread.join()
     syncs.step_ended(kept=True)
     assert lines(syncs) == {}
     assert watch.said == []
-
-
-def test_the_words_looked_for_are_those_of_pytorch():
-    torch = pytest.importorskip("torch")
-    assert WAITS == "called a synchronizing CUDA operation"
-    assert PROTOTYPE.startswith("Synchronization debug mode")
-    assert callable(torch.cuda.set_sync_debug_mode)
-    assert callable(torch.cuda.get_sync_debug_mode)

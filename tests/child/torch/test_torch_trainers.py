@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import os
 import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.torch import trainers
 
 LIBRARY = """
@@ -132,27 +131,6 @@ def recorded(loops):
     return record.events[before] if len(record.events) > before else None
 
 
-def test_a_script_without_any_of_them_records_nothing(loops):
-    assert recorded(loops) is None
-
-
-def test_an_accelerator_that_prepared_nothing_is_not_of_the_loop(loops, library):
-    accelerator = library.Accelerator()
-    assert recorded(loops) is None
-    accelerator.prepare("model")
-    assert recorded(loops)["made"] == "call"
-
-
-def test_the_call_that_makes_an_accelerator_is_the_place_of_its_settings(loops, library):
-    accelerator = library.Accelerator(True, False, "no")
-    accelerator.prepare("model")
-    event = recorded(loops)
-    assert (event["library"], event["cls"]) == ("accelerate", "Accelerator")
-    assert event["where"]["file"].endswith(HERE)
-    assert event["settings"] == {"mixed_precision": "no"}
-    assert event["defaults"] == {"mixed_precision": None}
-
-
 def test_one_that_a_library_makes_for_itself_is_not_the_users(loops, library):
     arguments = library.TrainingArguments("out")
     trainer = library.OfTransformers(arguments)
@@ -161,22 +139,6 @@ def test_one_that_a_library_makes_for_itself_is_not_the_users(loops, library):
     event = trainer.train(lambda: recorded(loops))
     assert event["cls"] == "TrainingArguments"
     assert recorded(loops) is None  # beside the trainer there is no loop of its own
-
-
-def test_settings_are_those_that_were_given_and_that_the_version_has(loops, library):
-    arguments = library.TrainingArguments("out", optim="adamw_torch", hub_token="secret")
-    event = library.OfTransformers(arguments).train(lambda: recorded(loops))
-    # `report` has no plain default that anybody may change, `torch_compile` it has not
-    assert event["settings"] == {"bf16": False, "optim": "adamw_torch", "report": None}
-    assert event["made"] == "call"
-    assert "secret" not in str(loops.process.record.events)
-
-
-def test_what_is_set_afterwards_counts(loops, library):
-    arguments = library.TrainingArguments("out")
-    arguments.bf16 = True
-    event = library.OfTransformers(arguments).train(lambda: recorded(loops))
-    assert event["settings"]["bf16"] is True
 
 
 def test_arguments_of_the_command_are_known_from_others(loops, library, monkeypatch):
@@ -199,15 +161,6 @@ def test_a_file_of_arguments_is_named(loops, library, monkeypatch):
     arguments = library.Parser(library.TrainingArguments).parse_json_file("other.json")
     event = library.OfTransformers(arguments).train(lambda: recorded(loops))
     assert event["made"] == "elsewhere"  # no word of the command is to be another
-
-
-def test_lightnings_trainer_is_that_whose_loop_runs(loops, library):
-    library.Trainer(precision="32")
-    trainer = library.Trainer(precision="16-mixed")
-    library.Trainer()
-    event = trainer.fit(lambda: recorded(loops))
-    assert event["library"] == "lightning"
-    assert event["settings"] == {"precision": "16-mixed"}
 
 
 def test_a_constructor_of_the_users_own_calls_the_one_that_counts(loops, library):
@@ -235,25 +188,9 @@ def test_what_follows_a_dataclass_of_the_users_own_is_no_call_of_it(loops, libra
     assert event["where"]["function"].startswith("test_what_follows")
 
 
-def test_constructors_look_as_they_were(loops, library):
-    assert list(inspect.signature(library.Accelerator).parameters)[-1] == "mixed_precision"
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        library.Accelerator(what=1)
-
-
 def test_lightnings_own_command_line_takes_options(loops, library, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["train.py", "fit"])
     event = library.LightningCLI().trainer.fit(lambda: recorded(loops))
     assert (event["made"], event["source"]) == ("command", "--trainer.")
     event = library.LightningCLI(args=["fit", "--x=1"]).trainer.fit(lambda: recorded(loops))
     assert event["made"] == "elsewhere"
-
-
-def test_the_version_is_that_of_the_library_below_a_class_of_the_users(monkeypatch):
-    module = ModuleType("lightning")
-    module.__version__ = "2.2.5"
-    monkeypatch.setitem(sys.modules, "lightning", module)
-    theirs = type("Trainer", (), {"__module__": "lightning.pytorch.trainer.trainer"})
-    mine = type("Mine", (theirs,), {})
-    assert trainers._version(mine()) == "2.2.5"
-    assert trainers._version(object()) == ""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.timing.legs import leg
 from trainperf.child.timing.legs.words import AS_WRITTEN, STEPS_ONLY, WHOLE
 
@@ -40,21 +40,6 @@ def begin(plan, words, steps, calls, settle=0):
     plan.begin_if_settled()
 
 
-def test_the_last_call_of_an_epoch_counts_the_steps_it_held(slices):
-    plan, words, losses, record = slices()
-    begin(plan, words, 4, calls=16)
-    # an epoch of 20 steps: 16 in its first call, which is not counted, and 4
-    ended = []
-    for _ in range(4):
-        losses.updates += 16  # not counted: it opened the input
-        losses.updates += 4
-        ended.append(plan.step_ended(0.1))
-    assert ended == [False, False, False, True]
-    words[leg.TURN] = 2
-    plan.advance()
-    assert record.events == [{"e": "work", "b": 1, "n": 16}]
-
-
 def test_a_slice_in_which_the_devices_memory_ran_short_says_so(slices):
     plan, words, counts, record = slices()
     counts.retries = 3  # while it warmed up, beside nobody
@@ -65,39 +50,6 @@ def test_a_slice_in_which_the_devices_memory_ran_short_says_so(slices):
     words[leg.TURN] = 3
     plan.advance()
     assert record.events == [{"e": "retries", "b": 1, "n": 2}]
-
-
-def test_whole_calls_count_whole_before_and_after_the_end_of_an_epoch(slices):
-    plan, words, losses, record = slices()
-    begin(plan, words, 4, calls=16)
-    for updates in (16, 16, 8, 16 + 16):
-        losses.updates += updates
-        plan.step_ended(0.1)
-    words[leg.TURN] = 2
-    plan.advance()
-    assert record.events == [{"e": "work", "b": 1, "n": 16 + 16 + 8 + 16}]
-
-
-def test_a_loop_of_single_steps_is_counted_by_its_steps_alone(slices):
-    plan, words, _, record = slices()
-    begin(plan, words, 2, calls=1)
-    assert [plan.step_ended(0.1), plan.step_ended(0.1)] == [False, True]
-    words[leg.TURN] = 2
-    plan.advance()
-    assert record.events == []
-
-
-def test_a_slice_of_whole_epochs_says_how_often_the_input_was_opened(slices):
-    plan, words, _, record = slices()
-    opened = [3]
-    words[leg.EPOCHS], plan.epochs = WHOLE, lambda: opened[0]
-    begin(plan, words, 4, calls=1)
-    for _ in range(4):
-        opened[0] += 1
-        plan.step_ended(0.1)
-    words[leg.TURN] = 2
-    plan.advance()
-    assert record.events == [{"e": "epochs", "b": 1, "n": 4}]
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -149,13 +101,6 @@ def test_ranks_warm_up_for_the_same_number_of_steps_whatever_their_clocks_say(sl
     assert ready == [leg.WARM_UP_OF_RANKS] * 2
 
 
-def test_ranks_wait_for_the_epochs_of_their_warm_up(slices):
-    plan, *_ = slices(0, 2)
-    plan._warm_up_epochs = 1
-    plan.epochs = lambda: int(plan._begun > 30)
-    assert next(count for count in range(100) if plan.arrived()) == 30
-
-
 def test_a_slice_of_a_rank_ends_at_the_same_step_also_where_one_was_left_out(slices):
     ended = {}
     for rank, left_out in ((0, ()), (1, (2,))):
@@ -169,11 +114,6 @@ def test_a_slice_of_a_rank_ends_at_the_same_step_also_where_one_was_left_out(sli
                 plan.step_ended(0.1)
         ended[rank] = count, plan.block.steps
     assert ended == {0: (6, 4), 1: (6, 3)}
-
-
-def test_a_single_process_decides_by_its_clock(slices):
-    plan, *_ = slices()
-    assert [plan.step_ended(0.1) for _ in range(4)] == [False, False, False, True]
 
 
 def test_each_rank_has_a_word_of_its_own_and_none_stops_itself(slices, monkeypatch):
@@ -190,12 +130,6 @@ def test_each_rank_has_a_word_of_its_own_and_none_stops_itself(slices, monkeypat
     assert words[leg.ANEW] == 0  # another rank's slices are not those of an earlier loop
     slices(2, 3)
     assert words[leg.ANEW] == 1
-
-
-def test_the_largest_rank_fits_into_the_shared_file(slices):
-    plan, words, *_ = slices(leg.MOST_RANKS - 1, leg.MOST_RANKS)
-    begin(plan, words, 2, calls=1)
-    assert words[leg.OVER + leg.MOST_RANKS - 1] == 1
 
 
 def test_the_shared_file_has_its_space_before_it_is_touched(tmp_path, monkeypatch):
@@ -251,10 +185,3 @@ def test_what_passed_while_others_ran_is_no_part_of_a_warm_up_step(slices):
         plan.step_ended(0.1 + paused)
     assert plan._durations == pytest.approx([0.1] * 3)
     assert now[0] - plan._began == pytest.approx(0.3), "nor of the longest warm-up"
-
-
-def test_a_pause_before_the_first_step_shortens_none(slices):
-    plan, words, _, _ = slices()
-    words[leg.PAUSED] += 3 * leg.PER_S
-    plan.step_ended(0.1)
-    assert plan._durations == [pytest.approx(0.1)]

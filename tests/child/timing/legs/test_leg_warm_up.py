@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fakes import FakeProcess
+from kit.child import FakeProcess
 from trainperf.child.tensorflow import hooks as tf_hooks
 from trainperf.child.timing.legs import words as leg
 from trainperf.child.timing.legs.warm_up import WarmUp
@@ -40,41 +40,12 @@ def test_a_leg_waits_for_its_turn_before_it_opens_its_device(told, words):
     thread.join()
 
 
-def test_a_leg_waits_once(told, words):
-    words[leg.GO] = 1
-    told.before_device()
-    words[leg.GO] = words[leg.DEVICE] = 0
-    told.before_device()
-    assert not words[leg.DEVICE]
-
-
 def test_a_leg_whose_words_are_gone_goes_on(tmp_path):
     process = FakeProcess({"folder": str(tmp_path / "gone")}, lenient=True)
     told = WarmUp(process)
     told.before_device()
     told.compile_begins()
     assert "the words of a leg" in process.failures[0]
-
-
-def test_cuda_is_started_when_it_is_the_legs_turn(told, words):
-    words[leg.GO] = 1
-    order = []
-    told.before_device = lambda: order.append("turn")
-    cuda = SimpleNamespace(_lazy_init=lambda: order.append("start"))
-    torch_hooks.watch_devices(loops(told), cuda)
-    cuda._lazy_init()
-    assert order == ["turn", "start"]
-
-
-def test_outside_of_legs_nothing_is_put_before_the_start_of_a_device():
-    def start():
-        raise AssertionError
-
-    cuda, context = SimpleNamespace(_lazy_init=start), SimpleNamespace(Context=None)
-    torch_hooks.watch_devices(loops(None), cuda)
-    tf_hooks.watch_context(loops(None), context)
-    torch_hooks.watch_compiling(loops(None), None)
-    assert cuda._lazy_init is start
 
 
 @pytest.mark.parametrize(("gpus", "turns"), [(["GPU:0"], 1), ([], 0)])

@@ -25,9 +25,3 @@ def test_the_lower_of_the_two_counts(monkeypatch):
     assert spare_memory.available() == 700
     monkeypatch.setattr(spare_memory, "_machine", lambda: None)
     assert spare_memory.available() is None
-
-
-def test_twice_the_samples_fit_where_as_much_is_left_as_was_taken(monkeypatch):
-    for left, fits in ((None, True), (1, False), (2**60, True)):
-        monkeypatch.setattr(spare_memory, "available", lambda left=left: left)
-        assert spare_memory.doubles() is fits

@@ -11,7 +11,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from observing import LONG_S, strays
+from kit.processes import LONG_S, strays
 from trainperf.model import Equivalence, Leg, Run
 from trainperf.run.stopping import Guard
 from trainperf.trial.budget import Clock, Costs

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from looping import Watcher
-from observing import LONG_S
+from kit.child import Watcher
+from kit.processes import LONG_S
 
 HOOKED_RANK = """
     import datetime, json, os, sys, time
     from types import SimpleNamespace
 
-    from looping import Watcher
+    from kit.child import Watcher
     from trainperf.child.torch import hooks
     from trainperf.child.torch.loops import TorchLoops
     from trainperf.child.process.importing import PostImport

@@ -1,13 +1,16 @@
-"""Run scripts natively and under observation, and look for what they left behind."""
+"""Programs in processes of their own: started, looked for, ended, tried again."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -114,3 +117,101 @@ def is_left(path: Path) -> bool:
     return path.name != "__pycache__" or not all(
         one.name.startswith("__autograph_generated_file") for one in path.iterdir()
     )
+
+
+RETRIED: Counter[str] = Counter()
+"""Further tries by what they were of; `conftest.py` prints them at the end."""
+
+
+def tries(of: str, most: int) -> Iterator[int]:
+    """Give the numbers of up to `most` tries; the loop is left where one comes out right."""
+    for attempt in range(most):
+        if attempt:
+            RETRIED[of] += 1
+        yield attempt
+
+
+def trainperf(cwd: Path, *words: str, env: dict[str, str] | None = None):
+    command = (sys.executable, "-m", "trainperf", *words)
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **(env or {}), "COLUMNS": "300"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def diagnose(cwd: Path, *words: str, env: dict[str, str] | None = None):
+    return trainperf(
+        cwd, "diagnose", "--no-trials", "--output-dir", str(cwd / "runs"), *words, env=env
+    )
+
+
+def started(cwd: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        (
+            sys.executable,
+            "-m",
+            "trainperf",
+            "diagnose",
+            "--no-trials",
+            "--output-dir",
+            "runs",
+            *words,
+        ),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(folder: Path, text: str, seconds: float = 2 * LONG_S) -> None:
+    """Wait until some event of the run holds `text`."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for path in folder.glob("runs/*/*"):
+            if path.suffix in (".jsonl", ".log") and text in path.read_text(errors="replace"):
+                return
+        time.sleep(0.02)
+    raise AssertionError(f"nothing said {text!r}")
+
+
+HIDES = """
+import subprocess, time
+subprocess.Popen(["setsid", "-f", "sleep", "{seconds}"], env={{}})
+print("ready", flush=True)
+{then}
+"""
+_NUMBERS = itertools.count(1)
+
+
+def unique() -> str:
+    """A number of seconds that nobody else sleeps: this process's, and another each time."""
+    return f"1{next(_NUMBERS):03d}.{os.getpid()}"
+
+
+def sleeping(seconds: str) -> list[psutil.Process]:
+    """Processes that sleep so long."""
+    return [
+        one
+        for one in psutil.process_iter(["cmdline", "status"])
+        if one.info["cmdline"] == ["sleep", seconds] and one.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def ended(seconds: str) -> bool:
+    """Whether nobody sleeps so long any more, after a while."""
+    until = time.monotonic() + LONG_S
+    while sleeping(seconds) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not sleeping(seconds)
+
+
+def kill_sleeping(seconds: str) -> None:
+    """Kill who sleeps so long, as a test does at its end."""
+    for one in sleeping(seconds):
+        one.kill()

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from reporters.samples_observed import FAILED, HEALTHY, INPUT_BOUND
+from reporters.samples import FAILED, HEALTHY, INPUT_BOUND
 from trainperf import check as checking
 from trainperf import store
 from trainperf.commands import check as command

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reporters.samples_observed import INPUT_BOUND
+from reporters.samples import INPUT_BOUND
 from trainperf.commands.elsewhere import with_elsewhere
 from trainperf.fixes import by_id
 from trainperf.model import Outcome, Site, Trial

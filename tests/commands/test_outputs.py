@@ -16,8 +16,7 @@ import pytest
 from rich.console import Console
 
 from recordings import recording
-from reporters.samples import HOSTILE
-from reporters.samples_observed import DECODE, HEALTHY, INPUT_BOUND, PARALLEL_MAP
+from reporters.samples import DECODE, HEALTHY, HOSTILE, INPUT_BOUND, PARALLEL_MAP
 from trainperf import store
 from trainperf.commands import outputs
 from trainperf.commands._shared import check_outputs
@@ -142,7 +141,7 @@ def test_stdout_of_another_encoding_gets_utf_8(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     write(["markdown"])
     sys.stdout.flush()
-    assert "3.2×" in raw.getvalue().decode("utf-8")
+    assert "4.0×" in raw.getvalue().decode("utf-8")
 
 
 def test_names_reach_the_terminals_report(capfd) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from reporters.samples_tried import LARGER_BATCH
+from reporters.samples import ONE_KEPT
 from trainperf.model import Loop, Outcome, Trial
 from trainperf.report.assemble import experiment_changes
+
+(_, LARGER_BATCH) = ONE_KEPT.experiment_changes
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reporters.samples_observed import CACHE, INPUT_BOUND, PARALLEL_MAP
-from reporters.samples_tried import ALL_OUTCOMES
+from reporters.samples import ALL_OUTCOMES, CACHE, INPUT_BOUND, PARALLEL_MAP
 from trainperf.commands.exit_status import exit_status
 from trainperf.model import Outcome, Stack, Trial
 from trainperf.report.level import Judgement, failing
@@ -21,9 +20,9 @@ STACK = Stack(("tf_cache",), 2.0, 1.9, 2.1, 9, 90, None, 0.1, 0.05)
     [
         ("none", set()),
         ("any", {"tf_map_parallel", "tf_cache"}),
-        (3.1, {"tf_map_parallel", "tf_cache"}),
-        (3.15, {"tf_map_parallel"}),
-        (4.0, set()),
+        (2.0, {"tf_map_parallel", "tf_cache"}),
+        (3.0, {"tf_cache"}),
+        (4.1, set()),
     ],
 )
 def test_a_finding_counts_by_its_bound(fail_on: FailOn, ids: set[str]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reporters.rendering import text
-from reporters.samples_observed import INPUT_BOUND
-from reporters.samples_tried import TRIED
+from reporters.samples import INPUT_BOUND, TRIED
 from trainperf.model import Outcome, Proof, Trial
 from trainperf.report.sections.proofs import to_prove
 
@@ -63,7 +62,7 @@ def test_a_finding_that_somebody_has_to_repair_says_how_that_is_proved() -> None
     finding = replace(INPUT_BOUND.findings[0], rewritable=False)
     told = to_prove(finding, INPUT_BOUND)
     assert told == (
-        "Once it is changed, `trainperf try --diff change.diff -- train.py --epochs 50` proves it."
+        "Once it is changed, `trainperf try --diff change.diff -- slow_images.py` proves it."
     )
     assert to_prove(replace(finding, rewritable=True), INPUT_BOUND) == ""
     assert to_prove(replace(finding, where=()), INPUT_BOUND) == ""

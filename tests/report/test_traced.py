@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reporters.samples_observed import INPUT_BOUND
+from reporters.samples import INPUT_BOUND
 from trainperf.model import TraceFile
 from trainperf.report.document import Page
 from trainperf.report.sections.closing import traced

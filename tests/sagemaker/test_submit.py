@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from reporters.samples_observed import FAILED, INPUT_BOUND
+from reporters.samples import FAILED, INPUT_BOUND
 from s3_store import KEYS
 from trainperf import store
 from trainperf.commands.sagemaker import sagemaker

@@ -22,19 +22,6 @@ PROVED = replace(
 )  # fmt: skip
 
 
-def test_the_answer_stands_first_and_nothing_of_a_diagnosis_besides() -> None:
-    report = text(PROVED, 100, full=False)
-    lines = [line for line in report.split("\n") if line]
-    assert lines[0] == PROOF.text
-    assert "  Speed          1.50× as fast (1.45 to 1.55), 320 → 480 samples/s; 20 pairs" in lines
-    assert "  Same training  yes: losses within 0 %" in lines
-    assert "  Memory         host 3.00 GiB → 3.00 GiB" in lines
-    assert "  Start-up       no longer than without it" in lines
-    assert any(line.startswith("  Control ") for line in lines)
-    for word in ("What to change", "causes that trainperf knows", "Apply", "waiting for data"):
-        assert word not in report
-
-
 def test_the_whole_report_has_the_answer_and_the_step() -> None:
     report = text(PROVED, 100)
     assert "With the change" in report

@@ -17,10 +17,6 @@ def said(trace: TraceFile | None) -> str:
     return " ".join(str(block) for block in page.blocks)
 
 
-def test_of_a_trace_that_nobody_asked_for_nothing_is_said() -> None:
-    assert said(None) == ""
-
-
 def test_why_there_is_none_is_one_sentence() -> None:
     text = said(TraceFile("t.json", reason="the script's own profiler is on"))
     assert "No step was traced: the script's own profiler is on." in text

@@ -42,10 +42,6 @@ def test_fail_on_looks_at_the_findings(fail_on, status):
     assert exit_status(INPUT_BOUND, Settings(fail_on=fail_on)) == status
 
 
-def test_fail_on_any_is_content_without_findings():
-    assert exit_status(replace(INPUT_BOUND, findings=()), Settings(fail_on="any")) == 0
-
-
 def trial(fix, outcome, speedup=None):
     return Trial(fix, outcome, "", speedup=speedup, kept=outcome is Outcome.KEPT)
 

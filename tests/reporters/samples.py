@@ -17,14 +17,20 @@ import zoo
 from trainperf.diagnose import Request, first_verdict
 from trainperf.evidence.events import NoLoop
 from trainperf.model import (
+    Channel,
+    ContainerUse,
+    Cost,
     Diagnosis,
     Ending,
     Finding,
     Gpu,
+    Instance,
     Measure,
+    Objects,
     Outcome,
     Patch,
     PhaseUse,
+    Price,
     Probe,
     Trial,
     Trials,
@@ -82,7 +88,8 @@ def _failed() -> Diagnosis:
     recording = replace(
         recorded.recording, ending=Ending.FAILED, events={}, samples=(), output_tail=tail
     )
-    return without_loop(recording, recorded.machine, NoLoop("no loop was seen", "", ()), 0.0)
+    ended = without_loop(recording, recorded.machine, NoLoop("no loop was seen", "", ()), 0.0)
+    return replace(ended, seconds=3.9)
 
 
 HEALTHY = _healthy()
@@ -186,15 +193,53 @@ def poisoned(value: Any, name: str, free: bool = True) -> Any:
     return name if free and isinstance(value, str) and not isinstance(value, Enum) else value
 
 
+PRICE = Price(1.212, "AWS price list, on demand, eu-west-1")
+BUCKET = Objects(
+    "data",
+    region="eu-west-1",
+    prefix="train/",
+    requests=3200,
+    request_s=0.030,
+    seconds=20.0,
+    requests_per_step=32.0,
+    latency_s=0.028,
+    throughput=((1, 4e6), (16, 55e6)),
+    errors=(("SlowDown", 40),),
+    probe_errors=(("Timeout", 1),),
+    probed_requests=29,
+    probed_bytes=5_000_000,
+    probed_usd=0.000012,
+)
+ON_AWS = replace(
+    TWO_GPUS.machine,
+    instance=Instance("sagemaker", "ml.g5.2xlarge", None, "eu-west-1", hosts=2),
+    price=PRICE,
+    container="sagemaker",
+    omp_num_threads="1",
+)
 EVERYTHING = replace(
     ALL_OUTCOMES,
+    machine=ON_AWS,
+    cost=Cost(PRICE, 2, 2.9, 0.85, 1.66, 0.487),
+    objects=(BUCKET,),
+    channels=(Channel("train", "File", "/opt/ml/input/data/train", "S3", "image/jpeg"),),
+    container=ContainerUse(
+        21.2,
+        quota_cores=4.0,
+        throttled_share=0.62,
+        throttled_s=11.3,
+        memory_limit=16 * GIB,
+        memory_peak=15 * GIB,
+        memory_events=(("max", 12),),
+        swapped_in=0,
+    ),
     **{
         name: getattr(diagnosis, name)
         for diagnosis, names in (
             (INPUT_BOUND, "stages reads callbacks practices outside times"),
             (ON_A_GPU, "step_parts sync_points operators kernels device_memory device"),
             (LATE, "parallel functions"),
-            (TWO_GPUS, "machine utilization"),
+            (TWO_GPUS, "utilization"),
             (OTHER_EXPERIMENTS, "experiment_changes"),
             (TRIED, "stack training"),
         )

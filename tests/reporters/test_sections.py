@@ -10,12 +10,14 @@ import pytest
 
 from reporters.rendering import coloured, of, section, text
 from reporters.samples import (
+    BUCKET,
     GIB,
     HEALTHY,
     INPUT_BOUND,
     NASTY,
     ON_A_GPU,
     PARTIAL,
+    PRICE,
     SAMPLES,
     SYNC,
     TORCH,
@@ -323,24 +325,6 @@ def test_channels_are_named() -> None:
     assert "the job's own mode" in files(channels=(replace(channel, mode=""),))
 
 
-BUCKET = Objects(
-    "data",
-    region="eu-west-1",
-    prefix="train/",
-    requests=3200,
-    request_s=0.030,
-    seconds=20.0,
-    requests_per_step=32.0,
-    latency_s=0.028,
-    throughput=((1, 4e6), (16, 55e6)),
-    errors=(("SlowDown", 40),),
-    probe_errors=(("Timeout", 1),),
-    probed_requests=29,
-    probed_bytes=5_000_000,
-    probed_usd=0.000012,
-)
-
-
 def bucket(*several: Objects) -> str:
     return section(objects.objects, replace(INPUT_BOUND, objects=several))
 
@@ -361,8 +345,6 @@ def test_requests_to_s3_are_told_with_units_and_cost() -> None:
 
 
 # --------------------------------------------------------------------------------- money
-
-PRICE = Price(1.212, "AWS price list, on demand, eu-west-1")
 
 
 def cost(known: Cost | None, **fields: Any) -> str:

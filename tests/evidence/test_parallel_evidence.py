@@ -493,3 +493,10 @@ def test_many_ranks_are_joined_as_few_are() -> None:
     (straggler,) = found.stragglers
     assert (straggler.rank, straggler.phase) == (700, "input")
     assert cost(found).seconds == pytest.approx(0.02)
+
+
+def test_uneven_shards_are_noted() -> None:
+    short = process(1, facts={**FACTS, "epoch_steps": 97})
+    (note,) = job(process(0), short).notes
+    assert "rank 1 has 97 steps, one of rank 0 100" in note
+    assert job(process(0), process(1)).notes == ()

@@ -183,3 +183,24 @@ def test_a_job_says_what_of_its_exchange_was_not_measured():
     cut = (rank(0), rank(1, ended="failed in the warm-up with KeyError"))
     early = reasons(parallel_evidence(parallel={"exchange": None, "processes": cut}))
     assert early["gradient exchange"] == "a rank ended before the exchange was looked at"
+
+
+def test_only_a_gpu_has_kernels():
+    assert report.kernels(torch_evidence(torch={"trace": TRACE})) is None
+    on_gpu = replace(TRACE, device="cuda", gap_s=0.002)
+    found = report.kernels(torch_evidence(torch={"trace": on_gpu}))
+    assert found is not None
+    assert (found.launches_per_pass, found.busy_s, found.gap_s) == (9.0, 0.05, 0.002)
+    assert found.tensor_core_s is None
+
+
+def test_the_ranks_of_a_job_are_reported_with_what_they_wait():
+    found = report.parallel(
+        parallel_evidence(
+            parallel={"processes": (rank(0, local=measure(0.03)), rank(1, local=measure(0.05)))}
+        )
+    )
+    assert [one.waits_s for one in found.ranks] == [pytest.approx(0.02), 0.0]
+    assert found.exchange.share == pytest.approx(0.02)
+    assert (found.break_even_batch, found.exchange.all_reduce) == (None, None)
+    assert report.parallel(evidence()) is None

@@ -23,17 +23,6 @@ def two_hosts(**fields: Any) -> Parallel:
     return job(hosts=2, expected=16, exchange=exchange(backend="nccl", link=None), **fields)
 
 
-def test_ranks_of_a_host_share_its_network():
-    found = with_network_link(two_hosts(), BOX)
-    assert found is not None
-    assert found.exchange is not None
-    assert found.exchange.link is not None
-    assert found.exchange.link.kind == "EFA"
-    assert found.exchange.link.bytes_s == pytest.approx(400 * GIGABIT / 8)
-    assert "p4d.24xlarge" in found.exchange.link.source
-    assert "8 ranks" in found.exchange.link.source
-
-
 def test_without_an_adapter_it_is_the_network():
     plain = replace(BOX, instance=Instance("ec2", "g5.xlarge", replace(P4D, efa=0)))
     found = with_network_link(two_hosts(), plain)

@@ -108,10 +108,6 @@ def test_the_backend_of_keras_must_be_installed() -> None:
     assert (keras.status, keras.text) == ("ok", "3.15.1, on PyTorch by KERAS_BACKEND")
 
 
-def test_a_backend_that_is_not_known_is_not_judged() -> None:
-    assert named(checkup(environment={"KERAS_BACKEND": "jax"}, keras="3.15.1"), "Keras") == ["ok"]
-
-
 def test_a_pytorch_for_cuda_says_what_it_was_built_with() -> None:
     build = Build(
         "PyTorch",

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from fixes.cases.common.cases import SITE, evidence
-from fixes.cases.common.torch_cases import torch_evidence
 from fixes.cases.tf_step.calls._model_calls import timed_in_place
 from fixes.cases.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS, CALLED
 from trainperf.fixes import detect_all
@@ -17,12 +16,10 @@ from trainperf.model import (
     Missing,
     Outcome,
     Outside,
-    Site,
     Trial,
     Verdict,
 )
-from trainperf.model.outside import Spent
-from trainperf.verdict import after_trials, ranked, verdict, verdict_after
+from trainperf.verdict import ranked, verdict, verdict_after
 from trainperf.verdict.turns import beside_the_steps
 
 
@@ -32,22 +29,6 @@ def answered(case: Evidence) -> Verdict:
 
 def turn(seconds: float) -> Outside:
     return replace(BETWEEN_FITS, seconds=seconds, training_s=0.7 * seconds, spent=())
-
-
-def test_where_most_of_the_time_is_outside_that_is_the_verdict_and_its_cause_the_first_finding():
-    case = evidence(outside_=BETWEEN_FITS, around=SITE)
-    said = answered(case)
-    assert said.bottleneck == "host"
-    assert said.text == (
-        "Held up outside the training steps: they take 4.6 % of each turn of the loop around `fit` "
-        "(13.0 s); 92 % goes into `model.predict` (200 calls, train.py:27)."
-    )
-    assert ranked(detect_all(case), case)[0].id == "keras_predict_in_loop"
-
-
-def test_a_turn_that_was_not_over_is_said_to_be_the_least():
-    text = answered(evidence(outside_=replace(BETWEEN_FITS, whole=False), around=SITE)).text
-    assert "(at least 13.0 s); at least 92 % goes" in text
 
 
 def test_healthy_steps_make_no_healthy_training_where_a_fifth_is_something_else():
@@ -74,18 +55,6 @@ def test_a_function_of_the_users_is_named():
     assert text.endswith("92 % goes into `sample` (train.py:27).")
 
 
-def test_the_verdict_names_what_the_first_finding_is_about():
-    site = Site("train.py", 40, "estimate_loss", col=4, end_line=40, end_col=16)
-    taking = Spent("evaluation", 6.0, 0.6, "estimate_loss", calls=1, where=site)
-    case = torch_evidence(outside_=Outside("evaluation", 12.0, 10, 6.5, (taking,)))
-    said = answered(case)
-    assert ranked(detect_all(case), case)[0].id == "evaluation_between"
-    assert said.text == (
-        "Held up outside the training steps: they take 54 % of what passes from one evaluation to "
-        "the next (12.0 s); 60 % goes into `estimate_loss` (train.py:40)."
-    )
-
-
 def test_steps_that_were_not_examined_are_not_said_to_have_nothing_to_repair():
     case = evidence(outside_=turn(10.0), around=SITE)
     said = beside_the_steps(case, examined=False)
@@ -103,16 +72,6 @@ CALLS = kept("keras_predict_in_loop", 9.4, "calls")
 OF_STEPS = Finding(
     "keras_mixed_precision", "model", "Float32", "", 2.0, "", Equivalence.NUMERICS, (SITE,)
 )
-
-
-def test_what_repairs_most_of_a_turn_stands_before_what_repairs_its_steps_more():
-    (predict,) = ranked(detect_all(IN_PLACE), IN_PLACE)
-    quicker = kept(OF_STEPS.id, 20.0)
-    found = after_trials((OF_STEPS, predict), (quicker, CALLS), IN_PLACE)
-    assert [one.id for one in found] == [predict.id, OF_STEPS.id]
-    alone = evidence()
-    found = after_trials((predict, OF_STEPS), (quicker, kept(predict.id, 9.4)), alone)
-    assert [one.id for one in found] == [OF_STEPS.id, predict.id]
 
 
 def test_the_verdict_says_what_a_repair_that_was_timed_in_place_makes_of_a_turn():

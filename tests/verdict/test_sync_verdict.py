@@ -109,16 +109,6 @@ def test_an_exchange_with_ranks_that_were_not_measured_may_be_a_wait_for_them() 
     )
 
 
-def test_an_exchange_that_dominates_is_named_with_its_share_method_and_bytes() -> None:
-    answer = said(parallel={"exchange": exchange(0.041, bytes=12_600_000)})
-    assert answer.bottleneck == "sync"
-    assert answer.text == (
-        "Sync-bound: 41 % of each step passes in the exchange of gradients between 2 ranks "
-        "(DistributedDataParallel, gloo); each sends 12.0 MiB a step."
-    )
-    assert not answer.healthy
-
-
 def test_one_process_exchanges_between_replicas() -> None:
     slow = exchange(0.041, method="MirroredStrategy", backend="NcclAllReduce", bytes=None)
     answer = said(framework="tensorflow", parallel={"exchange": slow})
@@ -128,11 +118,6 @@ def test_one_process_exchanges_between_replicas() -> None:
 def test_replicas_of_several_ranks_are_both_counted() -> None:
     slow = exchange(0.041, method="MultiWorkerMirroredStrategy", replicas=8)
     assert "between 8 replicas in 2 ranks (" in said(parallel={"exchange": slow}).text
-
-
-@pytest.mark.parametrize(("size", "words"), [(900, "900 bytes"), (2**31, "2.00 GiB")])
-def test_bytes_are_said_in_their_unit(size: int, words: str) -> None:
-    assert words in said(parallel={"exchange": exchange(0.041, bytes=size)}).text
 
 
 def test_an_exchange_is_the_verdict_though_the_input_was_not_replayed() -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import zoo
-from trainperf.diagnose import Request, first_verdict
+from trainperf.diagnose import Request
+from trainperf.diagnose.judging import first_verdict
 from trainperf.evidence.events import NoLoop
 from trainperf.model import (
     Channel,

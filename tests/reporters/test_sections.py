@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from trainperf.model.machine.instance import InstanceType
 
 from reporters.rendering import coloured, of, section, text
 from reporters.samples import (
@@ -50,6 +49,7 @@ from trainperf.model import (
 )
 from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
 from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
+from trainperf.recording.machine.instance import InstanceType
 from trainperf.report.sections import costs, devices, limits, money, objects, outside, storage
 from trainperf.report.sections.operators import HEADING as OPERATORS
 from trainperf.report.sections.shares import shares

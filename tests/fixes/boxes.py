@@ -1,6 +1,6 @@
 """What only a box with a GPU, of AWS or of a cluster has: values that lines of cases name."""
 
-from trainperf.model import CudaDevice, Device, Operator, Trace
+from trainperf.model import CudaDevice, Device, Gpu, Machine, Operator, Trace
 
 
 def _gpu(name: str, capability: str | None = None) -> Device:
@@ -18,3 +18,35 @@ NEWER = _gpu("NVIDIA X1", "9.9")
 
 CUDA_TRACE = Trace("cuda", 3, (Operator("aten::addmm", 24, 0.09),), 0.0, 120, gap_s=0.0)
 """A pass whose kernels, all of them matrix products, take 90 ms."""
+
+CARDS = (
+    Gpu(
+        0,
+        "NVIDIA A10G",
+        memory_total=24 * 1024**3,
+        compute_capability="8.6",
+        max_sm_clock_mhz=1710,
+        pcie_generation=4,
+        pcie_width=16,
+        persistence=True,
+        ecc_errors=0,
+        mig=False,
+        other_processes=0,
+    ),
+)
+"""What the driver tells of one that is well."""
+GPU_BOX = Machine(
+    "box",
+    "Linux 6.1",
+    "3.12.3",
+    "a CPU",
+    8,
+    8,
+    None,
+    8.0,
+    2**35,
+    2**35,
+    2**34,
+    gpus=CARDS,
+    driver_cuda="12.4",
+)

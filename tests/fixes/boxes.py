@@ -59,3 +59,35 @@ PAIR = instance("ml.g5.xlarge", hosts=2)
 UNKNOWN_TYPE = instance("x9.large")
 HALF = instance("g5.xlarge", cores=2, memory_limit=4 * GIB)
 """A container that may use half of an instance's cores, and a quarter of its memory."""
+
+CARDS = (
+    Gpu(
+        0,
+        "NVIDIA A10G",
+        memory_total=24 * 1024**3,
+        compute_capability="8.6",
+        max_sm_clock_mhz=1710,
+        pcie_generation=4,
+        pcie_width=16,
+        persistence=True,
+        ecc_errors=0,
+        mig=False,
+        other_processes=0,
+    ),
+)
+"""What the driver tells of one that is well."""
+GPU_BOX = Machine(
+    "box",
+    "Linux 6.1",
+    "3.12.3",
+    "a CPU",
+    8,
+    8,
+    None,
+    8.0,
+    2**35,
+    2**35,
+    2**34,
+    gpus=CARDS,
+    driver_cuda="12.4",
+)

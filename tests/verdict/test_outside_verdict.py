@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fixes.case_text import evidence_of
 from fixes.cases.common.cases import SITE, evidence, machine, measure
 from fixes.cases.common.torch_cases import torch_evidence
-from fixes.cases.dataloader._input_cases import WITH_WORKERS, starved
 from fixes.cases.storage._s3_cases import READ
 from fixes.cases.storage._s3_cases import reads as asking
 from fixes.cases.storage._storage import EBS_VOLUME, EFS_VOLUME, reads, small, storing
@@ -136,9 +136,9 @@ def test_a_run_that_used_up_a_burst_waits_longer_than_the_probe_says():
 
 
 def test_workers_that_get_no_more_together_do_not_divide_the_time():
-    loader = replace(WITH_WORKERS, workers=2)
+    waits = "times.real = 0.2; times.resident = 0.05; times.input = 0.2"
     one = small(EBS_VOLUME, cold_parallel_bytes_s=2 * 32 * 102_400 / 0.128)  # 2 ms a file
-    case = starved(loader, reads=(one,), real=0.2, resident=0.05, input=0.2)
+    case = replace(evidence_of(f"seed_torch_waiting_items | {waits}"), reads=(one,))
     found = by_id()["storage_small_files"].detect(case)
     assert found is not None
     assert found.data["waits_s"] == pytest.approx(0.064)

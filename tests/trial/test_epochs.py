@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from fixes.case_text import cases
 from fixes.cases import of
 from fixes.cases.common.cases import SITE, evidence
 from fixes.cases.common.torch_cases import torch_evidence
@@ -145,14 +146,15 @@ def test_slices_of_whole_epochs_take_what_an_epoch_takes_with_its_pause():
 
 
 def test_a_cache_is_tried_in_whole_epochs_only_where_a_shuffle_behind_it_fills_long():
-    given = [epoch_of(Cache().detect(one)) for one in of("tf_cache", "fires")]
+    fed = [case.evidence for case in cases("tf_cache") if case.kind == "yes"]
+    given = [epoch_of(Cache().detect(each)) for each in fed]
     assert given[:-1] == [None] * (len(given) - 1)
     last = given[-1]
     assert last is not None
-    assert (last.steps, last.pause_s) == (300, pytest.approx(1.0))
-    assert last.seconds == pytest.approx(300 * of("tf_cache", "fires")[-1].times.real + 15.0)
-    plain = Cache().detect(replace(of("tf_cache", "fires")[-1], between_epochs=None))
-    assert plain.bound < Cache().detect(of("tf_cache", "fires")[-1]).bound
+    assert (last.steps, last.pause_s) == (fed[-1].loop.epoch_steps, pytest.approx(1.0))
+    assert last.seconds == pytest.approx(last.steps * fed[-1].times.real + 15.0)
+    plain = Cache().detect(replace(fed[-1], between_epochs=None))
+    assert plain.bound < Cache().detect(fed[-1]).bound
 
 
 def test_no_budget_is_offered_for_an_epoch_of_an_hour():

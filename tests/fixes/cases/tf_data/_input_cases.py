@@ -1,14 +1,11 @@
-"""Evidence of loops that wait for their input, for the cases of the input fixes."""
+"""Evidence of loops that wait for their input, for the cases of the host."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from fixes.cases.common.cases import evidence
-from trainperf.model import Evidence, Function, Stage
-
-LOAD = Function("load_image", "train.py", 14)
+from trainperf.model import Evidence, Stage
 
 
 def starved(
@@ -25,13 +22,3 @@ def starved(
 def fed(*stages: Stage, **fields: Any) -> Evidence:
     """The same stages in a loop that hardly waits: no input fix may speak."""
     return evidence(real=0.1, resident=0.097, input=0.08, stages_=stages, **fields)
-
-
-def chain(*stages: Stage) -> tuple[Stage, ...]:
-    """Return the stages with their cumulative costs and indices filled in, in order."""
-    result: list[Stage] = []
-    total = 0.0
-    for index, each in enumerate(stages):
-        total += each.seconds_per_step
-        result.append(replace(each, index=index, cumulative_=total))
-    return tuple(result)

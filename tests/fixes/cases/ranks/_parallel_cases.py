@@ -11,7 +11,6 @@ from typing import Any, Literal
 from fixes.cases.common.cases import GPU, evidence, machine, measure
 from fixes.cases.common.torch_cases import torch_evidence
 from trainperf.model import (
-    AllReduce,
     Ddp,
     Evidence,
     Exchange,
@@ -89,14 +88,7 @@ def exchange(
     return Exchange(seconds_=measure(seconds), waiting_=lost, **fields)
 
 
-ALL_REDUCE = AllReduce(
-    bytes=100 * MIB, seconds=0.020, calls=((MIB, 0.0002), (33 * MIB, 0.0066)), devices=2
-)
 LOOPBACK = Link("loopback", 8e9, "measured in this run")
-SLOW = exchange(0.040)
-"""An exchange of 40 ms in a step of 100 ms."""
-
-NCCL = exchange(0.040, backend="nccl")
 
 
 def job(framework: str = "torch", **fields: Any) -> Parallel:

@@ -2,7 +2,18 @@
 
 from typing import Any
 
-from trainperf.model import CudaDevice, Device, Operator, Trace
+from trainperf.fixes.common.words import GIB, MIB
+from trainperf.model import (
+    CudaDevice,
+    Device,
+    Instance,
+    InstanceType,
+    Objects,
+    Operator,
+    Reads,
+    Trace,
+    Volume,
+)
 
 
 def _gpu(name: str, capability: str | None = None) -> Device:
@@ -38,3 +49,50 @@ SLICES = _gpus(True, False, mig=True)
 
 CUDA_TRACE = Trace("cuda", 3, (Operator("aten::addmm", 24, 0.09),), 0.0, 120, gap_s=0.0)
 """A pass whose kernels, all of them matrix products, take 90 ms."""
+
+_G5 = InstanceType("g5.xlarge", 4, 16 * GIB, gpus=1, ebs_bytes_s=437.5e6, nvme_bytes=250 * 10**9)
+IN_EUROPE = Instance("ec2", "g5.xlarge", _G5, region="eu-west-1")
+IN_AMERICA = Instance("ec2", "g5.xlarge", _G5, region="us-east-1")
+
+EBS = Volume("/opt/ml/input", "ebs", "ext4", "nvme1n1", "Amazon Elastic Block Store")
+NVME = Volume("/scratch", "nvme", "xfs", "nvme2n1", "Amazon EC2 NVMe Instance Storage")
+EFS = Volume("/mnt/efs", "efs", "nfs4", "fs-1.efs.eu-west-1.amazonaws.com:/")
+SHARDS = (
+    Reads(
+        EBS,
+        files=64,
+        opens=640,
+        seconds=5.0,
+        sizes=(140 * MIB, 150 * MIB, 160 * MIB),
+        total_bytes=64 * 150 * MIB,
+        examples=("/opt/ml/input/data/train/00001.tar",),
+        cold_bytes_s=120.0 * MIB,
+        cold_parallel_bytes_s=125.0 * MIB,
+        warm_bytes_s=4000.0 * MIB,
+        cold_file_s=1.2,
+        probed_bytes=64 * MIB,
+        opens_per_step=0.04,
+        bytes_per_step=4.0 * MIB,
+        stored_per_step=3.6 * MIB,
+        needed_bytes_s=400.0 * MIB,
+    ),
+)
+"""On a gp3 volume that was given no more than its 125 MiB/s."""
+
+OBJECTS = (
+    Objects(
+        "data",
+        region="eu-west-1",
+        prefix="train/",
+        requests=3200,
+        request_s=0.022,
+        mean_object_bytes=120_000.0,
+        latency_s=0.020,
+        throughput=((1, 4e6), (16, 55e6)),
+        body_s=0.002,
+        seconds=20.0,
+        concurrency=1.0,
+        requests_per_step=2.0,
+    ),
+)
+"""Small ones of S3, read one after the other."""

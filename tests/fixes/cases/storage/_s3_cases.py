@@ -1,8 +1,7 @@
-"""Evidence of scripts that read from S3, and how fixes speak of it."""
+"""Evidence of scripts that read from S3, for tests of the verdict and of reports."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from fixes.cases.common.cases import evidence, machine
@@ -26,7 +25,6 @@ READ = Objects(
 """Small objects, one after the other: 32 of them make a batch."""
 
 HERE = Instance("ec2", "g5.xlarge", region="eu-west-1", source="instance metadata")
-ELSEWHERE = replace(HERE, region="us-east-1")
 
 
 def reads(*objects: Objects, instance: Instance | None = HERE, **fields: Any) -> Evidence:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from fixes.cases.storage._s3_cases import READ
+from fixes.boxes import OBJECTS
 from reporters.samples_observed import INPUT_BOUND
 from trainperf.model import Objects
 from trainperf.report.document import Page, Section
@@ -14,7 +14,7 @@ from trainperf.report.sections.objects import objects
 from trainperf.reporters.terminal.blocks import write
 from trainperf.reporters.terminal.paper import Paper
 
-PROBED = replace(READ, probed_requests=29, probed_bytes=5_000_000, probed_usd=0.000012)
+PROBED = replace(OBJECTS[0], probed_requests=29, probed_bytes=5_000_000, probed_usd=0.000012)
 
 
 def said(*several: Objects) -> str:
@@ -32,9 +32,9 @@ def test_a_script_that_has_nothing_to_do_with_s3_has_no_section():
 def test_requests_times_and_the_probe_are_said_with_units_and_cost():
     text = said(PROBED)
     assert "s3://data/train/, eu-west-1" in text
-    assert "3,200 requests, 160 requests/s, 32.0 for each batch; 30.0 ms until the" in text
+    assert "3,200 requests, 160 requests/s, 2.00 for each batch; 22.0 ms until the" in text
     assert "1.0 at once; objects of 120 kB on average." in text
-    assert "first byte after 28.0 ms (median)" in text
+    assert "first byte after 20.0 ms (median)" in text
     assert "55.0 MB/s with 16 at once" in text
     assert "29 requests and 5.00 MB; at most $0.000012 by AWS's list prices." in text
 

@@ -10,8 +10,6 @@ import pytest
 from fixes.case_text import evidence_of
 from fixes.cases.common.cases import SITE, evidence, machine, measure
 from fixes.cases.common.torch_cases import torch_evidence
-from fixes.cases.storage._s3_cases import READ
-from fixes.cases.storage._s3_cases import reads as asking
 from fixes.cases.storage._storage import EBS_VOLUME, EFS_VOLUME, reads, small, storing
 from trainperf.fixes import by_id, detect_all
 from trainperf.model import (
@@ -62,16 +60,20 @@ def test_a_volume_that_gives_too_little_is_the_verdict():
     assert "150 ms of its 200 ms for 18.0 MiB to be read from /data (EBS, nvme1n1)" in text
 
 
+ASKING = "seed_torch_waiting_items | objects = OBJECTS"
+
+
 def test_requests_to_s3_are_the_verdict():
-    bottleneck, text = answered(asking(READ))
+    bottleneck, text = answered(evidence_of(ASKING))
     assert bottleneck == "storage"
-    assert "for 32.0 requests to s3://data/train/" in text
+    assert "for 2.0 requests to s3://data/train/" in text
 
 
 def test_requests_ahead_of_the_loop_take_no_more_than_a_step():
-    found = by_id()["s3_request_latency"].detect(asking(replace(READ, requests_per_step=40.0)))
+    asking = evidence_of(f"{ASKING}; objects[0].requests_per_step = 40.0")
+    found = by_id()["s3_request_latency"].detect(asking)
     assert found is not None
-    assert "1.10 s of a step of 1.10 s" in found.text
+    assert "57.9 ms of a step of 57.9 ms" in found.text
 
 
 def test_small_files_of_a_channel_are_said_once_and_are_the_verdict():

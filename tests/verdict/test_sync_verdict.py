@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from fixes.cases import of
+from fixes.case_text import evidence_of
 from fixes.cases.common.cases import measure
+from fixes.cases.common.torch_cases import LOADER
 from fixes.cases.ranks._parallel_cases import exchange, parallel_evidence, rank
 from trainperf.evidence.skew import stragglers
 from trainperf.fixes import detect_all
@@ -110,9 +111,9 @@ def test_an_exchange_with_ranks_that_were_not_measured_may_be_a_wait_for_them() 
 
 
 def test_one_process_exchanges_between_replicas() -> None:
-    slow = exchange(0.041, method="MirroredStrategy", backend="NcclAllReduce", bytes=None)
-    answer = said(framework="tensorflow", parallel={"exchange": slow})
-    assert answer.text.endswith("between 2 replicas (MirroredStrategy, NcclAllReduce).")
+    case = evidence_of("mirrored_rnn | parallel.exchange.seconds = 0.02; times.real = 0.03")
+    text = verdict(case, ()).text
+    assert "gradients between 2 replicas (MirroredStrategy, CollectiveAllReduce (RING));" in text
 
 
 def test_replicas_of_several_ranks_are_both_counted() -> None:
@@ -207,7 +208,8 @@ def test_an_exchange_that_is_short_alone_is_waiting_for_whoever_is_late(
 
 
 def test_ranks_that_each_go_through_all_of_the_data_are_no_healthy_job() -> None:
-    case = of("torch_unsharded_data", "fires")[0]
+    loader = replace(LOADER, sampler="RandomSampler")
+    case = parallel_evidence(loader=loader, facts={"ranks_same_data": True})
     found = [one for one in detect_all(case) if one.id == "torch_unsharded_data"]
     assert verdict(case, ()).healthy
     assert not verdict(case, ranked(found, case)).healthy

@@ -1,22 +1,19 @@
-"""Evidence of jobs with several ranks or devices, for the cases of their fixes.
+"""Evidence of jobs with several ranks or devices, for tests of what is made of it.
 
 Everything is plausible and healthy, except what a case names.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from fixes.cases.common.cases import GPU, evidence, machine, measure
+from fixes.cases.common.cases import measure
 from fixes.cases.common.torch_cases import torch_evidence
 from trainperf.model import (
-    AllReduce,
     Ddp,
     Evidence,
     Exchange,
     Link,
-    Loop,
     Missing,
     Parallel,
     Rank,
@@ -89,14 +86,7 @@ def exchange(
     return Exchange(seconds_=measure(seconds), waiting_=lost, **fields)
 
 
-ALL_REDUCE = AllReduce(
-    bytes=100 * MIB, seconds=0.020, calls=((MIB, 0.0002), (33 * MIB, 0.0066)), devices=2
-)
 LOOPBACK = Link("loopback", 8e9, "measured in this run")
-SLOW = exchange(0.040)
-"""An exchange of 40 ms in a step of 100 ms."""
-
-NCCL = exchange(0.040, backend="nccl")
 
 
 def job(framework: str = "torch", **fields: Any) -> Parallel:
@@ -119,56 +109,11 @@ def job(framework: str = "torch", **fields: Any) -> Parallel:
     return Parallel(**fields)
 
 
-def parallel_evidence(
-    framework: Literal["torch", "tensorflow"] = "torch",
-    *,
-    ddp: Ddp | None = None,
-    strategy: Strategy | None = None,
-    parallel: dict[str, Any] | None = None,
-    **fields: Any,
-) -> Evidence:
-    """A healthy job of two ranks (torch) or one process with two replicas (tensorflow).
+def parallel_evidence(*, parallel: dict[str, Any] | None = None, **fields: Any) -> Evidence:
+    """A healthy job of two ranks; `parallel_=None` stands for one process on one device.
 
-    `ddp` and `strategy` replace those of the job; `parallel` holds further fields of
-    `Parallel`, and `parallel_=None` stands for one process on one device. All else are
-    the fields of `torch_evidence()` or `evidence()`.
+    `parallel` holds further fields of `Parallel`, all else are those of `torch_evidence()`.
     """
-    more = dict(parallel or {})
-    if ddp is not None:
-        more.setdefault("ddp", (ddp,))
-    if strategy is not None:
-        more.setdefault("strategy", strategy)
-    made = fields.setdefault("parallel_", job(framework, **more))
-    if framework == "torch":
-        fields.setdefault("facts", {"local_world_size": len(made.processes)} if made else {})
-        return torch_evidence(**fields)
-    fields.setdefault(
-        "loop",
-        Loop(
-            "fit",
-            where=Site("train.py", 30, "main", col=4, end_line=30, end_col=40),
-            batch_size=64,
-            epochs=10,
-            epoch_steps=1000,
-            input_kind="tf.data",
-            strategy="MirroredStrategy",
-            replicas=2,
-        ),
-    )
-    return evidence(**fields)
-
-
-def ddp(**fields: Any) -> Ddp:
-    """The usual `DistributedDataParallel`, changed by what is named."""
-    settings = {**DDP.settings, **fields.pop("settings", {})}
-    return replace(DDP, settings=settings, **fields)
-
-
-def strategy(**fields: Any) -> Strategy:
-    """The usual `MirroredStrategy`, changed by what is named."""
-    return replace(STRATEGY, **fields)
-
-
-def on_gpus(count: int = 2, **fields: Any) -> dict[str, Any]:
-    """The fields that put a case on so many GPUs of the `GPU` kind."""
-    return {"device": replace(GPU, count=count), "machine": machine(**fields)}
+    made = fields.setdefault("parallel_", job(**(parallel or {})))
+    fields.setdefault("facts", {"local_world_size": len(made.processes)} if made else {})
+    return torch_evidence(**fields)

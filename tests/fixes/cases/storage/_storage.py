@@ -1,4 +1,4 @@
-"""What cases of `_storage` are made of."""
+"""Evidence of scripts that read files, for tests of the verdict."""
 
 from __future__ import annotations
 
@@ -42,9 +42,6 @@ def reads(volume: Volume = EBS_VOLUME, **fields: Any) -> Reads:
         "needed_bytes_s": 400.0 * MIB,
     }
     return Reads(volume, **{**given, **fields})
-
-
-NVME_VOLUME = Volume("/scratch", "nvme", "xfs", "nvme2n1", "Amazon EC2 NVMe Instance Storage")
 
 
 def storing(*found: Reads, bound: bool = True, **fields: Any) -> Evidence:

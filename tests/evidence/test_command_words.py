@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fixes.cases.common.cases import machine
+from kit.evidence import machine
 from recordings import FIT, recording, steps
 from trainperf import evidence
 

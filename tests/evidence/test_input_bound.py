@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fixes.cases.common.cases import SITE, evidence, machine
+from kit.evidence import SITE, evidence, machine
 from trainperf.model import Loop
 
 OWN_LOOP = Loop("iterator", where=SITE, batch_size=32, input_kind="tf.data")

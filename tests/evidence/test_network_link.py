@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import machine
-from fixes.cases.ranks._parallel_cases import exchange, job
+from kit.evidence import machine
+from kit.parallel_evidence import exchange, job
 from trainperf.evidence.exchange import with_network_link
 from trainperf.model import Instance, InstanceType, Link, Parallel
 

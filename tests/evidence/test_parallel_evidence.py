@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import machine, measure
-from fixes.cases.ranks._parallel_cases import rank
+from kit.evidence import machine, measure
+from kit.parallel_evidence import rank
 from recordings import FIT, block, recording, steps
 from trainperf.evidence import read
 from trainperf.evidence.events import choose

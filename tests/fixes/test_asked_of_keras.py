@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fixes import case_text
-from fixes.cases import of
-from fixes.cases.common.cases import SITE, evidence
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.evidence import SITE, evidence
+from kit.torch_evidence import torch_evidence
 from trainperf.fixes import Fix, all_fixes, detect_all, possible_all
 from trainperf.model import Evidence, Framework, Loop, ModelFacts
 
@@ -28,8 +27,6 @@ def said(on: Evidence) -> set[str]:
 
 def shown(fix: Fix) -> list[Evidence]:
     """The cases in which a fix has something to say."""
-    if fix.id not in case_text.files():
-        return [*of(fix, "fires"), *of(fix, "tries")]
     return [case.evidence for case in case_text.cases(fix.id) if case.kind in ("yes", "try")]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fixes.cases.common.cases import machine as box
+from kit.evidence import machine as box
 from kit.stubs import build_nvml_stub, run_against_stub
 from trainperf.machine.doctor.checkup import Checkup
 from trainperf.machine.doctor.examine import conclude

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fixes.cases.common.cases import machine
+from kit.evidence import machine
 from trainperf.machine.doctor.checkup import Check, Checkup
 from trainperf.machine.doctor.view import render
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import machine as box
+from kit.evidence import machine as box
 from trainperf.machine.doctor import checks
 from trainperf.machine.doctor.checks import GIB, MIB
 from trainperf.machine.host import Memory

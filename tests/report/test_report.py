@@ -3,9 +3,9 @@ from typing import get_args
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence, measure, stage
-from fixes.cases.common.torch_cases import split, torch_evidence
-from fixes.cases.ranks._parallel_cases import exchange, parallel_evidence, rank
+from kit.evidence import SITE, evidence, measure, stage
+from kit.parallel_evidence import exchange, parallel_evidence, rank
+from kit.torch_evidence import split, torch_evidence
 from recordings import FIT, recording
 from trainperf.model import (
     BetweenEpochs,

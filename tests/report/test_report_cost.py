@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import evidence, machine
+from kit.evidence import evidence, machine
 from trainperf.model import Cost, Evidence, Loop, Price, Stack
 from trainperf.report.assemble.cost import cost, cost_after
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.evidence import SITE, evidence
+from kit.torch_evidence import torch_evidence
 from trainperf.model import (
     Equivalence,
     Evidence,

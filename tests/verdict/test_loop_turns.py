@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fixes.case_text import evidence_of
-from fixes.cases.common.cases import SITE, evidence
+from kit.evidence import SITE, evidence
 from trainperf.fixes import detect_all
 from trainperf.model import (
     Equivalence,

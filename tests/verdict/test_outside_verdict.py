@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fixes.case_text import evidence_of
-from fixes.cases.common.cases import SITE, evidence, machine, measure
-from fixes.cases.common.torch_cases import torch_evidence
-from fixes.cases.storage._storage import EBS_VOLUME, EFS_VOLUME, reads, small, storing
+from kit.evidence import SITE, evidence, machine, measure
+from kit.torch_evidence import torch_evidence
 from trainperf.fixes import by_id, detect_all
 from trainperf.model import (
     Channel,
@@ -24,6 +23,7 @@ from trainperf.model import (
     Volume,
 )
 from trainperf.verdict import ranked, verdict
+from verdict.storing import EBS_VOLUME, EFS_VOLUME, reads, small, storing
 
 
 def finding(id: str, bound: float | None, category: Any, **data: Any) -> Finding:

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence, measure, probe, stage
+from kit.evidence import SITE, evidence, measure, probe, stage
 from trainperf.fixes import detect_all
 from trainperf.model import (
     BetweenEpochs,

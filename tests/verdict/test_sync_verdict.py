@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fixes.case_text import evidence_of
-from fixes.cases.common.cases import measure
-from fixes.cases.common.torch_cases import LOADER
-from fixes.cases.ranks._parallel_cases import exchange, parallel_evidence, rank
+from kit.evidence import measure
+from kit.parallel_evidence import exchange, parallel_evidence, rank
+from kit.torch_evidence import LOADER
 from trainperf.evidence.skew import stragglers
 from trainperf.fixes import detect_all
 from trainperf.model import (

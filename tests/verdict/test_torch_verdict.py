@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import GPU, SITE, stage
-from fixes.cases.common.torch_cases import (
+from kit.evidence import GPU, SITE, stage
+from kit.torch_evidence import (
     CALLS,
     FORWARD_SITE,
     ITEM_SITE,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import evidence, machine
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.evidence import evidence, machine
+from kit.torch_evidence import torch_evidence
 from trainperf.fixes import by_id
 from trainperf.model import ContainerUse, Evidence, Finding, PhaseUse
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from aws_fakes import write
 
-from trainperf.machine.container_kind import container_kind
+from trainperf.machine.cgroup import container_kind
 
 BARE = {"proc/self/cgroup": "0::/user.slice/user-1000.slice/session-2.scope\n"}
 

@@ -11,9 +11,8 @@ from aws_fakes import price_list, product, serving, slow
 
 from trainperf.fixes.host._instance_types import GIGABIT, MIB, instance_type
 from trainperf.machine.aws import live
-from trainperf.machine.aws.imds import ENDPOINT
-from trainperf.machine.aws.instance_types import described
-from trainperf.machine.aws.prices import per_hour, query
+from trainperf.machine.aws.instance import ENDPOINT
+from trainperf.machine.aws.live import _price_per_hour, _price_query, described
 from trainperf.model import Instance, Price
 
 SECRET = "a-secret-that-nobody-may-print"
@@ -99,7 +98,7 @@ def test_a_training_job_pays_the_price_of_sagemaker(
 
 
 def test_it_is_the_price_on_demand_for_linux_that_is_asked_for() -> None:
-    filters = {one["Field"]: one["Value"] for one in query(G5, "g5.xlarge")["Filters"]}
+    filters = {one["Field"]: one["Value"] for one in _price_query(G5, "g5.xlarge")["Filters"]}
     assert filters["operatingSystem"] == "Linux"
     assert filters["tenancy"] == "Shared"
     assert filters["capacitystatus"] == "Used"
@@ -117,7 +116,7 @@ def test_it_is_the_price_on_demand_for_linux_that_is_asked_for() -> None:
     ],
 )
 def test_one_price_is_read(products: list[object], price: float) -> None:
-    assert per_hour(products) == price
+    assert _price_per_hour(products) == price
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_one_price_is_read(products: list[object], price: float) -> None:
     ],
 )
 def test_what_is_not_one_price_is_none(products: list[object]) -> None:
-    assert isinstance(per_hour(products), str)
+    assert isinstance(_price_per_hour(products), str)
 
 
 def test_without_a_region_nobody_is_asked(keys: None) -> None:

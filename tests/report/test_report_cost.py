@@ -8,7 +8,7 @@ import pytest
 from fixes.cases.common.cases import evidence, machine
 from fixes.cases.ranks._parallel_cases import job
 from trainperf.model import BetweenEpochs, Cost, Evidence, Instance, Loop, Price, Stack
-from trainperf.report.assemble.cost import cost, cost_after
+from trainperf.report.assemble.diagnosis import cost, cost_after
 
 PRICE = Price(3.6, "--price-per-hour")
 """A tenth of a cent a second."""

@@ -13,10 +13,9 @@ from reporters.samples_parallel import PARALLEL
 from reporters.samples_tried import ALL_OUTCOMES, ONE_KEPT
 from trainperf.model import Moment, Span, Timeline
 from trainperf.reporters.html import step
-from trainperf.reporters.html.changes import changes
+from trainperf.reporters.html.changes import changes, together
 from trainperf.reporters.html.drawing import Scale, interval, percent, scale
 from trainperf.reporters.html.timeline import LANES, drawn
-from trainperf.reporters.html.together import together
 
 
 def of(place: str) -> float:

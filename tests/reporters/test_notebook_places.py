@@ -10,7 +10,7 @@ import pytest
 
 from reporters.samples_observed import CWD, INPUT_BOUND
 from trainperf.model import Diagnosis, Patch, Site
-from trainperf.report.places import place
+from trainperf.report.plain import place
 from trainperf.reporters import reporter
 
 SITES = (Site(f"{CWD}/a.ipynb", 3007, "load", 4, 3007, 30), Site(f"{CWD}/a.ipynb", 4001))

@@ -10,7 +10,7 @@ from fixes.cases.storage._s3_cases import READ
 from reporters.samples_observed import INPUT_BOUND
 from trainperf.model import Objects
 from trainperf.report.document import Page, Section
-from trainperf.report.sections.objects import objects
+from trainperf.report.sections.storage import objects
 from trainperf.reporters.terminal.blocks import write
 from trainperf.reporters.terminal.paper import Paper
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from reporters.samples_observed import INPUT_BOUND
 from trainperf.model import ContainerUse
 from trainperf.report.document import Page, Section
-from trainperf.report.sections.limits import limits
+from trainperf.report.sections.devices import limits
 from trainperf.reporters.terminal.blocks import write
 from trainperf.reporters.terminal.paper import Paper
 

@@ -11,34 +11,34 @@ from reporters.rendering import of, text
 from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_torch import TORCH_GPT, TORCH_OBSERVED
 from trainperf.model.diagnosis import ReportedKernels, ReportedOperator
-from trainperf.report.sections.operators import HEADING
+from trainperf.report.sections.parts import OPERATORS_HEADING
 from trainperf.reporters.json import render
 
 KERNELS = ReportedKernels(702.0, 0.05, 0.005, 0.03)
 
 
 def alone(*operators: ReportedOperator) -> str:
-    return of(replace(TORCH_OBSERVED, operators=operators, kernels=None), HEADING)
+    return of(replace(TORCH_OBSERVED, operators=operators, kernels=None), OPERATORS_HEADING)
 
 
 def said(kernels: ReportedKernels) -> str:
-    return of(replace(TORCH_OBSERVED, kernels=kernels), HEADING)
+    return of(replace(TORCH_OBSERVED, kernels=kernels), OPERATORS_HEADING)
 
 
 # What must not be said comes first.
 
 
 def test_a_step_that_was_not_traced_has_no_table() -> None:
-    assert HEADING not in text(INPUT_BOUND)
-    assert HEADING not in text(replace(TORCH_OBSERVED, operators=()))
+    assert OPERATORS_HEADING not in text(INPUT_BOUND)
+    assert OPERATORS_HEADING not in text(replace(TORCH_OBSERVED, operators=()))
 
 
 def test_an_operator_of_no_account_has_no_row() -> None:
-    assert "fill_" not in of(TORCH_OBSERVED, HEADING)
+    assert "fill_" not in of(TORCH_OBSERVED, OPERATORS_HEADING)
 
 
 def test_without_a_gpu_nothing_is_said_of_kernels() -> None:
-    told = of(TORCH_GPT, HEADING)
+    told = of(TORCH_GPT, OPERATORS_HEADING)
     assert "kernel" not in told
     assert "tensor core" not in told
 
@@ -54,7 +54,7 @@ def test_the_share_that_compiling_can_put_together_is_said() -> None:
 
 
 def test_no_more_than_eight_are_named() -> None:
-    told = of(TORCH_GPT, HEADING)
+    told = of(TORCH_GPT, OPERATORS_HEADING)
     assert told.count("aten::") == 8
     assert "softmax" not in told
 
@@ -70,10 +70,10 @@ def test_a_hostile_name_stays_in_its_line() -> None:
 
 
 def test_every_operator_has_its_calls_its_time_and_its_share() -> None:
-    told = of(TORCH_OBSERVED, HEADING)
+    told = of(TORCH_OBSERVED, OPERATORS_HEADING)
     assert "ConvolutionBackward0 53 24.2 ms 48 %" in told
     assert told.index("ConvolutionBackward0") < told.index("aten::cudnn_convolution")
-    assert "aten::mm 35 32.7 ms" in of(TORCH_GPT, HEADING)
+    assert "aten::mm 35 32.7 ms" in of(TORCH_GPT, OPERATORS_HEADING)
 
 
 def test_an_operator_of_some_passes_only_is_called_less_than_once() -> None:
@@ -93,7 +93,9 @@ def test_kernels_that_are_not_named_for_tensor_cores_are_not_said_to_leave_them_
 
 def test_that_tracing_slows_is_said() -> None:
     for diagnosis in (TORCH_OBSERVED, TORCH_GPT):
-        assert "tracer, which slows them, so that only shares count" in of(diagnosis, HEADING)
+        assert "tracer, which slows them, so that only shares count" in of(
+            diagnosis, OPERATORS_HEADING
+        )
 
 
 def test_json_has_the_operators_and_the_kernels() -> None:

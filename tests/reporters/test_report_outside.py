@@ -12,7 +12,7 @@ from reporters.samples_observed import HEALTHY
 from reporters.samples_tried import TRIED
 from trainperf.fixes.tf_step.calls.keras_predict_in_loop import PredictInLoop
 from trainperf.model import Outcome, Outside, Trial
-from trainperf.report.sections import outside as _outside
+from trainperf.report.sections import training as _outside
 from trainperf.reporters import html, markdown
 
 SHOWN = replace(HEALTHY, outside=BETWEEN_FITS)
@@ -23,13 +23,13 @@ def test_a_terminal_says_what_a_turn_is_made_of_before_the_step():
     assert "One turn of the loop around `fit`: 13.0 s." in said
     assert "training steps 32 600 ms 4.6 %" in said
     assert "prediction predict train.py:27 200 12.0 s 92 %" in said
-    assert said.index(_outside.HEADING) < said.index("One step ")
+    assert said.index(_outside._TURN_HEADING) < said.index("One step ")
 
 
 def test_markdown_and_the_page_have_it_too():
-    assert f"### {_outside.HEADING}" in markdown.render(SHOWN)
+    assert f"### {_outside._TURN_HEADING}" in markdown.render(SHOWN)
     assert "`train.py:27`" in markdown.render(SHOWN)
-    assert _outside.HEADING.replace("'", "&#39;") in html.render(SHOWN)
+    assert _outside._TURN_HEADING.replace("'", "&#39;") in html.render(SHOWN)
 
 
 def test_a_turn_that_was_not_over_says_so():

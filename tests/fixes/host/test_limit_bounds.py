@@ -14,8 +14,7 @@ from fixes.cases.gpu._cases import A10G, BUSY, on_gpu
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
 from trainperf.fixes.gpu._build import fit, version
-from trainperf.fixes.gpu._health import on_used, used
-from trainperf.fixes.gpu._matmul import said, share_of_peak
+from trainperf.fixes.gpu._health import on_used, said, share_of_peak, used
 from trainperf.model import ContainerUse, CudaDevice, Evidence, Finding, PhaseUse
 
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from fixes.cases.common.cases import OTHER_SITE, stage
 from fixes.cases.tf_data._input_cases import fed, starved
 from rewriting import Example
-from trainperf.fixes.tf_data.edits.windows import (
-    BY_BATCH,
-    IN_ORDER,
-    SHUFFLED,
-    UTILITY,
-)
+from trainperf.fixes.tf_data.tf_windows import BY_BATCH, IN_ORDER, SHUFFLED, UTILITY
 
 BATCHED = {"batch_size": 256}
 

@@ -8,7 +8,7 @@ import pytest
 
 from rewriting import changed, executed, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader.edits.trainer_padding import pack_in_trainer
+from trainperf.fixes.dataloader.edits.cutting import pack_in_trainer
 
 PADS = {"padded": False}
 HEAD = "from transformers import Trainer\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rewriting import Example
-from trainperf.fixes.dataloader.edits import by_length
+from trainperf.fixes.dataloader import torch_length_batches
 
 WORDS: dict[str, Any] = {
     "length": {"at": 0, "how": "len", "value": 0, "features": False},
@@ -13,7 +13,7 @@ WORDS: dict[str, Any] = {
 }
 PADDED = {"at": "ids", "how": "given", "value": 1, "features": False}
 
-SAMPLER = by_length.SAMPLER.format(torch="torch", name="ByLength")
+SAMPLER = torch_length_batches.SAMPLER.format(torch="torch", name="ByLength")
 
 
 def _alone(text: str) -> Example:

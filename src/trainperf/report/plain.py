@@ -5,10 +5,13 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from trainperf.model import Function, Site
 from trainperf.recording.cells import spot
+
+if TYPE_CHECKING:  # this is read in before the script starts, what judges it is not
+    from trainperf.model import Function, Site
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor movement

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from fixes.cases.common.cases import probe
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.evidence import probe
+from kit.torch_evidence import torch_evidence
 from trainperf.diagnose.judging import at_most
 from trainperf.fixes import by_id
 from trainperf.model import Measure

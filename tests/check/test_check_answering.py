@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reporters.samples_observed import CACHE, INPUT_BOUND, PARALLEL_MAP
+from reporters.samples import CACHE, INPUT_BOUND, PARALLEL_MAP
 from trainperf.check import Baseline, Checked, Criteria, Repeat, Speed, answer, shortcomings
 
 IDS = (PARALLEL_MAP.id, CACHE.id)
@@ -89,7 +89,7 @@ def test_findings_of_the_baseline_do_not_fail_a_check() -> None:
     [
         ("any", (PARALLEL_MAP.id,)),
         (1.2, (PARALLEL_MAP.id,)),
-        (3.2, (PARALLEL_MAP.id,)),
+        (2.0, (PARALLEL_MAP.id,)),
         (3.5, ()),
         ("none", ()),
     ],
@@ -102,7 +102,7 @@ def test_a_new_finding_fails_a_check_from_the_bound_that_was_asked_for(
     assert checked.new == new
     assert checked.outcome == ("failed" if new else "passed")
     if new:
-        assert checked.line.startswith("check failed: new finding tf_map_parallel (up to 3.20×)")
+        assert checked.line.startswith("check failed: new finding tf_map_parallel (up to 2.10×)")
 
 
 def test_a_finding_that_is_not_in_every_run_is_not_new() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from reporters.samples_observed import FAILED, INPUT_BOUND
+from reporters.samples import FAILED, INPUT_BOUND
 from trainperf import check
 from trainperf.check import Criteria, Means, Runs, Speed, settled
 from trainperf.check.running import boot_name

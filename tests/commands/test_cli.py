@@ -145,12 +145,6 @@ def test_fail_on_makes_the_exit_status_1(asked):
     assert asked("--fail-on", "1.2", "train.py")["result"].exit_code == 1
 
 
-def test_the_report_is_printed_with_where_it_is_kept(asked):
-    output = " ".join(asked("train.py")["result"].output.split())
-    assert "Input-bound" in output
-    assert "trainperf show" in output
-
-
 def test_a_report_that_was_not_saved_does_not_say_where(asked, monkeypatch, tmp_path):
     from trainperf.errors import TrainperfError
 

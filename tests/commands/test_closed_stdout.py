@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from reporters.samples_observed import INPUT_BOUND
+from reporters.samples import INPUT_BOUND
 from trainperf import store
 
 SHOW = f"{sys.executable} -m trainperf show --full"

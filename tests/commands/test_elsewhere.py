@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reporters.samples_observed import INPUT_BOUND
+from reporters.samples import INPUT_BOUND
 from trainperf.commands.elsewhere import with_elsewhere
 from trainperf.fixes import by_id
 from trainperf.model import Outcome, Site, Trial
@@ -39,18 +39,6 @@ def test_a_second_loop_of_the_same_kind_is_named(told):
     text = told(2)
     assert text.startswith("It runs eagerly. The same stands at train.py:9, of which this run")
     assert "train.py:9, train.py:14" in told(3)
-
-
-def test_a_place_of_its_own_is_none(told):
-    assert told(1) == "It runs eagerly."
-
-
-def test_only_what_was_kept_is_looked_for_elsewhere(told):
-    assert told(2, replace(KEPT, kept=False, outcome=Outcome.NO_EFFECT)) == "It runs eagerly."
-
-
-def test_a_cause_without_a_rule_is_not_looked_for(told):
-    assert told(2, replace(KEPT, fix="torch_sdpa"), "torch_sdpa") == "It runs eagerly."
 
 
 STRATEGY = """\

@@ -50,15 +50,6 @@ def test_a_note_is_written_into_a_pipe_once_as_one_line() -> None:
     assert written(pipe) == "trainperf: the folder cannot be [bold]guarded[/bold]\n"
 
 
-def test_quiet_writes_nothing_at_all() -> None:
-    for terminal in (True, False):
-        on = console(terminal)
-        with Progress(on, quiet=True) as progress:
-            progress.phase("Warming up", 5)
-            progress.note("something")
-        assert written(on) == ""
-
-
 def test_nothing_is_written_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress(console(terminal=True)) as progress:
         progress.phase("Warming up", 5)
@@ -114,14 +105,6 @@ def test_the_line_admits_that_a_phase_takes_longer() -> None:
     progress.phase("Starting the script", 2)
     clock.now += 9
     assert "9 s, longer than expected" in line(progress)
-
-
-@pytest.mark.parametrize("width", [20, 40, 80, 200])
-def test_the_line_is_one_line(width: int) -> None:
-    progress = Progress(console(terminal=True), clock=Clock())
-    progress.phase("A phase with a name that is a good deal longer than it need be " * 3, 9)
-    assert "\n" not in line(progress, width)
-    assert len(line(progress, width)) <= width
 
 
 def test_the_next_phase_starts_from_nothing() -> None:

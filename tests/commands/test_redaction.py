@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from reporters.samples_observed import INPUT_BOUND
+from reporters.samples import INPUT_BOUND
 from trainperf.commands.redaction import REDACTED, of_diagnosis, of_recording, text, words
 from trainperf.model import Ending, Recording, Run
 

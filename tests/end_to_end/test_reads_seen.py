@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kit.processes import drop_inductor_cache, events, observed, patient, script
-from trainperf.evidence import reads as per_step
+from trainperf import evidence as per_step
 from trainperf.evidence import stages
 from trainperf.evidence.events import choose
 from trainperf.evidence.timing import times

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import GIB, machine
+from kit.evidence import GIB, machine
 from recordings import FIT, observed
 from trainperf.errors import NotMeasured
 from trainperf.evidence.devices import device, of_others

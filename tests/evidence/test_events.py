@@ -2,7 +2,7 @@ import pytest
 
 from recordings import FIT, block, recording, steps
 from trainperf.evidence.events import NoLoop, choose, site
-from trainperf.model import Missing, Site
+from trainperf.model import Site
 
 
 def test_the_loop_that_was_measured_wins_over_one_with_more_steps():
@@ -42,12 +42,6 @@ def test_facts_of_a_loop_do_not_come_from_another():
     assert chosen.steps_per_call == 1
 
 
-def test_a_missing_thing_is_missing_in_the_words_of_the_process():
-    chosen = choose(recording(FIT, {"e": "missing", "what": "input", "reason": "it ran out"}))
-    assert chosen.missing("input", "otherwise") == Missing("it ran out")
-    assert chosen.missing("stages", "otherwise") == Missing("otherwise")
-
-
 @pytest.mark.parametrize(
     ("events", "message", "hint", "seen"),
     [
@@ -82,12 +76,6 @@ def test_without_a_loop_it_is_said_what_was_seen_instead(events, message, hint, 
     assert any(seen in line for line in caught.value.seen)
 
 
-def test_a_site_without_a_line_is_none():
-    assert site(None) is None
-    assert site({}) is None
-    assert site({"file": "a.py", "line": 0}) is None
-
-
 def test_a_site_without_columns_is_not_exact():
     found = site({"file": "a.py", "line": 3, "function": "f", "col": None})
     assert found == Site("a.py", 3, "f")
@@ -111,12 +99,6 @@ def test_the_frameworks_that_were_watched_are_named(hooks, said):
         choose(recording({"e": "hello"}, imported, *({"e": "hook", "name": one} for one in hooks)))
     assert any(said in line for line in caught.value.seen)
     assert "PyTorch 2.13.0 was imported" in caught.value.seen
-
-
-def test_a_script_without_a_framework_is_told_which_ones_are_seen():
-    with pytest.raises(NoLoop) as caught:
-        choose(recording({"e": "hello"}))
-    assert "TensorFlow, Keras and PyTorch" in caught.value.hint
 
 
 def said(*events):

@@ -2,12 +2,8 @@ import pytest
 
 from recordings import FIT, observed, steps
 from trainperf.evidence.facts import (
-    callbacks,
     framework,
-    loop,
-    padding,
     retracing,
-    step_function,
 )
 from trainperf.model import Framework
 
@@ -34,12 +30,6 @@ def trace(at, in_step=True):
     return {"e": "trace", "name": "step", "t": at, "s": at - 0.5, "d": 0.5, "in_step": in_step}
 
 
-def test_a_run_that_ended_early_still_names_its_framework():
-    cut_short = observed({"e": "import", "name": "tensorflow", "version": "2.21.0"}, FIT)
-    assert framework(cut_short).version == "2.21.0"
-    assert loop(cut_short).batch_size is None
-
-
 def test_a_loop_of_pytorch_is_one_whatever_else_was_imported():
     assert framework(observed(*BOTH, TORCH)) == Framework("torch", "2.13.0")
     assert framework(observed(*BOTH, FIT)) == Framework("tensorflow", "2.21.0")
@@ -49,43 +39,6 @@ def test_what_pytorch_says_of_itself_is_read():
     event = {**FRAMEWORK, "name": "torch", "version": "2.13.0+cu126"}
     made = observed(*BOTH, TORCH, FRAMEWORK, event)
     assert framework(made) == Framework("torch", "2.13.0+cu126", None, False, True)
-
-
-def test_keras_on_pytorch_has_both_names():
-    event = {**FRAMEWORK, "name": "torch", "version": "2.13.0", "keras": "3.15.1", "cuda": False}
-    found = framework(observed(*BOTH, {**TORCH, "kind": "fit"}, event))
-    assert (found.name, found.keras, found.built_with_cuda) == ("torch", "3.15.1", False)
-
-
-def test_a_loop_over_a_loader_says_what_feeds_it():
-    facts = {"e": "facts", "input_kind": "DataLoader", "batch_size": 64, "epoch_steps": 57}
-    found = loop(observed(TORCH, facts))
-    assert (found.kind, found.input_kind, found.epoch_steps) == ("iterator", "DataLoader", 57)
-
-
-def test_a_step_of_several_batches_has_the_samples_of_all():
-    facts = {"e": "facts", "batch_size": 16, "batches_per_step": 4}
-    assert loop(observed(FIT, facts)).batch_size == 64
-
-
-def test_tokens_of_a_step_are_those_of_its_batches():
-    facts = {"e": "facts", "batch_size": 16, "batches_per_step": 4}
-    found = loop(observed(TORCH, facts, {"e": "sequences", "tokens": 160.0, "real_tokens": 40.0}))
-    assert (found.batch_size, found.tokens, found.real_tokens) == (64, 640.0, 160.0)
-    found = loop(observed(TORCH, facts))
-    assert (found.tokens, found.real_tokens) == (None, None)
-
-
-def test_a_layer_that_wants_time_first_knows_the_samples_better():
-    facts = {"e": "facts", "batch_size": 35}
-    assert loop(observed(TORCH, facts, {"e": "sequences", "samples": 20})).batch_size == 20
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"), [("argument", "iterator"), ("fit", "fit"), ("call", "call")]
-)
-def test_kinds_of_loops_are_named_for_the_reader(kind, said):
-    assert loop(observed({**FIT, "kind": kind})).kind == said
 
 
 def test_tracing_of_the_first_step_is_no_retracing():
@@ -184,50 +137,3 @@ def test_the_function_that_was_traced_is_the_one_described():
     second = {"e": "step_function", "name": "step", "where": PLACE, "relaxed": True, "jit": True}
     found = retracing(observed(FIT, UPDATE, trace(100.55), *steps("real", [0.1]), first, second))
     assert (found.where.line, found.relaxed, found.jit) == (7, True, True)
-
-
-def test_a_callback_has_the_places_of_its_own_methods():
-    event = {
-        "e": "callback",
-        "name": "Log",
-        "builtin": False,
-        "where": None,
-        "hooks": {"on_train_batch_end": [10, 1.0, 0.2]},
-        "methods": {"on_train_batch_end": PLACE, "on_train_batch_begin": None},
-        "arguments": {},
-    }
-    (cost,) = callbacks(observed(FIT, event))
-    assert {name: place.line for name, place in cost.methods.items()} == {"on_train_batch_end": 7}
-
-
-def test_a_tape_that_stands_in_the_loop_belongs_to_no_function():
-    own_loop = {**FIT, "kind": "iterator"}
-    event = {
-        "e": "step_function",
-        "name": "main",
-        "compiled": False,
-        "own": False,
-        "where": PLACE,
-        "tape": {**PLACE, "line": 9},
-    }
-    found = step_function(observed(own_loop, event))
-    assert found.where is None
-    assert found.tape_where.line == 9
-    assert step_function(observed(FIT, event)) is None
-
-
-def test_padding_says_what_batching_by_length_would_leave():
-    event = {"e": "padding", "lengths": [1, 9, 1, 9], "batch": 2, "padded": 9.0}
-    found = padding(observed(FIT, event))
-    assert (found.mean_length, found.padded_length, found.bucketed_length) == (5.0, 9.0, 5.0)
-    assert found.sequences == 4
-    assert (found.side, found.masked, found.longest_length) == ("end", None, None)
-
-
-def test_padding_says_at_which_end_it_stands_and_whether_the_model_masks_it():
-    event = {"e": "padding", "lengths": [9, 9], "batch": 2, "padded": 9.0, "longest": 4.0}
-    found = padding(observed(FIT, {**event, "side": "start", "masked": True}))
-    assert (found.side, found.masked, found.longest_length) == ("start", True, 4.0)
-    assert found.place is None
-    place = {"kind": "tuple", "at": 0, "along": [0]}
-    assert padding(observed(FIT, {**event, "place": place})).place.along == (0,)

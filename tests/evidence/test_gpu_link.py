@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.ranks._parallel_cases import LOOPBACK, exchange, job, rank, ranks
+from kit.parallel_evidence import LOOPBACK, exchange, job, rank, ranks
 from trainperf.evidence.exchange import with_gpu_link
 from trainperf.model import Link, Parallel
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import machine
-from fixes.cases.ranks._parallel_cases import exchange, job
+from kit.evidence import machine
+from kit.parallel_evidence import exchange, job
 from trainperf.evidence.exchange import with_network_link
 from trainperf.model import Instance, InstanceType, Link, Parallel
 
@@ -21,17 +21,6 @@ BOX = machine(instance=Instance("ec2", "p4d.24xlarge", P4D))
 
 def two_hosts(**fields: Any) -> Parallel:
     return job(hosts=2, expected=16, exchange=exchange(backend="nccl", link=None), **fields)
-
-
-def test_ranks_of_a_host_share_its_network():
-    found = with_network_link(two_hosts(), BOX)
-    assert found is not None
-    assert found.exchange is not None
-    assert found.exchange.link is not None
-    assert found.exchange.link.kind == "EFA"
-    assert found.exchange.link.bytes_s == pytest.approx(400 * GIGABIT / 8)
-    assert "p4d.24xlarge" in found.exchange.link.source
-    assert "8 ranks" in found.exchange.link.source
 
 
 def test_without_an_adapter_it_is_the_network():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recordings import FIT, block, recording
-from trainperf.evidence.objects import seen, split
+from trainperf.evidence.objects import seen
 from trainperf.model import Event, Recording
 
 BUCKET: dict[str, Any] = {
@@ -70,20 +70,6 @@ def test_requests_are_counted_from_the_loops_start_to_its_last_block():
     assert one.requests_s == 200 / 115
 
 
-def test_a_step_takes_what_was_asked_while_real_steps_ran():
-    """Draining the input, and replaying its batches, asks for more, or for less, than steps."""
-    told = [
-        sums(10.0, 100, 1.0),
-        sums(20.0, 140, 2.0),  # 40 in the first block
-        sums(90.0, 900, 3.0),
-        sums(95.0, 905, 3.0),
-        sums(115.0, 945, 4.0),  # half of what came while two blocks overlapped
-        sums(125.0, 975, 4.0),
-    ]
-    (one,) = seen(of([*LOOP, *told]))
-    assert one.requests_per_step == (40 + 30 + 15) / 10
-
-
 def test_workers_count_for_the_loop_and_for_one_another():
     worker = [sums(10.0, 10, 0.1), sums(20.0, 20, 0.2), sums(100.0, 100, 2.0), sums(120.0, 140, 3)]
     (one,) = seen(of(LOOP, worker, worker))
@@ -102,11 +88,6 @@ def test_workers_that_follow_one_another_are_not_at_once():
     ]
     (one,) = seen(of(LOOP, *worker, *worker))
     assert one.concurrency == pytest.approx(2.0)
-
-
-def test_threads_of_one_process_are_told_by_how_long_it_was_busy():
-    (one,) = seen(of([*LOOP, sums(119.0, 100, 0.5)]))
-    assert one.concurrency == 4.0
 
 
 def test_two_ranks_take_their_own_batches():
@@ -132,31 +113,7 @@ def test_errors_prefixes_and_keys_of_all_processes_are_joined():
     assert one.keys == (("train/a/0", 5), ("train/b/0", None))
 
 
-def test_only_an_endpoint_that_boto3_would_not_find_itself_is_kept():
-    (one,) = seen(of([sums(90.0, 1, 1.0)]))
-    assert one.endpoint == ""
-    (one,) = seen(of([sums(90.0, 1, 1.0, endpoint="http://minio:9000")]))
-    assert one.endpoint == "http://minio:9000"
-
-
-def test_paths_that_stand_in_the_script_are_objects_without_requests():
-    paths = ["s3://data/train/0.rec", "s3://data/train/1.rec", "s3://more/x*/y", "s3://bare"]
-    fact = {"e": "fact", "k": "s3_paths", "v": paths}
-    one, two, bare = seen(recording(FIT, fact))
-    assert (one.bucket, one.prefix, one.requests) == ("data", "train/", 0)
-    assert one.keys == (("train/0.rec", None), ("train/1.rec", None))
-    assert (two.bucket, two.prefix, two.keys) == ("more", "", ())
-    assert (bare.bucket, bare.keys) == ("bare", ())
-    assert one.request_s is None
-    assert one.requests_s is None
-
-
 def test_a_bucket_that_was_read_is_not_named_again():
     fact = {"e": "fact", "k": "s3_paths", "v": ["s3://data/train/0.rec"], "t": 6.0}
     (one,) = seen(of([*LOOP, fact, sums(119.0, 100, 2.0)]))
     assert one.requests == 100
-
-
-def test_a_path_is_split_into_bucket_and_key():
-    assert split("s3://a/b/c") == ("a", "b/c")
-    assert split("s3://a") == ("a", "")

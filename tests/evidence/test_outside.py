@@ -20,12 +20,6 @@ def called(n: int, seconds: float, what: str = "predict") -> dict[str, Any]:
     return {"what": what, "n": n, "seconds": seconds, "where": HERE}
 
 
-def seen(n: int, function: str = "sample", line: int = 9, into: str = "") -> dict[str, Any]:
-    file = HERE["file"]
-    where = {"thread": "main", "file": file, "def": 8, "function": function, "line": line}
-    return {**where, "into": into, "n": n}
-
-
 def cycle(gap: float = 10.0, **fields: Any) -> Event:
     found: Event = {"e": "cycle", "gap_s": gap, "fit_s": None, "tail_s": 0.5, "complete": True}
     return {**found, "opening_s": 0.5, "calls": [], "stacks": [], "total": 0, **fields}
@@ -56,35 +50,6 @@ def test_a_turn_is_the_fit_as_it_is_written_with_what_follows():
     assert sum(one.seconds for one in turn.spent) == pytest.approx(turn.seconds - 2.0)
 
 
-def test_a_model_that_is_called_eagerly_predicts():
-    turn = found(cycle(10.0, calls=[called(50, 9.0, "model(x)")]))
-    first = turn.spent[0]
-    assert (first.what, first.name, first.calls) == ("prediction", "model(x)", 50)
-
-
-def test_what_was_not_timed_is_told_by_the_stacks():
-    turn = found(
-        cycle(
-            10.0,
-            calls=[called(20, 4.0)],
-            stacks=[
-                seen(60),
-                seen(20, line=10),
-                seen(20, "<module>", 31, "save"),
-                seen(50, "<module>", 27, "predict"),
-            ],
-        )
-    )
-    parts = {one.name: (one.what, one.seconds) for one in turn.spent}
-    assert parts["sample"] == ("other", pytest.approx(6.0 * 0.8))
-    assert parts["save"] == ("saving", pytest.approx(6.0 * 0.2))
-
-
-def test_a_model_that_is_called_at_the_top_of_a_module_is_its_forward():
-    turn = found(cycle(10.0, stacks=[seen(20, "<module>", 31, "_wrapped_call_impl")]))
-    assert [one.name for one in turn.spent if one.what == "other"] == ["forward"]
-
-
 def test_the_first_of_several_turns_is_left_out():
     turn = found(
         cycle(9.0, calls=[called(1, 9.0)]),
@@ -96,12 +61,6 @@ def test_the_first_of_several_turns_is_left_out():
     assert turn.seconds == pytest.approx(2.6 + 1.0)
 
 
-def test_a_turn_that_was_not_over_is_the_least_there_is():
-    turn = found(cycle(30.0, complete=False, opening_s=None))
-    assert not turn.whole
-    assert turn.seconds == pytest.approx(2.0 + 1.0 + 30.0)
-
-
 @pytest.mark.parametrize("reason", ["it is not sure that …", ""])
 def test_a_loop_around_fit_that_was_not_followed_has_its_reason(reason):
     events = observed(FIT, FACTS, {**REPEATS, "reason": reason})
@@ -111,31 +70,10 @@ def test_a_loop_around_fit_that_was_not_followed_has_its_reason(reason):
     assert around(events) is not None
 
 
-def test_calls_beside_each_step_are_part_of_it():
-    turn = found({"e": "calls", "b": 0, "n": 10, "calls": [called(10, 0.6)]}, block("real", 1, 10))
-    assert (turn.turn, turn.steps) == ("step", 1)
-    assert turn.share == pytest.approx(0.6)
-    assert turn.spent[0].calls == pytest.approx(1.0)
-
-
 def test_a_few_calls_beside_many_steps_are_nothing():
     few = {"e": "calls", "b": 0, "n": 100, "calls": [called(1, 0.05)]}
     value = outside(observed(FIT, few, block("real", 10, 100)), REAL)
     assert isinstance(value, Missing)
-
-
-def test_an_epoch_with_what_follows_it_is_a_turn_too():
-    turn = found(
-        {"e": "between", "s": 0.0, "seconds": 6.0},
-        {"e": "between", "s": 50.0, "seconds": 4.0},
-        {"e": "evaluate", "s": 51.0, "seconds": 1.0},
-        {"e": "aside", "total": 10, "stacks": [seen(10)], "calls": []},
-    )
-    assert (turn.turn, turn.steps, turn.seconds) == ("epoch", 10, pytest.approx(5.0))
-    assert [(one.what, one.name) for one in turn.spent] == [
-        ("other", "sample"),
-        ("evaluation", ""),
-    ]
 
 
 def test_without_a_step_time_nothing_is_known():
@@ -213,29 +151,10 @@ def test_an_evaluation_in_the_first_turn_of_the_steps_own_loop_comes_back():
     assert isinstance(unknown, Missing)
 
 
-def test_an_evaluation_before_the_first_step_comes_back_as_the_source_says():
-    loop = {"e": "loop", "kind": "update", "framework": "torch", "phases": ["real"]}
-    events = (evaluation(50.0, every=250), loop, *steps("real", [0.1] * 5))
-    turn = outside(observed(*events), REAL)
-    assert isinstance(turn, Outside)
-    assert (turn.steps, turn.training_s, turn.seconds) == (250, 25.0, 27.0)
-    unknown = outside(observed(evaluation(50.0), *events[1:]), REAL)
-    assert isinstance(unknown, Missing)
-
-
 def test_epochs_before_whose_first_the_model_was_evaluated_are_left_alone():
     loop = {"e": "loop", "kind": "iterator", "framework": "torch", "phases": ["real"]}
     events = (evaluation(50.0, every=1), loop, *steps("real", [0.1] * 5))
     assert isinstance(outside(observed(*events), REAL), Missing)
-
-
-def test_an_evaluation_of_a_pytorch_script_between_epochs_is_told_from_the_rest():
-    gaps = [{"e": "between", "s": at, "seconds": 4.0} for at in (0.0, 50.0)]
-    turn = found(*gaps, evaluation(51.0, 3.0))
-    assert [(one.what, one.name, one.seconds) for one in turn.spent] == [
-        ("evaluation", "estimate_loss", 3.0),
-        ("other", "", pytest.approx(1.0)),
-    ]
 
 
 def test_calls_in_blocks_that_were_held_up_are_their_share_of_these():
@@ -267,18 +186,6 @@ def test_the_samples_of_calls_are_known_if_those_of_all_are():
 def in_place(seconds: float, instead_s: float, **fields: Any) -> Event:
     at = {"e": "in_place", "what": "predict", "where": HERE, "apart": 0.0, "traced": False}
     return {**at, "seconds": seconds, "instead_s": instead_s, **fields}
-
-
-def test_what_could_stand_for_a_call_is_told_with_it():
-    pairs = [in_place(0.05 + n / 1000, 0.002) for n in range(6)]
-    traced = in_place(0.05, 0.5, traced=True)
-    rounded = in_place(0.05, 0.002, apart=1e-7)
-    turn = found(cycle(10.0, calls=[called(200, 9.0)]), traced, *pairs, rounded)
-    instead = turn.spent[0].instead
-    assert instead is not None
-    assert (instead.pairs, instead.apart) == (7, 1e-7)
-    assert instead.instead_s == pytest.approx(0.002)
-    assert 24 < instead.low < instead.ratio < instead.high < 28
 
 
 def test_a_few_pairs_of_a_call_prove_nothing():

@@ -9,7 +9,7 @@ import pytest
 
 from recordings import FIT, observed
 from trainperf.evidence.own_work import own_work, seen
-from trainperf.evidence.work_kinds import holds_the_step, of_function, statements
+from trainperf.evidence.work_kinds import holds_the_step, statements
 
 LOOP = {**FIT, "where": {"file": "train.py", "line": 40, "function": "main"}}
 
@@ -92,36 +92,6 @@ def test_what_stands_beside_the_step_is_told_statement_by_statement() -> None:
     assert kinds(source) == []
 
 
-def test_the_kind_of_a_whole_function() -> None:
-    predicted = "def on_train_batch_end(self, b):\n    self.model.predict_on_batch(self.x)"
-    assert of_function(ast.parse(predicted)) == "evaluation"
-    judged = "def f(o, y):\n    return sum(a == b for a, b in zip(o.numpy(), y.numpy()))"
-    assert of_function(ast.parse(judged)) == "metrics"
-    evaluated = "def f(m):\n    with torch.no_grad():\n        for x in d:\n            m(x)"
-    assert of_function(ast.parse(evaluated)) == "evaluation"
-    assert of_function(ast.parse("def f(x):\n    return x + 1")) is None
-    assert of_function(ast.parse("def log(x):\n    print(x.item())")) is None
-
-
-def test_a_loop_over_tensors_has_its_share_and_its_line() -> None:
-    found = own_work(
-        observed(
-            LOOP,
-            stacks(
-                held("main", 44, 100, first=30, leaf=False),
-                held("Adam.step", 4, 40),
-                held("Adam.step", 5, 10),
-                held("Adam.step", 2, 1),
-                sources={"Adam.step": ADAM},
-            ),
-        )
-    )
-    (work,) = found
-    assert (work.kind, work.where.line, work.where.function) == ("optimizer", 3, "Adam.step")
-    assert work.share == pytest.approx(0.5)
-    assert work.low == pytest.approx(0.40, abs=0.01)
-
-
 def test_what_calls_the_loop_and_what_the_framework_runs_is_no_work_of_its_own() -> None:
     found = own_work(
         observed(
@@ -183,14 +153,6 @@ def test_a_statement_that_only_calls_a_function_is_told_as_that_function() -> No
         )
     )
     assert [(work.kind, work.where.function) for work in found] == [("evaluation", "evaluate")]
-
-
-def test_how_often_the_loops_thread_was_getting_a_batch() -> None:
-    found = seen(observed(LOOP, stacks(fetching=30)))
-    assert found is not None
-    assert (found.samples, found.input) == (100, 0.3)
-    assert found.input_low < 0.25 < 0.35 < found.input_high
-    assert seen(observed(LOOP)) is None
 
 
 def test_recordings_of_before_have_no_work_and_fail_nothing() -> None:

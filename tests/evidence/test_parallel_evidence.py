@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import machine, measure
-from fixes.cases.ranks._parallel_cases import rank
+from kit.evidence import machine, measure
+from kit.parallel_evidence import rank
 from recordings import FIT, block, recording, steps
 from trainperf.evidence import read
-from trainperf.evidence.events import NoLoop, choose
+from trainperf.evidence.events import choose
 from trainperf.evidence.exchange import LONGER
 from trainperf.evidence.parallel import (
     joined,
@@ -137,47 +137,8 @@ def cost(found: Parallel) -> Measure:
 # ------------------------------------------------------------------------ one process
 
 
-def test_one_process_on_one_device_is_no_parallel_job() -> None:
-    whole = recording(LOOP, *timed("real", 0.1), FACTS)
-    assert parallel(whole, choose(whole), machine()) is None
-
-
-def test_a_job_of_one_rank_is_no_parallel_job() -> None:
-    whole = run(process(0, 1))
-    assert parallel(whole, choose(whole), machine()) is None
-
-
 def test_a_process_that_neither_trains_nor_is_a_rank_is_none() -> None:
     assert summarise(stamped({"e": "hello", "pid": 1})) is None
-
-
-def test_a_rank_is_read_with_its_place_and_its_times() -> None:
-    found = summarise(process(1, host="node-b", device="cuda:1", cores=[4, 5, 6], threads=3))
-    assert found is not None
-    assert (found.rank, found.local_rank, found.host, found.pid) == (1, 1, "node-b", 101)
-    assert (found.device, found.cores, found.threads) == ("cuda:1", (4, 5, 6), 3)
-    assert (found.batch_size, found.epoch_steps, found.ended) == (32, 100, "measured")
-    for measured, seconds in (
-        (found.real, 0.1),
-        (found.local, 0.06),
-        (found.resident, 0.098),
-        (found.input_, 0.004),
-    ):
-        assert isinstance(measured, Measure)
-        assert measured.seconds == pytest.approx(seconds)
-
-
-def test_of_two_places_the_later_one_counts() -> None:
-    found = summarise(process(1, extra=(place(0, 4),)))
-    assert found is not None
-    assert found.rank == 0
-
-
-def test_why_there_is_no_step_without_exchange_is_said_in_the_words_of_the_process() -> None:
-    said = {"e": "missing", "what": "local", "reason": "a hook of its own exchanges"}
-    found = summarise(process(0, local=None, extra=(said,)))
-    assert found is not None
-    assert found.local == Missing("a hook of its own exchanges")
 
 
 def test_what_is_not_said_is_not_known() -> None:
@@ -241,25 +202,7 @@ def test_a_rank_0_that_was_not_timed_is_passed_over() -> None:
     assert choose(run(cut, process(1))).process[1]["rank"] == 1
 
 
-def test_without_ranks_the_process_with_most_steps_is_reported() -> None:
-    few = stamped(LOOP, *timed("real", 0.1))
-    many = stamped(LOOP, *timed("real", 0.1), *steps("real", [0.1] * 9, 4))
-    assert choose(run(few, many)).process is many
-
-
-def test_a_run_without_a_loop_is_refused_as_before() -> None:
-    with pytest.raises(NoLoop):
-        choose(run(stamped({"e": "hello", "pid": 1}, place(0))))
-
-
 # --------------------------------------------------------------------------- the job
-
-
-def test_the_job_names_its_ranks_hosts_and_launcher() -> None:
-    found = job(process(1, host="node-b"), process(0))
-    assert [one.rank for one in found.processes] == [0, 1]
-    assert (found.expected, found.replicas, found.hosts, found.launcher) == (2, 2, 2, "torchrun")
-    assert found.absent == ()
 
 
 def test_ranks_without_a_record_are_absent() -> None:
@@ -270,18 +213,6 @@ def test_a_rank_that_was_started_again_counts_once_with_its_longer_record() -> N
     cut = stamped(place(1), LOOP, *steps("warmup", [0.1] * 3))
     found = job(process(0), cut, process(1), cut)
     assert [one.ended for one in found.processes] == ["measured", "measured"]
-
-
-def test_processes_of_the_job_that_are_no_ranks_are_left_out() -> None:
-    other = stamped({"e": "hello", "pid": 9}, LOOP, *timed("real", 0.001))
-    assert len(job(process(0), other, process(1)).processes) == 2
-
-
-def test_uneven_shards_are_noted() -> None:
-    short = process(1, facts={**FACTS, "epoch_steps": 97})
-    (note,) = job(process(0), short).notes
-    assert "rank 1 has 97 steps, one of rank 0 100" in note
-    assert job(process(0), process(1)).notes == ()
 
 
 def test_a_rank_beyond_the_size_of_the_job_is_noted() -> None:
@@ -303,14 +234,6 @@ def test_the_batch_of_an_absent_rank_is_that_of_the_others_if_they_are_alike() -
     assert whole_job(loop, None) is loop
 
 
-def test_the_tokens_of_the_loop_are_those_of_all_ranks() -> None:
-    loop = Loop("iterator", batch_size=32, tokens=3200.0, real_tokens=1600.0)
-    found = whole_job(loop, job(process(0, 3), process(1, 3)))
-    assert (found.tokens, found.real_tokens) == (9600.0, 4800.0)
-    other = process(1, 3, facts={**FACTS, "batch_size": 24})
-    assert whole_job(loop, job(process(0, 3), other)).tokens is None
-
-
 def test_processes_that_nothing_ties_together_count_each_for_itself() -> None:
     found = job(process(0, tied=False), process(1, tied=False))
     assert (found.expected, found.replicas) == (2, 1)
@@ -321,14 +244,6 @@ def test_processes_that_nothing_ties_together_count_each_for_itself() -> None:
 
 
 # ------------------------------------------------------------------------- the exchange
-
-
-def test_the_exchange_is_real_less_local_of_the_slowest_rank() -> None:
-    found = job(process(0, local=0.050, extra=(EXCHANGE,)), process(1, local=0.053))
-    assert cost(found).seconds == pytest.approx(0.047)
-    assert found.exchange is not None
-    assert found.exchange.waiting_ == pytest.approx(0.0015)
-    assert (found.exchange.method, found.exchange.bytes) == ("DistributedDataParallel", 12_600_000)
 
 
 def test_drift_of_the_machine_cancels_in_the_interval() -> None:
@@ -398,56 +313,6 @@ def test_one_process_with_several_replicas_waits_for_nobody() -> None:
     assert found.exchange.waiting_ == Missing("one process runs all replicas")
     assert (found.expected, found.replicas, found.processes[0].host) == (1, 2, "box")
     assert whole_job(Loop("fit", batch_size=64), found).batch_size == 64
-
-
-def test_what_the_probes_wrote_is_read() -> None:
-    found = job(
-        process(
-            0,
-            extra=(
-                EXCHANGE,
-                {
-                    "e": "all_reduce",
-                    "devices": 2,
-                    "seconds": 0.01,
-                    "bytes": 100,
-                    "calls": [[100, 0.01]],
-                },
-                {"e": "link", "kind": "loopback", "bytes_s": None, "source": "a guess"},
-                {
-                    "e": "overlap",
-                    "compute_s": 0.1,
-                    "exchange_s": 0.2,
-                    "overlap_s": 0.05,
-                    "steps": 9,
-                },
-                {"e": "ddp", "model": "Net", "where": {"file": "a.py", "line": 3}, "unused": None},
-                {"e": "ddp", "model": "Net", "where": {"file": "a.py", "line": 3}, "unused": 2},
-            ),
-        ),
-        process(1),
-    )
-    exchange = found.exchange
-    assert exchange is not None
-    assert not isinstance(exchange.all_reduce, Missing)
-    assert exchange.all_reduce.bus_bytes_s == pytest.approx(10_000)
-    assert exchange.link is not None
-    assert (exchange.link.kind, exchange.link.bytes_s) == ("loopback", None)
-    assert exchange.overlap is not None
-    assert exchange.overlap.overlap_s == 0.05
-    (wrapped,) = found.ddp
-    assert wrapped.unused == 2
-
-
-def test_why_no_all_reduce_was_timed_is_said() -> None:
-    said = {"e": "missing", "what": "all_reduce", "reason": "not all ranks came to it"}
-    found = job(process(0, extra=(EXCHANGE, said)), process(1))
-    assert found.exchange is not None
-    assert found.exchange.all_reduce == Missing("not all ranks came to it")
-
-
-def test_ranks_that_exchange_nothing_that_is_known_have_no_exchange() -> None:
-    assert job(process(0), process(1)).exchange is None
 
 
 # ----------------------------------------------------------------------------- skew
@@ -577,35 +442,11 @@ def test_without_local_steps_a_late_input_is_seen_where_the_job_waits_for_it() -
 # --------------------------------------------------------------------------- scaling
 
 
-def test_one_device_slower_than_several_is_noted_and_tells_no_batch() -> None:
-    found = job(process(0), process(1))
-    scaled = with_scaling(found, [ScalingPoint(1, 0.5, 64.0), ScalingPoint(2, 0.1, 640.0)])
-    assert any("took longer on one device than on several" in note for note in scaled.notes)
-    assert isinstance(scaled.break_even_batch_, Missing)
-    usual = with_scaling(found, [ScalingPoint(1, 0.05, 640.0), ScalingPoint(2, 0.1, 640.0)])
-    assert not any("took longer" in note for note in usual.notes)
-
-
 def test_more_ranks_than_cores_are_noted() -> None:
     few = [process(number, 3, cores=[0, 1], device="CPU") for number in range(3)]
     assert any("3 ranks take turns on the 2 cores" in note for note in job(*few).notes)
     enough = [process(number, cores=[0, 1], device="CPU") for number in range(2)]
     assert not any("take turns" in note for note in job(*enough).notes)
-
-
-def test_from_which_batch_on_more_replicas_pay() -> None:
-    found = job(process(0, extra=(EXCHANGE,)), process(1))
-    # 32 samples in 60 ms by itself, and 40 ms of exchange: 21.3 samples take 40 ms
-    assert found.break_even_batch_ == pytest.approx(32 * 0.040 / 0.060)
-
-
-def test_a_run_on_one_device_says_more_than_the_local_step() -> None:
-    found = job(process(0, extra=(EXCHANGE,)), process(1))
-    points = [ScalingPoint(2, 0.1, 640.0), ScalingPoint(1, 0.05, 640.0)]
-    scaled = with_scaling(found, points)
-    assert [point.devices for point in scaled.scaling] == [1, 2]
-    assert [point.efficiency for point in scaled.scaling] == [1.0, 0.5]
-    assert scaled.break_even_batch_ == pytest.approx(32 * 0.040 / 0.050)
 
 
 def test_without_rates_steps_are_compared() -> None:
@@ -633,15 +474,6 @@ def test_replicas_that_share_cores_do_not_say_what_one_takes(
     assert scaled.break_even_batch_ == pytest.approx(32 * 0.040 / 0.050)
 
 
-def test_replicas_with_cores_of_their_own_say_what_one_takes() -> None:
-    first = process(0, extra=(EXCHANGE,), device="CPU", cores=[0, 1], threads=2)
-    for second in (
-        process(1, device="CPU", cores=[2, 3], threads=2),
-        process(1, device="CPU", cores=[0, 1], threads=2, host="node-b"),
-    ):
-        assert not isinstance(job(first, second).break_even_batch_, Missing)
-
-
 def test_a_batch_of_unknown_size_has_no_break_even() -> None:
     unknown = {**FACTS, "batch_size": None}
     found = job(process(0, extra=(EXCHANGE,), facts=unknown), process(1, facts=unknown))
@@ -661,3 +493,10 @@ def test_many_ranks_are_joined_as_few_are() -> None:
     (straggler,) = found.stragglers
     assert (straggler.rank, straggler.phase) == (700, "input")
     assert cost(found).seconds == pytest.approx(0.02)
+
+
+def test_uneven_shards_are_noted() -> None:
+    short = process(1, facts={**FACTS, "epoch_steps": 97})
+    (note,) = job(process(0), short).notes
+    assert "rank 1 has 97 steps, one of rank 0 100" in note
+    assert job(process(0), process(1)).notes == ()

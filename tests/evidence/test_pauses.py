@@ -38,7 +38,3 @@ def test_what_comes_at_every_so_many_steps_is_a_turn_of_them():
 )
 def test_what_comes_without_a_plan_is_none(took):
     assert pauses(seen(took), 0.04) is None
-
-
-def test_loops_of_which_more_is_seen_tell_it_otherwise():
-    assert pauses(seen(steps(0.3, 0.3), kind="iterator"), 0.04) is None

@@ -18,18 +18,6 @@ def stacks(*counts, total=100):
     return {"e": "stacks", "total": total, "counts": list(counts)}
 
 
-def test_a_function_is_counted_over_all_its_lines():
-    found = functions(
-        observed(FIT, stacks(count("load", 30, 8, into="read"), count("load", 10, 9)))
-    )
-    (load,) = found
-    assert (load.name, load.line, load.share, load.calls_into) == ("load", 8, 0.4, "read")
-
-
-def test_what_is_rarely_seen_is_left_out():
-    assert functions(observed(FIT, stacks(count("rare", 1)))) == ()
-
-
 def test_the_call_that_holds_the_loop_is_left_out():
     where = {"file": "train.py", "line": 20, "end_line": 22, "function": "main"}
     made = observed({**FIT, "where": where}, stacks(count("main", 90, 21), count("load", 9)))
@@ -40,19 +28,6 @@ def test_a_method_that_holds_the_loop_is_left_out_as_well():
     where = {"file": "train.py", "line": 20, "end_line": 22, "function": "fit"}
     seen = stacks(count("Trainer.fit", 90, 21, into="__next__"), count("load", 9))
     assert [cost.name for cost in functions(observed({**FIT, "where": where}, seen))] == ["load"]
-
-
-def test_the_function_of_the_loop_stays_where_its_own_lines_take_the_time():
-    where = {"file": "train.py", "line": 20, "end_line": 20, "function": "main"}
-    made = observed({**FIT, "where": where}, stacks(count("main", 10, 20), count("main", 80, 30)))
-    assert functions(made)[0].line == 30
-
-
-def test_a_function_whose_code_has_no_lines_is_at_its_head():
-    where = {"file": "train.py", "line": 20, "end_line": 22, "function": "main"}
-    seen = stacks(count("load", 30, None, start=7), count("main", 40, None, start=3))
-    load = functions(observed({**FIT, "where": where}, seen))[1]
-    assert (load.name, load.line) == ("load", 7)
 
 
 def test_workers_and_the_main_thread_are_told_apart():
@@ -66,8 +41,3 @@ def test_workers_and_the_main_thread_are_told_apart():
 def test_several_threads_at_once_are_no_more_than_all_of_the_time():
     (load,) = functions(observed(FIT, stacks(count("load", 300, thread="worker"))))
     assert load.share == 1.0
-
-
-def test_without_samples_nothing_is_said():
-    assert functions(observed(FIT)) == ()
-    assert functions(observed(FIT, stacks(total=0))) == ()

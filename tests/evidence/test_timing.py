@@ -4,11 +4,10 @@ from recordings import FIT, block, observed, steps
 from trainperf.errors import NotMeasured
 from trainperf.evidence.timing import (
     between_epochs,
-    probes,
     startup,
     times,
 )
-from trainperf.model import HostSample, Missing, Probe, Sample
+from trainperf.model import HostSample, Missing, Sample
 
 
 def drain(*marks, index=0):
@@ -17,21 +16,6 @@ def drain(*marks, index=0):
 
 def blocks(phase, means, steps=10):
     return [block(phase, mean * steps, steps, index) for index, mean in enumerate(means)]
-
-
-def test_a_step_is_the_mean_of_the_middle_blocks():
-    found = times(observed(FIT, *blocks("real", [0.1, 0.11, 0.09, 0.1, 0.5, 0.1]))).real_
-    assert found.seconds == pytest.approx(0.1025)
-    assert found.steps == 60
-    assert found.blocks == pytest.approx((0.1, 0.11, 0.09, 0.1, 0.5, 0.1))
-    assert found.low < found.seconds < found.high
-
-
-def test_steps_in_one_call_are_counted_each():
-    facts = {"e": "facts", "steps_per_execution": 5}
-    found = times(observed(FIT, facts, block("real", 1.0, 10)))
-    assert found.real == pytest.approx(0.02)
-    assert found.real_.steps == 50
 
 
 def test_one_slow_block_makes_neither_the_time_nor_the_interval_large():
@@ -112,13 +96,6 @@ def test_settling_and_first_steps_are_in_no_time():
     assert found.real == pytest.approx(0.1)
 
 
-def test_a_run_that_ended_early_is_timed_from_its_single_steps():
-    found = times(observed(FIT, *steps("warmup", [8.0, 0.1, 0.1, 0.1]))).real_
-    assert found.seconds == pytest.approx(0.1)
-    assert found.steps == 3
-    assert found.blocks == ()
-
-
 def test_too_few_steps_are_no_measure_and_never_zero():
     found = times(observed(FIT, *steps("warmup", [8.0, 0.1])))
     assert isinstance(found.real_, Missing)
@@ -126,79 +103,14 @@ def test_too_few_steps_are_no_measure_and_never_zero():
         _ = found.real
 
 
-def test_the_input_is_the_slope_of_the_later_half_of_a_drain():
-    full_buffers = [(0.0, 10), (0.001, 20), (1.0, 21), (2.0, 22), (3.0, 23), (4.0, 24)]
-    found = times(observed(FIT, drain(*full_buffers)))
-    assert found.input == pytest.approx(1.0)
-    assert found.input_.steps == 2
-
-
-def test_one_long_wait_for_many_batches_is_still_a_slope():
-    found = times(observed(FIT, drain((0.5, 1), (1.0, 2))))
-    assert found.input == pytest.approx(0.5)
-
-
 def test_a_drain_of_one_batch_has_no_slope():
     found = times(observed(FIT, drain((0.5, 1))))
     assert isinstance(found.input_, Missing)
 
 
-def test_the_middle_of_the_drains_counts():
-    made = [drain((1.0, 1), (1.0 + s, 2), index=i) for i, s in enumerate((0.1, 0.12, 9.0))]
-    assert times(observed(FIT, *made)).input == pytest.approx(0.12)
-
-
-def test_a_step_of_several_batches_needs_the_input_of_all():
-    facts = {"e": "facts", "batches_per_step": 4}
-    found = times(observed(FIT, facts, drain((0.5, 1), (1.0, 2))))
-    assert found.input == pytest.approx(2.0)
-
-
-def test_a_loop_that_makes_its_own_batches_says_why_it_has_no_input_time():
-    own = {**FIT, "kind": "call", "phases": ["real", "resident"]}
-    assert "makes its own batches" in times(observed(own)).input_.reason
-
-
-def test_host_work_is_what_a_resident_step_spends_outside_the_function():
-    found = times(observed(FIT, *steps("resident", [0.1] * 4, busy=0.07)))
-    assert found.host == pytest.approx(0.03)
-
-
 def test_host_work_is_not_told_where_the_loop_is_the_users():
     own = {**FIT, "kind": "iterator"}
     assert isinstance(times(observed(own, *steps("resident", [0.1]))).host_, Missing)
-
-
-def test_start_up_is_told_apart():
-    found = startup(
-        observed(
-            {"e": "hello", "t": 10.0},
-            {"e": "import", "t": 13.0, "seconds": 2.5},
-            FIT,
-            {"e": "trace", "t": 19.0, "s": 16.0, "d": 3.0, "in_step": True},
-            {"e": "trace", "t": 15.0, "s": 14.0, "d": 1.0, "in_step": False},
-            {"e": "first_update", "t": 20.0},
-            {"e": "trace", "t": 30.0, "s": 29.0, "d": 1.0, "in_step": True},
-        )
-    )
-    assert found.to_first_step_s == 10.0
-    assert found.imports_s == 2.5
-    assert found.tracing_s == 3.0
-    assert found.first_step_s == 4.0
-    assert found.setup_s == 3.5
-
-
-def test_without_an_update_there_is_no_start_up():
-    assert startup(observed({"e": "hello"}, FIT)) is None
-
-
-def test_without_an_epochs_end_only_the_restart_is_known():
-    assert between_epochs(observed(FIT)) is None
-    found = between_epochs(
-        observed(FIT, block("real", 1.0, 10), *steps("first", [0.5]), *steps("real", [0.1]))
-    )
-    assert found.seconds == found.restart_s == pytest.approx(0.4)
-    assert found.validation_s is None
 
 
 def test_a_first_step_that_goes_on_with_what_a_drain_opened_is_no_restart():
@@ -219,52 +131,6 @@ def test_the_first_of_several_epoch_ends_is_left_out():
     assert (found.epochs_seen, found.epoch_steps) == (2, 20)
 
 
-@pytest.mark.parametrize(("traced", "once"), [([], 0.0), ([1.5], 1.5), ([9.0], 7.0)])
-def test_of_the_first_end_of_an_epoch_with_tf_data_only_tracing_comes_once(traced, once):
-    gaps = [{"e": "between", "s": s, "seconds": d} for s, d in ((10.0, 9.0), (30.0, 2.0))]
-    traces = [{"e": "trace", "s": 11.0, "d": d, "in_step": False} for d in traced]
-    assert between_epochs(observed(FIT, *gaps, *traces)).first_s == pytest.approx(once)
-
-
-def test_a_probe_is_the_geometric_mean_of_its_pairs():
-    event = {
-        "e": "probe",
-        "name": "compiled",
-        "base": [0.2, 0.4],
-        "candidate": [0.1, 0.1],
-        "one_off": 1.5,
-        "steps": 12,
-        "detail": {},
-    }
-    found = probes(observed(FIT, event))["compiled"]
-    assert (found.pairs, found.steps) == (len(event["base"]), 12)
-    assert found.ratio == pytest.approx(8**0.5)
-    assert found.low < found.ratio < found.high
-    assert found.one_off_s == 1.5
-
-
-def test_a_probe_that_was_not_run_has_its_reason():
-    missing = {"e": "missing", "what": "probe jit_compile", "reason": "no time was left"}
-    found = probes(observed(FIT, missing, {"e": "missing", "what": "input", "reason": "x"}))
-    assert found == {"jit_compile": Missing("no time was left")}
-
-
-def test_a_probe_that_failed_once_and_then_ran_counts_as_run():
-    missing = {"e": "missing", "what": "probe compiled", "reason": "x"}
-    ran = {
-        "e": "probe",
-        "name": "compiled",
-        "base": [0.2],
-        "candidate": [0.1],
-        "one_off": 0.0,
-        "steps": 5,
-        "detail": {},
-    }
-    found = probes(observed(FIT, missing, ran))["compiled"]
-    assert isinstance(found, Probe)
-    assert found.low < 1.1  # one pair alone proves nothing
-
-
 def test_the_last_call_of_an_epoch_holds_what_is_left_of_it():
     """20 batches at 16 a call are 2 calls of 10 on average, not of 16."""
     facts = {"e": "facts", "steps_per_execution": 16, "epoch_steps": 20}
@@ -280,20 +146,6 @@ def test_host_work_of_pytorch_is_missing_and_not_zero():
     for kind in ("iterator", "fit"):
         made = observed({**TORCH, "kind": kind}, *steps("resident", [0.1] * 4))
         assert isinstance(times(made).host_, Missing)
-
-
-def test_without_tracing_the_first_step_is_part_of_the_set_up():
-    found = startup(
-        observed(
-            {"e": "hello", "t": 0.0},
-            {"e": "import", "name": "torch", "version": "2.13.0", "seconds": 2.0, "t": 2.5},
-            {"e": "first_update", "t": 7.0},
-            {"e": "import", "name": "tensorflow", "version": "2.21", "seconds": 9.0, "t": 20.0},
-            {**TORCH, "t": 21.0},
-        )
-    )
-    assert (found.to_first_step_s, found.imports_s, found.setup_s) == (7.0, 2.0, 5.0)
-    assert (found.tracing_s, found.first_step_s) == (None, None)
 
 
 def test_an_evaluation_before_the_first_step_is_told_within_the_set_up():

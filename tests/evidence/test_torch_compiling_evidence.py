@@ -30,10 +30,6 @@ def test_where_nothing_is_compiled_there_is_nothing():
     assert read(UPDATE, *WARM_UP, *REAL) == Compiling()
 
 
-def test_the_first_compilation_is_none_again_whenever_it_comes():
-    assert read(compiled(40.0), UPDATE, compiled(100.1, ""), *WARM_UP).recompiling is None
-
-
 def test_what_was_compiled_while_trainperf_replayed_a_batch_does_not_count():
     made = steps("resident", [0.1] * 4)
     assert read(UPDATE, compiled(100.1), *made).recompiling is None
@@ -52,26 +48,8 @@ def test_what_goes_on_in_timed_steps_is_told_apart_from_what_came_before():
     assert found.where.line == 12
 
 
-def test_an_attempt_that_pytorch_gave_up_is_no_compilation():
-    found = read(UPDATE, compiled(100.05), compiled(100.15, limit=True), *WARM_UP).recompiling
-    assert found is not None
-    assert found.limit
-    assert found.count == 1
-
-
-def test_a_call_that_is_made_twice_for_one_model_is_one():
-    call = {"e": "torch_compile_call", "where": PLACE, "dynamic": False}
-    assert len(read(call, call).calls) == 1
-
-
 def test_a_line_has_its_first_reason_and_skips_where_any_attempt_did():
     first = {"e": "torch_graph_break", "where": PLACE, "reason": "Tensor.item()", "skips": False}
     then = {**first, "reason": "graph break in loop", "skips": True}
     [found] = read(first, then).breaks
     assert (found.reason, found.skips) == ("Tensor.item()", True)
-
-
-def test_what_the_start_spends_on_compiling_ends_with_the_first_update():
-    start = (compiled(40.0, ""), compiled(45.0, ""), UPDATE)
-    found = compiling(observed(*start, LOOP, compiled(100.1, ""), *WARM_UP))
-    assert round(found.start_s, 6) == 0.04

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recordings import FIT, observed, recording
-from trainperf.evidence.usage import faults, usage
+from trainperf.evidence.usage import usage
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, PhaseUse, Sample
 
 REAL = {"e": "phase", "p": "real", "b": 0, "t": 10.0}
@@ -19,16 +19,6 @@ def host(**fields: Any) -> HostSample:
 def phases(*samples: Sample) -> dict[str, PhaseUse]:
     run = recording(FIT, REAL, RESIDENT, samples=samples)
     return {use.phase: use for use in usage(run, observed(FIT, REAL, RESIDENT))}
-
-
-def test_without_a_quota_there_is_no_share_of_its_periods() -> None:
-    found = phases(Sample(11.0, host()), Sample(12.0, None))
-    assert found["real"].throttled_share is None
-
-
-def test_a_quota_of_which_no_period_passed_has_no_share() -> None:
-    found = phases(Sample(11.0, host(quota_periods=0, quota_throttled=0)))
-    assert found["real"].throttled_share is None
 
 
 def test_each_phase_has_the_periods_of_its_own_samples() -> None:
@@ -59,43 +49,6 @@ def test_reasons_have_the_share_of_the_samples_that_gave_any_answer() -> None:
     assert found["throttle"] == ["power brake", "power cap"]
 
 
-def test_a_driver_that_gives_no_reasons_has_no_shares() -> None:
-    found = gpu(GpuSample(0, throttle=None))
-    assert (found["throttle_shares"], found["throttle"]) == (None, None)
-
-
-def test_the_link_is_what_it_was_at_its_best() -> None:
-    found = gpu(
-        GpuSample(0, pcie_generation=1, pcie_width=8),
-        GpuSample(0),
-        GpuSample(0, pcie_generation=4, pcie_width=8),
-    )
-    assert (found["pcie_generation"], found["pcie_width"]) == (4, 8)
-    assert gpu(GpuSample(0))["pcie_width"] is None
-
-
-def ready(running: float, waiting: float, others: float) -> HostSample:
-    return host(threads_running=running, threads_waiting=waiting, others_cores=others)
-
-
-def test_threads_that_wait_for_each_other_are_kept_by_nobody_else() -> None:
-    assert phases(Sample(11.0, ready(2.0, 3.0, 0.0)))["real"].waited == 0.0
-
-
-def test_others_have_the_part_of_the_waiting_that_they_have_of_the_cores() -> None:
-    found = phases(
-        Sample(11.0, ready(0.5, 0.5, 1.5)),
-        Sample(12.0, ready(1.0, 0.0, 0.0)),
-        Sample(13.0, host()),
-    )["real"]
-    assert found.waited == 0.375 / 2
-    assert found.others_cores == 0.75
-
-
-def test_a_kernel_that_counts_no_waiting_has_no_share_of_it() -> None:
-    assert phases(Sample(11.0, host(others_cores=1.0)))["real"].waited is None
-
-
 def test_the_memory_of_a_slice_is_not_that_of_its_card() -> None:
     samples = tuple(
         Sample(11.0 + at, None, (GpuSample(0, memory_used=70, slices_used=(5 + at, None)),))
@@ -113,14 +66,3 @@ def test_the_memory_of_a_slice_is_not_that_of_its_card() -> None:
     assert peak(mig=True, slice=0) == 6
     assert peak(mig=True, slice=1) is None
     assert peak(mig=True, slice=2) is None
-
-
-def test_pages_are_counted_in_the_blocks_of_a_phase() -> None:
-    marks = [
-        {**REAL, "faults": 100},
-        {**RESIDENT, "faults": 2_100},
-        {**REAL, "b": 1, "t": 30.0, "faults": 9_000},
-        {"e": "phase", "p": "done", "b": 0, "t": 40.0, "faults": 15_000},
-    ]
-    assert faults(observed(FIT, *marks), "real") == 400.0
-    assert faults(observed(FIT, REAL, RESIDENT), "real") is None

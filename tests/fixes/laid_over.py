@@ -66,7 +66,7 @@ def _lay(at: Any, type_: Any, steps: list[str], value: Any) -> Any:
     if not steps:
         return _built(value, type_)
     step, *further = steps
-    type_ = _alternatives(type_)[0]
+    type_ = type(at) if is_dataclass(at) else _alternatives(type_)[0]
     if step[0] != "[" and is_dataclass(type_):
         name, inner = _fields(type_)[step]
         return replace(at, **{name: _lay(getattr(at, name), inner, further, value)})

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from fixes import case_text
-from fixes.cases.tf_step._callback_examples import EXAMPLES as CALLBACKS
 from rewriting import Example, script_of, unmarked
 from trainperf.fixes import by_id
 from trainperf.model import Equivalence
 
 CASES = [
-    ("keras_callback_per_batch", {"last": True}, {"every": 100}, CALLBACKS),
-    ("torch_step_logging", "sink", "seldom", case_text.rewrites("torch_step_logging").values()),
+    (id_, better, usual, case_text.rewrites(id_).values())
+    for id_, better, usual in (
+        ("keras_callback_per_batch", {"last": True}, {"every": 100}),
+        ("torch_step_logging", "sink", "seldom"),
+    )
 ]
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fixes.cases import of
-from fixes.cases.common.cases import SITE, evidence
-from fixes.cases.common.torch_cases import torch_evidence
-from trainperf.fixes import all_fixes, detect_all, possible_all
+from fixes import case_text
+from kit.evidence import SITE, evidence
+from kit.torch_evidence import torch_evidence
+from trainperf.fixes import Fix, all_fixes, detect_all, possible_all
 from trainperf.model import Evidence, Framework, Loop, ModelFacts
 
 TORCH = Framework("torch", "2.13.0", keras="3.15.1")
@@ -25,6 +25,11 @@ def said(on: Evidence) -> set[str]:
     return found | {one.id for one in possible_all(on, found)}
 
 
+def shown(fix: Fix) -> list[Evidence]:
+    """The cases in which a fix has something to say."""
+    return [case.evidence for case in case_text.cases(fix.id) if case.kind in ("yes", "try")]
+
+
 def on_torch(**fields: Any) -> Evidence:
     return torch_evidence(framework=TORCH, models=(MODEL,), **{"loop": LOOP, **fields})
 
@@ -33,7 +38,7 @@ def test_nothing_of_a_loop_of_ones_own_is_said_of_kerass() -> None:
     for fix in all_fixes():
         family = type(fix).__module__.split(".")[-2]
         if fix.framework == "torch" and family in ("torch_step", "precision", "dataloader"):
-            for case in (*of(fix, "fires"), *of(fix, "tries")):
+            for case in shown(fix):
                 loop = replace(case.loop, kind="fit", input_kind="numpy")
                 keras = replace(case, framework=TORCH, loop=loop)
                 assert fix.id not in said(keras)
@@ -44,7 +49,7 @@ def test_what_only_tensorflow_has_is_said_of_no_other(framework: Framework) -> N
     for fix in all_fixes():
         family = type(fix).__module__.split(".")[-2]
         if fix.framework == "tensorflow" and family != "tf_data":
-            for case in (*of(fix, "fires"), *of(fix, "tries")):
+            for case in shown(fix):
                 assert fix.id not in said(replace(case, framework=framework))
 
 
@@ -66,7 +71,7 @@ def test_the_workers_of_a_pydataset_are_found(framework: Framework) -> None:
 
 @pytest.mark.parametrize("framework", [TORCH, JAX])
 def test_causes_of_tf_data_are_found_where_it_feeds_keras(framework: Framework) -> None:
-    (case, *_) = of("tf_map_parallel", "fires")
+    case = case_text.evidence_of("slow_images")
     assert "tf_map_parallel" in said(replace(case, framework=framework))
     arrays = replace(case, framework=framework, loop=replace(case.loop, input_kind="numpy"))
     assert "tf_map_parallel" not in said(arrays)

@@ -8,15 +8,13 @@ import dataclasses
 import json
 import pathlib
 import re
-from typing import Any
 
 import pytest
 
 import zoo.seen
 from fixes import case_text
 from fixes.case_text import Case
-from fixes.cases import of
-from fixes.cases.common.cases import evidence
+from kit.evidence import evidence
 from rewriting import Example, marked, result, script_of, unmarked
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import HEADINGS, Fix, all_fixes, detect_all, possible_all
@@ -34,64 +32,51 @@ HEAD = re.compile(r"^def (\w+)\(\.\.\.\):$")
 """A decorator above the user's own def."""
 
 
-LINES = {"silent": "no", "fires": "yes", "tries_not": "idle", "tries": "try"}
-
-
-def cases(fix: Fix, name: str) -> list[Any]:
-    """The cases of a fix of this name: of its file, else those in Python."""
-    if fix.id not in case_text.files():
-        return of(fix, name)
-    if name == "examples":
-        return list(case_text.rewrites(fix.id).values())
-    return [case for case in case_text.cases(fix.id) if case.kind == LINES[name]]
-
-
-def each(name: str) -> pytest.MarkDecorator:
-    """A test for each of the fixes' own cases of this name."""
+def each(kind: str) -> pytest.MarkDecorator:
+    """A test for each of the lines of this kind."""
     return pytest.mark.parametrize(
         ("fix", "case"),
         [
             pytest.param(fix, case, id=f"{fix.id}-{number}")
             for fix in FIXES
-            for number, case in enumerate(cases(fix, name))
+            for number, case in enumerate(lines(fix, kind))
         ],
     )
 
 
-def found_in(fix: Fix, case: Evidence | Case) -> Finding | None:
+def lines(fix: Fix, kind: str) -> list[Case]:
+    return [case for case in case_text.cases(fix.id) if case.kind == kind]
+
+
+def found_in(fix: Fix, case: Evidence) -> Finding | None:
     """What the fix finds; None where it abstains, or is not for such a script."""
-    evidence = case.evidence if isinstance(case, Case) else case
-    return next(iter(detect_all(evidence, among=[fix])), None)
+    return next(iter(detect_all(case, among=[fix])), None)
 
 
-def to_try(fix: Fix, case: Evidence | Case) -> Finding | None:
+def to_try(fix: Fix, case: Evidence) -> Finding | None:
     """What the fix would try; None where that is nothing."""
-    evidence = case.evidence if isinstance(case, Case) else case
-    return next(iter(possible_all(evidence, found=(), among=[fix])), None)
+    return next(iter(possible_all(case, found=(), among=[fix])), None)
 
 
-def stated_otherwise(fix: Fix, case: Evidence | Case, name: str) -> bool:
+def stated_otherwise(fix: Fix, case: Case, kind: str) -> bool:
     """Whether another line lays the same fields, or more, over a recording, to the other effect.
 
     True of what is laid over nothing: a case must be silent for what it lays, not for all else.
     """
-    if isinstance(case, Evidence) or not case.laid:
-        return True
     paths = {path for path, _ in case.laid}
-    return any(paths <= {path for path, _ in other.laid} for other in cases(fix, name))
-
-
-def fewer(case: Evidence | Case) -> tuple[Case, ...]:
-    return case.shorter() if isinstance(case, Case) else ()
+    others = ({path for path, _ in other.laid} for other in lines(fix, kind))
+    return not paths or any(paths <= other for other in others)
 
 
 # ---------------------------------------------------------------------------- silence
 
 
-@each("silent")
-def test_it_stays_silent_where_it_must(fix: Fix, case: Evidence | Case) -> None:
-    assert found_in(fix, case) is None
-    assert stated_otherwise(fix, case, "fires") or any(found_in(fix, less) for less in fewer(case))
+@each("no")
+def test_it_stays_silent_where_it_must(fix: Fix, case: Case) -> None:
+    assert found_in(fix, case.evidence) is None
+    assert stated_otherwise(fix, case, "yes") or any(
+        found_in(fix, less.evidence) for less in case.shorter()
+    )
 
 
 @every_fix
@@ -118,8 +103,8 @@ def test_a_healthy_loop_has_no_findings() -> None:
 def test_it_has_cases_on_both_sides(fix: Fix) -> None:
     own = type(fix).possible is not Fix.possible
 
-    assert len(cases(fix, "silent")) >= len(cases(fix, "fires")) >= 1
-    assert len(cases(fix, "tries_not")) >= len(cases(fix, "tries")) >= own
+    assert len(lines(fix, "no")) >= len(lines(fix, "yes")) >= 1
+    assert len(lines(fix, "idle")) >= len(lines(fix, "try")) >= own
 
 
 @every_fix
@@ -127,28 +112,27 @@ def test_a_real_run_shows_it_or_it_says_what_that_takes(fix: Fix) -> None:
     found, tried = (zoo.seen.recordings(*kinds)[fix.id] for kinds in (FOUND, TRIED))
 
     assert (fix.id in UNSEEN) == (not found and not tried)
-    if fix.id in case_text.files():
-        bare = {(case.kind, case.recording) for case in case_text.cases(fix.id) if not case.laid}
-        expected = {("yes", name) for name in found} or {("try", name) for name in tried}
-        assert not expected or expected & bare
+    bare = {(case.kind, case.recording) for case in case_text.cases(fix.id) if not case.laid}
+    expected = {("yes", name) for name in found} or {("try", name) for name in tried}
+    assert not expected or expected & bare
 
 
 FOUND, TRIED = ("findings", "practices"), ("possible",)
 
 
 def test_every_file_of_cases_is_of_a_fix() -> None:
-    assert set(case_text.files()) <= {fix.id for fix in FIXES}
+    assert set(case_text.files()) == {fix.id for fix in FIXES}
 
 
 # ---------------------------------------------------------------------------- findings
 
 
-@each("fires")
-def test_it_fires_where_it_must(fix: Fix, case: Evidence | Case) -> None:
-    finding = found_in(fix, case)
+@each("yes")
+def test_it_fires_where_it_must(fix: Fix, case: Case) -> None:
+    finding = found_in(fix, case.evidence)
 
     assert finding is not None, "or it is of another framework, where it would be passed over"
-    assert finding == found_in(fix, case), "it says the same twice"
+    assert finding == found_in(fix, case.evidence), "it says the same twice"
     assert finding.id == fix.id, "it names itself"
     if finding.bound is None:
         assert finding.category != "input", "only what is outside the step goes unpriced"
@@ -196,16 +180,18 @@ def names_what_it_edits(fix: Fix, finding: Finding) -> None:
 # ------------------------------------------------------------------------ what to try
 
 
-@each("tries_not")
-def test_it_is_not_tried_where_there_is_nothing_to_try(fix: Fix, case: Evidence | Case) -> None:
-    assert to_try(fix, case) is None
-    assert stated_otherwise(fix, case, "tries") or any(to_try(fix, less) for less in fewer(case))
+@each("idle")
+def test_it_is_not_tried_where_there_is_nothing_to_try(fix: Fix, case: Case) -> None:
+    assert to_try(fix, case.evidence) is None
+    assert stated_otherwise(fix, case, "try") or any(
+        to_try(fix, less.evidence) for less in case.shorter()
+    )
 
 
-@each("tries")
-def test_it_is_tried_where_nothing_is_found(fix: Fix, case: Evidence | Case) -> None:
-    assert found_in(fix, case) is None
-    finding = to_try(fix, case)
+@each("try")
+def test_it_is_tried_where_nothing_is_found(fix: Fix, case: Case) -> None:
+    assert found_in(fix, case.evidence) is None
+    finding = to_try(fix, case.evidence)
     assert finding is not None
     assert finding.bound is None or finding.bound > 0
     reads_well(finding)
@@ -214,7 +200,14 @@ def test_it_is_tried_where_nothing_is_found(fix: Fix, case: Evidence | Case) -> 
 # ---------------------------------------------------------------------------- rewrites
 
 
-@each("examples")
+@pytest.mark.parametrize(
+    ("fix", "case"),
+    [
+        pytest.param(fix, case, id=f"{fix.id}-{title}")
+        for fix in FIXES
+        for title, case in case_text.rewrites(fix.id).items()
+    ],
+)
 def test_it_rewrites_as_its_example_says(fix: Fix, case: Example) -> None:
     ast.parse(unmarked(case.before))
     ast.parse(case.after)
@@ -253,7 +246,7 @@ def test_a_fix_without_an_edit_says_why(fix: Fix) -> None:
 
 @every_fix
 def test_examples_come_with_a_rewrite_and_a_rewrite_with_examples(fix: Fix) -> None:
-    examples = cases(fix, "examples")
+    examples = case_text.rewrites(fix.id).values()
 
     assert fix.rewrites == bool(examples)
     if fix.rewrites:

@@ -1,16 +1,19 @@
-"""Every rule keeps the promises of the interface; the cases are its own."""
+"""Every rule keeps the promises of the interface.
+
+Its cases are the sources in `ID.txt`: `--- silent` and `--- fires`.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from fixes.cases import of
 from trainperf.fixes import by_id
 from trainperf.lint import _docs
 from trainperf.lint.check import all_rules
@@ -23,9 +26,21 @@ RULES = all_rules()
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 
 
+@cache
+def of(rule: Rule, kind: str) -> tuple[str, ...]:
+    """The sources of a rule of this kind."""
+    text = Path(__file__).with_name(f"{rule.id}.txt").read_text(encoding="utf-8")
+    parts = re.split(r"^--- (silent|fires)\n", text, flags=re.MULTILINE)
+    return tuple(
+        source.strip("\n") + "\n"
+        for each, source in zip(parts[1::2], parts[2::2], strict=True)
+        if each == kind
+    )
+
+
 def cases(kind: str) -> pytest.MarkDecorator:
     params = [
-        pytest.param(rule, dedent(case), id=f"{rule.id}-{number}")
+        pytest.param(rule, case, id=f"{rule.id}-{number}")
         for rule in RULES
         for number, case in enumerate(of(rule, kind))
     ]
@@ -84,10 +99,10 @@ def test_the_text_is_a_guess_and_says_who_knows(rule: Rule, case: str) -> None:
 
 
 REPAIRED = [
-    pytest.param(rule, dedent(case), found.repair, id=f"{rule.id}-{number}")
+    pytest.param(rule, case, found.repair, id=f"{rule.id}-{number}")
     for rule in RULES
     for number, case in enumerate(of(rule, "fires"))
-    for found in remarks(rule, dedent(case))
+    for found in remarks(rule, case)
     if found.repair is not None
 ]
 

@@ -20,11 +20,6 @@ def write(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def test_no_cgroups_mean_no_limits(tmp_path: Path) -> None:
-    assert cgroup.cpu_quota(tmp_path) is None
-    assert cgroup.memory_limit(tmp_path) is None
-
-
 def test_unlimited_groups_mean_no_limits(tmp_path: Path) -> None:
     root = write(
         tmp_path,

@@ -17,10 +17,6 @@ def write(root: Path, text: str) -> None:
     path.write_text(text)
 
 
-def test_there_are_none_elsewhere(tmp_path: Path) -> None:
-    assert channels(tmp_path) == ()
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"train": 3}'])
 def test_a_file_that_is_broken_names_none(tmp_path: Path, text: str) -> None:
     write(tmp_path, text)

@@ -7,15 +7,6 @@ from aws_fakes import write
 
 from trainperf.machine.cgroup import container_kind
 
-BARE = {"proc/self/cgroup": "0::/user.slice/user-1000.slice/session-2.scope\n"}
-
-OUTSIDE: list[tuple[dict[str, str], dict[str, str]]] = [
-    ({}, {}),
-    (BARE, {}),
-    (BARE, {"container": "flatpak"}),
-    ({"proc/self/cgroup": "0::/system.slice/ssh.service\n"}, {"SM": "1"}),
-]
-
 INSIDE: list[tuple[str, dict[str, str], dict[str, str]]] = [
     ("docker", {".dockerenv": ""}, {}),
     ("docker", {"proc/self/cgroup": "4:memory:/docker/0123abc\n"}, {}),
@@ -31,13 +22,6 @@ INSIDE: list[tuple[str, dict[str, str], dict[str, str]]] = [
     ("sagemaker", {"opt/ml/input/config/resourceconfig.json": "{}", ".dockerenv": ""}, {}),
     ("sagemaker", {".dockerenv": ""}, {"SM_CURRENT_INSTANCE_TYPE": "ml.g5.xlarge"}),
 ]
-
-
-@pytest.mark.parametrize(("files", "environment"), OUTSIDE)
-def test_outside_a_container_there_is_none(
-    tmp_path: Path, files: dict[str, str], environment: dict[str, str]
-) -> None:
-    assert container_kind(write(tmp_path, files), environment) == ""
 
 
 @pytest.mark.parametrize(("kind", "files", "environment"), INSIDE)

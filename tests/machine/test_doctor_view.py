@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from fixes.cases.common.cases import machine
+from kit.evidence import machine
 from trainperf.machine.doctor.checks import Check, Checkup
-from trainperf.machine.doctor.view import conclusion, render
+from trainperf.machine.doctor.view import render
 
 CHECKS = (
     Check("GPU", "unknown", "No NVIDIA driver found: GPU checks were not made."),
@@ -29,33 +29,5 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(len(line) for line in shown(width).splitlines()) <= width
 
 
-@pytest.mark.parametrize("width", [80, 200])
-def test_every_status_stands_as_a_word_without_colour(width: int) -> None:
-    text = shown(width)
-    assert "\x1b" not in text
-    for check in CHECKS:
-        line = next(line for line in text.splitlines() if f"{check.name}  " in line)
-        assert line.startswith(check.status)
-
-
-def test_colour_is_used_on_a_terminal() -> None:
-    assert "\x1b[" in shown(80, color=True)
-
-
 def test_brackets_in_a_text_are_no_markup() -> None:
     assert "[quota]" in shown(80)
-
-
-def test_advice_stands_below_what_was_found() -> None:
-    lines = shown(80).splitlines()
-    place = next(i for i, line in enumerate(lines) if "16 visible" in line)
-    assert "→ size thread pools for 2" in lines[place + 1]
-
-
-def test_the_conclusion_counts() -> None:
-    everything = Checkup(machine(), CHECKS + CHECKS[2:3])
-    assert conclusion(everything) == "Found 1 problem and 2 warnings; 1 could not be checked."
-    assert conclusion(Checkup(machine(), CHECKS[1:2])) == "Nothing wrong found."
-    assert conclusion(Checkup(machine(), CHECKS[:2])) == (
-        "Nothing wrong found; 1 could not be checked."
-    )

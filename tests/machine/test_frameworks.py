@@ -111,15 +111,6 @@ def test_no_framework_is_imported_here(fake_module: Fake, monkeypatch: pytest.Mo
     assert "torch" not in sys.modules
 
 
-@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="no TensorFlow here")
-def test_the_real_tensorflow_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # ask TensorFlow after all
-    (build,) = [build for build in installed_builds() if build.name == "TensorFlow"]
-    assert build.failure == ""
-    assert build.version[0].isdigit()
-    assert build.packages
-
-
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch here")
 def test_the_real_pytorch_answers() -> None:
     build = torch_build()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from aws_fakes import METADATA, Answer, imds, serving, slow, without_tokens
+from aws_fakes import METADATA, Answer, imds, serving, slow
 
 from trainperf.machine.aws.instance import ENDPOINT, Metadata, ask_metadata_service
 
@@ -29,13 +29,6 @@ def test_an_instance_is_told_by_a_token_first() -> None:
     assert said == Metadata("g5.xlarge", "eu-west-1", "eu-west-1b")
     assert server.asked[0][:2] == ("PUT", "/latest/api/token")
     assert {token for _, _, token, _ in server.asked[1:]} == {"a-token=="}
-
-
-def test_a_service_without_tokens_is_asked_without_one() -> None:
-    with serving(without_tokens) as server:
-        said = ask_metadata_service({ENDPOINT: server.url}, PATIENT)
-    assert said.type == "g5.xlarge"
-    assert {token for _, _, token, _ in server.asked} == {None}
 
 
 def test_moto_serves_what_is_asked_for() -> None:
@@ -81,12 +74,6 @@ def test_garbage_is_no_instance_type(text: str) -> None:
     assert said.reason
     assert len(said.reason) < 200
     assert said.reason.isprintable()
-
-
-def test_garbage_in_place_of_a_region_is_left_out() -> None:
-    told = dict.fromkeys(METADATA, "<html>") | {"/latest/meta-data/instance-type": "g5.xlarge"}
-    said = asked(lambda request, body: imds(request, body, told))
-    assert said == Metadata("g5.xlarge", None, None)
 
 
 def test_what_does_not_speak_http_is_no_service() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -48,13 +47,6 @@ def test_a_limit_above_the_physical_memory_is_no_limit(root: Path) -> None:
 def test_what_is_not_there_is_none_and_not_zero(root: Path) -> None:
     machine = inspect_machine(root, directory=root / "missing")
     assert (machine.shm_total, machine.shm_free, machine.disk_free) == (None, None, None)
-
-
-def test_no_quota_leaves_the_cores_of_the_affinity_mask(root: Path) -> None:
-    (root / "sys/fs/cgroup/cpu.max").write_text("max 100000\n")
-    machine = inspect_machine(root)
-    assert machine.quota_cores is None
-    assert machine.cores == len(os.sched_getaffinity(0))
 
 
 def test_this_machine_can_be_inspected() -> None:

@@ -148,12 +148,6 @@ def test_the_local_mode_of_sagemaker_is_no_instance(tmp_path: Path) -> None:
     assert identify(root, {}) == (None, NOT_AWS)
 
 
-def test_a_type_that_is_in_no_table_is_named_all_the_same(tmp_path: Path) -> None:
-    instance, _ = identify(job(tmp_path, current_instance_type="ml.z9.large"), {})
-    assert instance is not None
-    assert (instance.name, instance.type) == ("ml.z9.large", None)
-
-
 # ------------------------------------------------------------------------- in its time
 
 
@@ -257,16 +251,6 @@ def test_what_came_late_is_there_in_the_end(
     assert machine.price.per_hour == 1.41
     assert machine.price.source == "AWS price list, on demand, eu-west-1"
     assert machine.price_reason == ""
-
-
-def test_variables_for_threads_are_kept_as_they_are(
-    tmp_path: Path, nobody: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = write(tmp_path, MEMORY)
-    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
-    assert inspect_machine(root).omp_num_threads == "4,2"
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    assert inspect_machine(root).omp_num_threads is None
 
 
 def test_the_table_has_no_price_for_anything() -> None:

@@ -12,7 +12,7 @@ from aws_fakes import price_list, product, serving, slow
 from trainperf.fixes.host._instance_types import GIGABIT, MIB, instance_type
 from trainperf.machine.aws import live
 from trainperf.machine.aws.instance import ENDPOINT
-from trainperf.machine.aws.live import _price_per_hour, _price_query, described
+from trainperf.machine.aws.live import _price_per_hour, described
 from trainperf.model import Instance, Price
 
 SECRET = "a-secret-that-nobody-may-print"
@@ -73,16 +73,6 @@ def test_the_price_of_an_instance_and_of_its_siblings(
     assert instance.price_ratio("g5.8xlarge") is None
 
 
-def test_its_own_price_is_asked_for_before_those_of_others(
-    keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serving(price_list({"g5.xlarge": 1.1})) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
-        found = told(G5)
-    assert '"g5.xlarge"' in server.asked[0][3]
-    assert found[0][1] == Price(1.1, "AWS price list, on demand, eu-west-1")
-
-
 def test_a_training_job_pays_the_price_of_sagemaker(
     keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,28 +85,6 @@ def test_a_training_job_pays_the_price_of_sagemaker(
     assert {one["ServiceCode"] for one in asked} == {"AmazonSageMaker"}
     filters = {one["Field"]: one["Value"] for one in asked[0]["Filters"]}
     assert (filters["component"], filters["regionCode"]) == ("Training", "eu-west-1")
-
-
-def test_it_is_the_price_on_demand_for_linux_that_is_asked_for() -> None:
-    filters = {one["Field"]: one["Value"] for one in _price_query(G5, "g5.xlarge")["Filters"]}
-    assert filters["operatingSystem"] == "Linux"
-    assert filters["tenancy"] == "Shared"
-    assert filters["capacitystatus"] == "Used"
-    assert filters["preInstalledSw"] == "NA"
-
-
-@pytest.mark.parametrize(
-    ("products", "price"),
-    [
-        ([product(1.006)], 1.006),
-        ([product(1.006), product(1.006)], 1.006),
-        ([product(0.0, 1.006)], 1.006),
-        ([json.loads(product(1.006))], 1.006),
-        ([product(1.006), "{", "[]", '{"terms": {}}', None, 7], 1.006),
-    ],
-)
-def test_one_price_is_read(products: list[object], price: float) -> None:
-    assert _price_per_hour(products) == price
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evidence.test_objects_seen import LOOP, of, sums
-from fixes.cases.common.cases import machine
+from kit.evidence import machine
 from trainperf.machine import after_run
 from trainperf.machine.storage import read_process, s3_probe
 from trainperf.machine.storage.reads import NO_FILES, NO_NAMES

@@ -144,10 +144,3 @@ def test_the_deepest_mount_counts_and_of_two_the_later(tmp_path: Path) -> None:
     assert source("/my data/x") == "b"
     assert source("/my data") == "b"
     assert source("/my database/x") == "/dev/nvme0n1p1"
-
-
-def test_this_machine_has_a_root() -> None:
-    mount = mount_of("/", mounts())
-
-    assert mount is not None
-    assert volume_of(mount, mounts()).mount == "/"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.torch_evidence import torch_evidence
 from trainperf.changes import Change
 from trainperf.diagnose import Request
 from trainperf.errors import NothingToCompare, TrainperfError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import GIB
+from kit.evidence import GIB
 from recordings import recording
 from trainperf.model import Ending, Gpu, Recording
 from trainperf.report.assemble.no_loop import gpu_failure, way_out

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reporters.samples_observed import PARALLEL_MAP
+from reporters.samples import PARALLEL_MAP
 from trainperf.model import Finding, Site
 from trainperf.report.ignored import comments, said, suppressed
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from recordings import recording
 from trainperf.model import Ending
 from trainperf.report.assemble.no_loop import last_place
 
 AT = {"e": "at", "file": "/home/me/train.py", "line": 4, "function": "download", "into": ""}
-
-
-@pytest.mark.parametrize("ending", [Ending.MEASURED, Ending.FINISHED, Ending.FAILED])
-def test_where_a_script_was_that_went_its_way_is_not_said(ending: Ending) -> None:
-    assert last_place(recording(AT, ending=ending)) == ""
 
 
 def test_nothing_is_said_of_a_script_that_was_never_looked_at() -> None:

@@ -18,14 +18,6 @@ ERROR = {
 STRATEGY = {"e": "tf_strategy", "cls": "MultiWorkerMirroredStrategy", "workers": 2}
 
 
-def test_an_error_that_is_not_known_has_no_way_out():
-    other = {"e": "error", "type": "ValueError", "text": "shapes (2,) and (3,)"}
-
-    assert way_out(recording(STRATEGY, other, ending=Ending.FAILED)) is None
-    assert way_out(recording(STRATEGY)) is None
-    assert way_out(recording()) is None
-
-
 def test_the_same_error_under_another_strategy_has_another_cause():
     mirrored = {"e": "tf_strategy", "cls": "MirroredStrategy", "replicas": 2}
 
@@ -47,14 +39,6 @@ def test_a_tensorflow_that_cannot_open_s3_has_ways_out():
 
     assert way_out(recording(error, ending=Ending.FAILED)) == S3_PATHS
     assert way_out(recording(ending=Ending.FAILED, output_tail=f"UnimplementedError: {text}"))
-
-
-def test_an_error_that_a_spawned_process_printed_counts():
-    tail = (
-        "Traceback (most recent call last):\nValueError: Attempt to convert a value (PerReplica:{"
-    )
-
-    assert way_out(recording(STRATEGY, ending=Ending.FAILED, output_tail=tail)) == KERAS_FIT
 
 
 def test_a_strategy_that_only_the_output_names_counts():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.torch_evidence import torch_evidence
 from recordings import recording
 from trainperf.diagnose.judging import _proven
 from trainperf.fixes import by_id

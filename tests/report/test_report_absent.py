@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fixes.cases.common.cases import by_cuda, evidence, machine
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.evidence import by_cuda, evidence, machine
+from kit.torch_evidence import torch_evidence
 from recordings import FIT, recording
 from trainperf.model import Instance, InstanceType, LogCall, Machine, Site
 from trainperf.report import assemble as report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reporters.samples_observed import CACHE, HEALTHY
+from reporters.samples import CACHE, HEALTHY
 from trainperf.model import Outcome, Trial
 from trainperf.report import level
 from trainperf.reporters import markdown

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from html.parser import HTMLParser
 
-from reporters.samples import SAMPLES
-from reporters.samples_pages import PAGES
+from reporters.samples import NASTY, SAMPLES, poisoned
 from trainperf.reporters.html import render
 
 VOID = {"meta", "link", "br"}
@@ -16,7 +15,17 @@ VOID = {"meta", "link", "br"}
 SHAPES = {"rect", "line", "circle", "path"}
 """Elements of SVG that end by themselves here."""
 
-ALL = {**SAMPLES, **PAGES}
+ATTACKS = (
+    '</script><script>window.hacked = 1</script><img src="https://evil.invalid/x.png">',
+    "\"'><svg onload=alert(1)><style>@import url(//evil.invalid/a.css)</style>",
+    "--></title></style></textarea></pre></code><!-- {{ 7 * 7 }} {% raw %} ${7*7}",
+    f"{NASTY} \u200f\u202eevil\u2066 \x00 \x85 javascript:alert(1) &lt;b&gt; &#x3c;",
+    "x" * 10_000,
+)
+"""Each breaks out of another place of a page, turns its text around, or makes it wide."""
+
+BAD = " ".join(ATTACKS)
+ALL = {**SAMPLES, "attacked": poisoned(SAMPLES["everything"], BAD)}
 
 
 @dataclass

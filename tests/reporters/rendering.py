@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 
 from trainperf.model import Diagnosis
+from trainperf.report.document import Page, Section
 from trainperf.reporters.terminal import render
+from trainperf.reporters.terminal.blocks import write
+from trainperf.reporters.terminal.paper import Paper
+
+
+def section(
+    writer: Callable[[Any, Page], Any], diagnosis: Any, width: int = 200, encoding: str = "utf-8"
+) -> str:
+    """What one section writes, its lines joined."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    paper, page = Paper(Console(file=file, width=width, color_system=None)), Page()
+    writer(diagnosis, page)
+    write(Section("", tuple(page.blocks)), paper)
+    paper.print()
+    file.seek(0)
+    return " ".join(file.read().split())
+
 
 FINDINGS, TRIALS = "What to change, most promising first", "Tried on the script itself"
 

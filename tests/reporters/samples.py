@@ -1,112 +1,278 @@
-"""Diagnoses as they come, by name: one per kind of report."""
+"""Diagnoses by name: of real runs, with a few fields laid over them where a test needs them.
+
+What no run here can show, as two GPUs or a job on four hosts, is laid over the nearest of them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from dataclasses import replace
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from reporters.samples_observed import (
-    DIFF,
-    FAILED,
-    HEALTHY,
-    INPUT_BOUND,
-    PARALLEL_MAP,
-    PARTIAL,
-    TWO_GPUS,
-)
-from reporters.samples_parallel import PARALLEL, hostile
-from reporters.samples_torch import TORCH
-from reporters.samples_tried import (
-    ALL_OUTCOMES,
-    HEALTHY_TRIED,
-    KEPT_MAP,
-    NONE_POSSIBLE,
-    NOT_REPRODUCIBLE,
-    NOTHING_KEPT,
-    ONE_AFTER_ANOTHER,
-    ONE_KEPT,
-    OUT_OF_BUDGET,
-    TRIALS_INTERRUPTED,
-    TRIED,
-)
+import zoo
+from trainperf.diagnose import Request
+from trainperf.diagnose.judging import first_verdict
+from trainperf.evidence.events import NoLoop
 from trainperf.model import (
-    CallbackCost,
-    Device,
+    Channel,
+    ContainerUse,
+    Cost,
+    Diagnosis,
     Ending,
-    Framework,
-    Function,
-    FunctionCost,
-    Loop,
-    NotTaken,
+    Finding,
+    Gpu,
+    Instance,
+    Measure,
+    Objects,
     Outcome,
     Patch,
-    ReportedStage,
-    Site,
-    Stack,
+    PhaseUse,
+    Price,
+    Probe,
     Trial,
     Trials,
-    Verdict,
 )
+from trainperf.model.diagnosis import DeviceMemory, ReportedKernels
+from trainperf.report.assemble.diagnosis import without_loop
 
+GIB = 1024**3
 NASTY = "[red]x[/red]\x1b[31mred\x1b[0m\x07\u202e[/] :smile: \udce9"
 
-HOSTILE = replace(
-    INPUT_BOUND,
-    parallel=hostile(NASTY),
-    script=NASTY,
-    cwd=f"/tmp/{NASTY}",
-    ending=Ending.FAILED,
-    framework=Framework("tensorflow", NASTY, keras=NASTY),
-    device=Device("GPU", NASTY, 1),
-    loop=Loop("fit", where=Site(NASTY, 3, NASTY), strategy=NASTY, replicas=2),
-    verdict=Verdict("input", f"Input-bound: waits for `{NASTY}`\n\n\t[bold]."),
-    stages=(
-        ReportedStage(NASTY, Site("a/" * 120 + NASTY, 3), 0.09, 0.9, Function(NASTY), NASTY),
-        ReportedStage("データ" * 30, None, 0.01, 0.1, Function("関数" * 30)),
-    ),
-    callbacks=(CallbackCost(NASTY, 0.1, 3, where=Site(NASTY, 9)),),
-    functions=(FunctionCost(NASTY, NASTY, 3, 0.4, "main", 9, NASTY),),
-    findings=(
-        replace(
-            PARALLEL_MAP,
-            title=NASTY,
-            text=NASTY * 9,
-            bound_basis=NASTY,
-            where=(Site(NASTY, 3, NASTY),) * 9,
-            advice=f"{NASTY}\n\n{NASTY}",
-            snippet=f"print('{NASTY}')\n\tx = 1",
-        ),
-    ),
-    patch=Patch(DIFF, (NASTY,), skipped=(NotTaken(NASTY, NASTY),), environment={"TF_NAME": NASTY}),
-    trials=(
-        replace(KEPT_MAP, parity=NASTY, bound=None),
-        Trial(NASTY, Outcome.FAILED, NASTY * 3, parity=NASTY, bound=1.5),
-        Trial("関数" * 30, Outcome.NOT_TRIED, ""),
-        Trial(NASTY * 2, Outcome.SLOWER, NASTY, 0.5, 0.4, 0.6, 9, 90, NASTY * 9),
-    ),
-    trying=Trials("one after another", mode_reason=NASTY, reason=NASTY, budget_needed_s=1e6),
-    stack=Stack((NASTY, "tf_map_parallel"), 1e4, 1e3, 1e5, 1, 1, 0.1, 1.0, 1e-4),
-    not_measured=(NotTaken(NASTY, NASTY),),
-    notes=(NASTY, "x" * 300),
-    output_tail=f"\x1b]0;title\x07{NASTY}\n" + "y" * 300 + "\n 1/92 …\r 2/92 \b\b\n",
+
+@cache
+def first(name: str) -> Diagnosis:
+    """The first verdict on a recording."""
+    return verdict_on(zoo.load(name))
+
+
+def verdict_on(recorded: zoo.Recorded, **laid_over: Any) -> Diagnosis:
+    """The first verdict on a recording, with fields of its evidence laid over it."""
+    request = Request(recorded.recording.run, Path("/nowhere"), trials=False)
+    return first_verdict(request, recorded.recording, replace(recorded.evidence, **laid_over))
+
+
+def finding(diagnosis: Diagnosis, id_: str) -> Finding:
+    return next(finding for finding in diagnosis.findings if finding.id == id_)
+
+
+def trial(diagnosis: Diagnosis, outcome: Outcome) -> Trial:
+    return next(trial for trial in diagnosis.trials if trial.outcome is outcome)
+
+
+# ------------------------------------------------------------------------- without trials
+
+INPUT_BOUND = replace(first("slow_images"), practices=first("loop_legacy_fit").practices)
+CWD = INPUT_BOUND.cwd
+CACHE, PARALLEL_MAP = INPUT_BOUND.findings
+DECODE = PARALLEL_MAP.where[0]
+
+
+def _healthy() -> Diagnosis:
+    """The healthy example as on a quiet machine with more time: its steps vary by 1 %."""
+    recorded = zoo.load("healthy")
+    times, probes = recorded.evidence.times, recorded.evidence.probes
+    real = times.real_
+    assert isinstance(real, Measure)
+    calm = replace(real, low=0.99 * real.seconds, high=1.01 * real.seconds)
+    made = {name: probe for name, probe in probes.items() if isinstance(probe, Probe)}
+    return verdict_on(recorded, times=replace(times, real_=calm), probes=made)
+
+
+def _failed() -> Diagnosis:
+    """The slow images as if they had failed where the model is built."""
+    recorded = zoo.load("slow_images")
+    tail = "Traceback (most recent call last):\nTypeError: build() got an unexpected argument 'n'\n"
+    recording = replace(
+        recorded.recording, ending=Ending.FAILED, events={}, samples=(), output_tail=tail
+    )
+    ended = without_loop(recording, recorded.machine, NoLoop("no loop was seen", "", ()), 0.0)
+    return replace(ended, seconds=3.9)
+
+
+HEALTHY = _healthy()
+FAILED = _failed()
+PARTIAL = replace(
+    first("null_context"), ending=Ending.STALLED, output_tail="step 1\rstep 2\rstep 7\n"
 )
+"""A step that makes its own batches: it was timed, and not without its input."""
+
+CARDS = tuple(Gpu(index, "NVIDIA A10G", memory_total=24 * GIB) for index in range(2))
+BUSY: dict[str, Any] = {"utilization_percent": 94.0, "power_w": 287.4, "sm_clock_mhz": 1709.6}
+TWO_GPUS = replace(
+    INPUT_BOUND,
+    machine=replace(INPUT_BOUND.machine, gpus=CARDS, gpu_reason=""),
+    utilization=(
+        PhaseUse("real", 40, gpu=({"index": 0, "throttle": ["power cap"], **BUSY}, {"index": 1})),
+    ),
+    patch=replace(INPUT_BOUND.patch or Patch("", ()), environment={"TF_GPU_THREAD_COUNT": "2"}),
+)
+TORCH = first("torch_slow_transform")
+ON_A_GPU = replace(
+    TORCH,
+    device=replace(TORCH.device, kind="GPU", name="NVIDIA A10G"),
+    kernels=ReportedKernels(702.0, 0.050, 0.005, 0.030, 0.020),
+    device_memory=DeviceMemory(4 * GIB, 5 * GIB, 24 * GIB, 0, 0),
+)
+LATE, SYNC = first("ddp_straggler"), first("ddp_large_gradients")
+"""Two ranks, of which one is late; and two that exchange large gradients."""
+
+# ---------------------------------------------------------------------------- with trials
+
+TRIED = zoo.diagnosed("slow_images")
+WHOLE_RUNS = zoo.diagnosed("config_object")
+NOTHING_KEPT = zoo.diagnosed("generator")
+OTHER_EXPERIMENTS = zoo.diagnosed("checkpoint_every_batch")
+SEVERAL_WAYS = zoo.diagnosed("torch_slow_transform")
+ONE_KEPT = zoo.diagnosed("rnn_padded_text")
+KEPT = TRIED.trials[0]
+"""Caching gave 3.2 times the speed of the slow images."""
+
+
+def outcome(which: Outcome, reason: str, **fields: Any) -> Trial:
+    """A fix of the slow images' trials as if it had come to this."""
+    return replace(KEPT, outcome=which, reason=reason, kept=False, **fields)
+
+
+ALL_OUTCOMES = replace(
+    ONE_KEPT,
+    trials=(
+        *ONE_KEPT.trials,
+        outcome(Outcome.LOSSES_DIFFER, "by 7.3 % from step 12 on", fix="keras_xla"),
+        outcome(Outcome.LOSES, "earned back after 1,830 steps, and it has 282", fix="tf_cache"),
+        outcome(Outcome.REDUNDANT, "on top of tf_padding it gave 1.00×", fix="tf_prefetch"),
+        outcome(Outcome.NO_EFFECT, "", fix="tf_options", speedup=1.0, low=0.99, high=1.01),
+        Trial("tf_interleave_parallel", Outcome.NOT_TRIED, "out of budget", bound=1.1),
+    ),
+    trying=replace(ONE_KEPT.trying or Trials("none"), budget_needed_s=281.0),
+)
+"""What the padded texts' trials came to, and what came to none of them."""
+
+OUT_OF_BUDGET = replace(
+    INPUT_BOUND,
+    trials=tuple(
+        Trial(one.id, Outcome.NOT_TRIED, "out of budget") for one in (CACHE, PARALLEL_MAP)
+    ),
+    trying=Trials("none", reason="the script needs 94 s to its first step", budget_needed_s=402.0),
+)
+INTERRUPTED = replace(
+    TRIED,
+    trials=(KEPT, Trial("tf_map_parallel", Outcome.NOT_TRIED, "interrupted")),
+    trying=replace(TRIED.trying or Trials("none"), reason="interrupted", interrupted=True),
+    stack=None,
+    control=None,
+    training=INPUT_BOUND.training,
+)
+
+# -------------------------------------------------------------------------------- hostile
+
+
+@cache
+def _kinds(owner: type) -> dict[str, set[Any]]:
+    """Of each field of a dataclass the types that its annotation names."""
+
+    def named(hint: Any) -> set[Any]:
+        return {hint}.union(*map(named, typing.get_args(hint)))
+
+    return {name: named(hint) for name, hint in typing.get_type_hints(owner).items()}
+
+
+def poisoned(value: Any, name: str, free: bool = True) -> Any:
+    """The value with `name` in place of every text but ids and the version."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kinds = _kinds(type(value))
+        fields = kinds.keys() - {"trainperf_version", "id"}
+        texts = {one: poisoned(getattr(value, one), name, str in kinds[one]) for one in fields}
+        return replace(value, **texts)
+    if isinstance(value, dict):
+        return {key: poisoned(inner, name, free) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(poisoned(inner, name, free) for inner in value)
+    return name if free and isinstance(value, str) and not isinstance(value, Enum) else value
+
+
+PRICE = Price(1.212, "AWS price list, on demand, eu-west-1")
+BUCKET = Objects(
+    "data",
+    region="eu-west-1",
+    prefix="train/",
+    requests=3200,
+    request_s=0.030,
+    seconds=20.0,
+    requests_per_step=32.0,
+    latency_s=0.028,
+    throughput=((1, 4e6), (16, 55e6)),
+    errors=(("SlowDown", 40),),
+    probe_errors=(("Timeout", 1),),
+    probed_requests=29,
+    probed_bytes=5_000_000,
+    probed_usd=0.000012,
+)
+ON_AWS = replace(
+    TWO_GPUS.machine,
+    instance=Instance("sagemaker", "ml.g5.2xlarge", None, "eu-west-1", hosts=2),
+    price=PRICE,
+    container="sagemaker",
+    omp_num_threads="1",
+)
+EVERYTHING = replace(
+    ALL_OUTCOMES,
+    machine=ON_AWS,
+    cost=Cost(PRICE, 2, 2.9, 0.85, 1.66, 0.487),
+    objects=(BUCKET,),
+    channels=(Channel("train", "File", "/opt/ml/input/data/train", "S3", "image/jpeg"),),
+    container=ContainerUse(
+        21.2,
+        quota_cores=4.0,
+        throttled_share=0.62,
+        throttled_s=11.3,
+        memory_limit=16 * GIB,
+        memory_peak=15 * GIB,
+        memory_events=(("max", 12),),
+        swapped_in=0,
+    ),
+    **{
+        name: getattr(diagnosis, name)
+        for diagnosis, names in (
+            (INPUT_BOUND, "stages reads callbacks practices outside times"),
+            (ON_A_GPU, "step_parts sync_points operators kernels device_memory device"),
+            (LATE, "parallel functions"),
+            (TWO_GPUS, "utilization"),
+            (OTHER_EXPERIMENTS, "experiment_changes"),
+            (TRIED, "stack training"),
+        )
+        for name in names.split()
+    },
+    output_tail="the last words\n",
+    patch=replace(TRIED.patch or Patch("", ()), environment={"NAME": "value"}),
+)
+"""Every section that a report has."""
+
+HOSTILE: Diagnosis = poisoned(EVERYTHING, NASTY)
 
 SAMPLES = {
     "input_bound": INPUT_BOUND,
     "healthy": HEALTHY,
     "failed": FAILED,
-    "two_gpus": TWO_GPUS,
     "partial": PARTIAL,
+    "two_gpus": TWO_GPUS,
+    "torch": TORCH,
+    "on_a_gpu": ON_A_GPU,
+    "straggler": LATE,
+    "exchange": SYNC,
+    "outside": first("predict_between_fits"),
     "tried": TRIED,
-    "one_kept": ONE_KEPT,
+    "whole_runs": WHOLE_RUNS,
     "nothing_kept": NOTHING_KEPT,
-    "healthy_tried": HEALTHY_TRIED,
+    "other_experiments": OTHER_EXPERIMENTS,
+    "several_ways": SEVERAL_WAYS,
+    "one_kept": ONE_KEPT,
     "all_outcomes": ALL_OUTCOMES,
-    "one_after_another": ONE_AFTER_ANOTHER,
-    "not_reproducible": NOT_REPRODUCIBLE,
     "out_of_budget": OUT_OF_BUDGET,
-    "trials_interrupted": TRIALS_INTERRUPTED,
-    "none_possible": NONE_POSSIBLE,
-    **TORCH,
-    **PARALLEL,
+    "interrupted": INTERRUPTED,
+    "everything": EVERYTHING,
     "hostile": HOSTILE,
 }

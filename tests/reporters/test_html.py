@@ -13,37 +13,210 @@ from typing import Any
 
 import pytest
 
-from reporters.pages import ALL, html_of, page_of, parsed
+from reporters.pages import ALL, ATTACKS, BAD, Page, html_of, page_of, parsed
 from reporters.rendering import text
-from reporters.samples_observed import DIFF, FAILED, HEALTHY, INPUT_BOUND
-from reporters.samples_pages import EVERYTHING
-from reporters.samples_tried import ALL_OUTCOMES
-from trainperf.model import Equivalence, Moment, Patch, Site, Timeline
-from trainperf.model.diagnosis import Ignored
-from trainperf.report.level import Judgement
-from trainperf.reporters.html import render
-from trainperf.reporters.html.timeline import drawn
-
-SECTIONS = (
-    *("verdict", "step", "timeline", "changes", "rejected", "trials", "together", "patch"),
-    *("input", "job", "costs", "machine", "storage", "practices", "not-measured", "notes"),
+from reporters.samples import (
+    EVERYTHING,
+    FAILED,
+    HEALTHY,
+    INPUT_BOUND,
+    LATE,
+    NOTHING_KEPT,
+    ONE_KEPT,
+    SAMPLES,
+    SYNC,
+    TRIED,
 )
+from trainperf.model import Equivalence, Moment, Patch, Site, Span, Timeline, Verdict
+from trainperf.model.diagnosis import Ignored
+from trainperf.report import whole
+from trainperf.report.document import Document, Section
+from trainperf.report.document import Page as Blocks
+from trainperf.report.level import Judgement
+from trainperf.report.plain import one_line
+from trainperf.reporters.html import render, step
+from trainperf.reporters.html.changes import changes, together
+from trainperf.reporters.html.drawing import Scale, interval, percent, scale
+from trainperf.reporters.html.markup import LONGEST_PROSE, clipped, prose, shown
+from trainperf.reporters.html.timeline import LANES, drawn
 
+SECTIONS = {
+    *("verdict", "step", "timeline", "changes", "experiment", "trials", "together", "patch"),
+    *("input", "job", "costs", "machine", "storage", "practices", "not-measured", "notes"),
+}
 FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
 
-every_sample = pytest.mark.parametrize("name", ALL)
+every_page = pytest.mark.parametrize("name", ALL)
 
 
-@every_sample
-def test_every_tag_is_closed_where_it_should_be(name: str) -> None:
-    page = page_of(name)
-    assert page.wrong == []
-    assert page.open == []
+def page(diagnosis: Any = INPUT_BOUND, **laid_over: Any) -> Page:
+    return parsed(render(replace(diagnosis, **laid_over)))
 
 
-def test_wide_tables_name_each_cell_so_that_a_phone_can_stack_them() -> None:
-    page = html_of("input_bound")
-    table = page[page.index('<div class="wide many"') :]
+# ------------------------------------------------------------------- what holds for every page
+
+
+@every_page
+def test_it_is_well_formed_and_nothing_outside_it_is_named(name: str) -> None:
+    found = page_of(name)
+    assert (found.wrong, found.open) == ([], [])
+    assert len(found.ids) == len(set(found.ids))
+    for element in found.elements:
+        for attribute, value in element.attributes.items():
+            assert not attribute.startswith("on"), element
+            assert attribute not in ("src", "srcset", "style", "action", "background"), element
+            if attribute in ("href", "xlink:href"):
+                assert value == "data:," or (value or "").removeprefix("#") in found.ids, element
+            if attribute in ("aria-labelledby", "data-copies"):
+                assert set((value or "").split()) <= set(found.ids)
+    foreign = {"img", "iframe", "object", "embed", "form", "base", "audio", "video", "use"}
+    assert foreign.isdisjoint(one.tag for one in found.elements)
+    for style in found.named("style"):
+        assert "url(" not in style.text
+        assert "@import" not in style.text
+
+
+@every_page
+def test_headings_tables_and_drawings_can_be_heard(name: str) -> None:
+    found = page_of(name)
+    levels = [int(one.tag[1]) for one in found.elements if re.fullmatch("h[1-6]", one.tag)]
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    for head in found.named("th"):
+        assert head.attributes.get("scope") in ("row", "col")
+    for drawing in found.named("svg"):
+        role = drawing.attributes.get("role")
+        inner = "x" in drawing.attributes  # part of another drawing
+        assert inner or (role == "img") != (drawing.attributes.get("aria-hidden") == "true")
+
+
+@every_page
+def test_the_policy_allows_this_style_and_this_script_and_nothing_else(name: str) -> None:
+    found = page_of(name)
+    (meta,) = [one for one in found.named("meta") if "http-equiv" in one.attributes]
+    told = dict(part.split(" ", 1) for part in (meta.attributes["content"] or "").split("; "))
+    assert told["default-src"] == "'none'"
+    for directive, tag in (("style-src", "style"), ("script-src", "script")):
+        (element,) = found.named(tag)
+        digest = base64.b64encode(hashlib.sha256(element.text.encode()).digest()).decode()
+        assert told[directive] == f"'sha256-{digest}'"
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_figure_of_the_terminal_is_on_the_page(name: str) -> None:
+    words = page_of(name).words
+    # what is shortened for the terminal's width, or only there, is left out: commands
+    report = text(ALL[name], width=5000).split("\nNext\n")[0]
+    assert [one for one in FIGURE.findall(report) if one not in words] == []
+
+
+# ------------------------------------------------------------------------------ its sections
+
+
+def test_a_full_diagnosis_has_every_section_and_its_verdict_first() -> None:
+    assert set(page_of("everything").ids) >= SECTIONS
+    assert render(TRIED) == html_of("tried")
+    words = page_of("tried").words
+    assert words.index("Input-bound: the step could run") < words.index("One step")
+    assert "Apply these 2 changes: your training as configured about 27.8 s → 15.4 s" in words
+
+
+def test_a_section_without_content_is_not_there_and_what_was_not_measured_is_said() -> None:
+    found = page_of("failed")
+    assert set(found.ids).isdisjoint({"timeline", "changes", "trials", "together", "patch", "job"})
+    assert {"verdict", "output", "machine", "not-measured"} <= set(found.ids)
+    assert "No step was timed." in found.words
+    assert not re.search(r"(?<![\d.,])0 (?:s|ms|µs|%|samples/s)", found.words)
+    assert "timeline" not in page(HEALTHY, timeline=Timeline(3.0, 2.0, (), ())).ids
+    words = page_of("healthy").words
+    assert "Nothing to change" in words
+    assert "What to change" not in words
+
+
+def test_what_is_copied_is_what_is_to_be_pasted() -> None:
+    diff = f"{TRIED.patch and TRIED.patch.diff}@@ -40,3 +40,3 @@\n \n-\tx = '<&>'\n+\tx = 1\n \n"
+    found = page(patch=Patch(diff, ("tf_cache",), environment={"A": "1"}, arguments=("--b", "c")))
+    assert found.at("patch-code").text == diff
+    assert "patch-code" in [one.attributes.get("data-copies") for one in found.named("button")]
+    assert "export A=1" in found.at("environment-code").text
+    assert found.at("command-code").text == "/python/bin/python slow_images.py --b c"
+    for number, finding in enumerate(INPUT_BOUND.findings, start=1):
+        snippet = found.at(f"change-{number}-snippet").text
+        assert snippet == textwrap.dedent(finding.snippet.expandtabs(4)).strip("\n")
+    first = replace(
+        INPUT_BOUND.findings[0], equivalence=Equivalence.ENVIRONMENT, snippet="export A=1"
+    )
+    assert page(findings=(first,)).at("change-1-snippet").text == "export A=1"
+    assert '<span class="k">with</span>' in html_of("torch")
+    assert '<span class="s">&#34;cpu&#34;</span>' in html_of("torch")
+
+
+@pytest.mark.parametrize("sign", ["\r\n", "\x0c\n", "\ufeff\n", "\udce9\n"])
+def test_a_patch_that_a_page_would_change_cannot_be_copied(sign: str) -> None:
+    found = page(patch=Patch(f"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y{sign}", ("a",)))
+    assert "patch-code" not in [one.attributes.get("data-copies") for one in found.named("button")]
+    assert "characters that a page cannot carry" in found.words
+
+
+def test_what_was_rejected_is_no_advice_and_other_experiments_stand_apart() -> None:
+    rejected = page_of("nothing_kept").at("rejected").text
+    assert "Slower: 0.83×" in rejected
+    (finding,) = NOTHING_KEPT.findings
+    assert finding.advice not in page_of("nothing_kept").words
+    found = page_of("one_kept")
+    section = found.at("experiment").text
+    assert "changed: 520 samples/s → 1,850 samples/s (1,610 to 2,130), 3.6×" in section
+    assert found.at("experiment-1-command").text == "trainperf fix --only tf_padding_buckets"
+    assert "Most of each sequence is padding" not in found.at("changes").text
+    assert "experiment" not in page_of("tried").ids
+    assert "losses not compared" in found.words
+
+
+def test_ignored_findings_volumes_and_prices_are_told() -> None:
+    ignored = Ignored(INPUT_BOUND.findings[1], Site("train.py", 30))
+    assert "A map runs on one core (train.py:30)" in page(ignored=(ignored,)).at("ignored").text
+    two = render(replace(INPUT_BOUND, reads=INPUT_BOUND.reads * 2))
+    storage = two.split('id="storage"')[1].split("</section>")[0]
+    assert storage.count("<dl") == storage.count("<dt>Where</dt>") == 2
+    unknown = replace(INPUT_BOUND.machine, price=None, price_reason="no credentials")
+    if INPUT_BOUND.machine.instance is not None:
+        assert "not known (no credentials)" in page(machine=unknown).words
+
+
+def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
+    found = parsed(render(TRIED, saved="20261121-train & co", patch_file="fix.diff"))
+    assert "#next" in {one.attributes.get("href") for one in found.named("a")}
+    assert found.at("next-1").text == "trainperf fix '20261121-train & co'"
+    assert "Make these changes in your files (2 edits)" in found.words
+    assert "git apply fix.diff" in found.words
+    assert "trainperf fix" not in page_of("tried").at("next").text
+    assert "The figures below are upper bounds, not measured" in page_of("input_bound").words
+    assert "with the changes" not in page_of("one_kept").at("verdict").text
+
+
+def test_what_a_check_says_stands_at_the_top() -> None:
+    judgement = Judgement(
+        problems=("a step takes 30 % longer <than> before",), answer="check fails: slower"
+    )
+    words = parsed(render(TRIED, judgement=judgement)).words
+    assert "Why the check fails a step takes 30 % longer <than> before" in words
+    assert words.index("Why the check fails") < words.index("One step")
+    assert words.index("check fails: slower") < words.index("Apply these 2 changes")
+
+
+def test_a_job_is_headed_by_what_its_launcher_starts() -> None:
+    command = ("/usr/bin/torchrun", "--standalone", "--nproc_per_node", "2", "train.py")
+    found = page(LATE, script=" ".join(command), command=command)
+    assert [one.text for one in found.named("h1")] == ["train.py"]
+    assert "torchrun --standalone --nproc_per_node 2 train.py" in found.words
+
+
+def test_the_templates_are_shipped_and_wide_tables_can_be_stacked() -> None:
+    folder = files("trainperf.reporters.html") / "templates"
+    names = {one.name for one in folder.iterdir()}
+    assert {"report.html.j2", "report.css", "report.js"} <= names
+    html = html_of("input_bound")
+    table = html[html.index('<div class="wide many"') :]
     table = table[: table.index("</table>")]
     heads = re.findall(r'<th scope="col"[^>]*>([^<]+)</th>', table)
     named = set(re.findall(r'data-label="([^"]+)"', table))
@@ -51,277 +224,162 @@ def test_wide_tables_name_each_cell_so_that_a_phone_can_stack_them() -> None:
     assert named <= set(heads[1:])
 
 
-@every_sample
-def test_nothing_outside_the_page_is_named(name: str) -> None:
-    page = page_of(name)
-    for element in page.elements:
-        for attribute, value in element.attributes.items():
-            assert not attribute.startswith("on"), element
-            assert attribute not in ("src", "srcset", "style", "action", "background"), element
-            if attribute in ("href", "xlink:href"):
-                assert value == "data:," or (value or "").removeprefix("#") in page.ids, element
-    assert {one.tag for one in page.elements}.isdisjoint(
-        {"img", "iframe", "object", "embed", "form", "base", "audio", "video", "use", "image"}
-    )
-    for style in page.named("style"):
-        assert "url(" not in style.text
-        assert "@import" not in style.text
-
-
-@every_sample
-def test_ids_are_there_once_and_what_names_them_finds_them(name: str) -> None:
-    page = page_of(name)
-    assert len(page.ids) == len(set(page.ids))
-    for element in page.elements:
-        for attribute in ("aria-labelledby", "data-copies"):
-            for named in (element.attributes.get(attribute) or "").split():
-                assert named in page.ids
-
-
-@every_sample
-def test_headings_stand_in_order_under_one_title(name: str) -> None:
-    levels = [int(one.tag[1]) for one in page_of(name).elements if re.fullmatch("h[1-6]", one.tag)]
-    assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
-
-
-@every_sample
-def test_tables_and_drawings_can_be_heard(name: str) -> None:
-    page = page_of(name)
-    for head in page.named("th"):
-        assert head.attributes.get("scope") in ("row", "col")
-    for drawing in page.named("svg"):
-        role = drawing.attributes.get("role")
-        inner = "x" in drawing.attributes  # part of another drawing
-        assert inner or (role == "img") != (drawing.attributes.get("aria-hidden") == "true")
-
-
-@every_sample
-def test_the_policy_allows_this_style_and_this_script_and_nothing_else(name: str) -> None:
-    page = page_of(name)
-    (meta,) = [one for one in page.named("meta") if "http-equiv" in one.attributes]
-    told = dict(part.split(" ", 1) for part in (meta.attributes["content"] or "").split("; "))
-    assert told["default-src"] == "'none'"
-    for directive, tag in (("style-src", "style"), ("script-src", "script")):
-        (element,) = page.named(tag)
-        digest = base64.b64encode(hashlib.sha256(element.text.encode()).digest()).decode()
-        assert told[directive] == f"'sha256-{digest}'"
-
-
-@every_sample
-def test_every_figure_of_the_terminal_is_on_the_page(name: str) -> None:
-    diagnosis = ALL[name]
-    page = page_of(name).words
-    # what is shortened for the terminal's width, or only there, is left out: commands
-    report = text(diagnosis, width=5000).split("\nNext\n")[0]
-    assert [one for one in FIGURE.findall(report) if one not in page] == []
-
-
-def test_the_same_diagnosis_gives_the_same_page() -> None:
-    assert render(EVERYTHING) == html_of("everything")
-
-
-def test_the_verdict_comes_first() -> None:
-    words = page_of("everything").words
-    assert words.index("Input-bound: the step could run") < words.index("One step")
-    assert "Apply these 2 changes: your training as configured 14 min 28 s → 6 min 32 s" in words
-
-
-def test_a_full_diagnosis_has_every_section() -> None:
-    assert set(SECTIONS) <= set(page_of("everything").ids)
-
-
-def test_a_section_without_content_is_not_there() -> None:
-    ids = set(page_of("failed").ids)
-    assert ids.isdisjoint({"timeline", "changes", "trials", "together", "patch", "job", "storage"})
-    assert {"verdict", "output", "machine", "not-measured"} <= ids
-
-
-def test_what_was_not_measured_is_said_and_never_zero() -> None:
-    page = parsed(render(replace(FAILED, overhead=None)))
-    assert "No step was timed." in page.words
-    assert "the three times: the script ended before its first step" in page.words
-    assert not re.search(r"(?<![\d.,])0 (?:s|ms|µs|%|samples/s)", page.words)
-
-
-def test_a_stage_that_was_not_timed_says_so() -> None:
-    assert "prefetch not timed by Keras" in page_of("input_bound").words
-
-
-def test_a_healthy_script_is_told_to_change_nothing() -> None:
-    words = page_of("healthy").words
-    assert "Nothing to change" in words
-    assert "What to change" not in words
-
-
-def test_the_copied_patch_is_the_patch() -> None:
-    diff = f"{DIFF}@@ -40,3 +40,3 @@\n \n-\tx = '<&>'\n+\tx = \"&amp;\"\n \n"
-    page = parsed(render(replace(INPUT_BOUND, patch=Patch(diff, ("tf_map_parallel",)))))
-    assert page.at("patch-code").text == diff
-    assert "patch-code" in [one.attributes.get("data-copies") for one in page.named("button")]
-
-
-@pytest.mark.parametrize("sign", ["\r\n", "\x0c\n", "\ufeff\n", "\udce9\n"])
-def test_a_patch_that_a_page_would_change_cannot_be_copied(sign: str) -> None:
-    page = parsed(render(replace(INPUT_BOUND, patch=Patch(DIFF.replace("\n", sign), ("a",)))))
-    assert "patch-code" not in [one.attributes.get("data-copies") for one in page.named("button")]
-    assert "characters that a page cannot carry" in page.words
-
-
-def test_the_copied_snippet_is_the_snippet() -> None:
-    page = page_of("input_bound")
-    for number, finding in enumerate(INPUT_BOUND.findings, start=1):
-        copied = page.at(f"change-{number}-snippet").text
-        assert copied == textwrap.dedent(finding.snippet).strip("\n")
-
-
-def test_code_has_its_syntax_in_colour() -> None:
-    html = html_of("torch_observed")
-    assert '<span class="k">with</span>' in html
-    assert '<span class="s">&#34;cuda&#34;</span>' in html
-
-
-def test_a_rejected_fix_is_no_advice() -> None:
-    page = parsed(render(replace(ALL_OUTCOMES, experiment_changes=())))
-    rejected = page.at("rejected").text
-    assert "Losses differ: by 7.3 % from step 12 on".replace(" %", "\u00a0%") in rejected
-    assert "Set the policy before the model is built" not in page.words
-
-
-def test_what_would_change_the_experiment_has_a_section_with_its_rates_and_its_command() -> None:
-    page = page_of("all_outcomes")
-    section = page.at("experiment").text
-    assert "batch=128: 212 samples/s → 434 samples/s (422 to 447), 2.05× (1.99 to 2.11)" in section
-    assert "batch=64: 212 samples/s → 322 samples/s (312 to 335), 1.52×" in section
-    assert "losses part by 7.3" in section
-    assert page.at("experiment-1-command").text == "trainperf fix --only batch_size"
-    assert page.at("experiment-1-snippet").text == "ds = ds.batch(128)"
-    assert "The batch of 32" not in page.at("changes").text
-    assert "Compute in bfloat16" not in page.at("rejected").text
-    assert "experiment" not in page_of("tried").ids
-
-
-def test_losses_are_compared_and_where_they_were_not_that_is_said() -> None:
-    words = page_of("all_outcomes").words
-    assert "part by 7.3 % at step 12" in words
-    assert "not compared" in words
-
-
-def test_a_finding_that_a_comment_leaves_out_is_named() -> None:
-    ignored = Ignored(INPUT_BOUND.findings[0], Site("train.py", 30))
-    page = parsed(render(replace(INPUT_BOUND, ignored=(ignored,))))
-    assert "Run map(load_image) on several cores (train.py:30)" in page.at("ignored").text
-
-
-def test_every_volume_is_told_for_itself() -> None:
-    html = html_of("everything").split('id="storage"')[1].split("</section>")[0]
-    assert html.count("<dl") == html.count("<dt>Where</dt>") == 2
-
-
-def test_a_price_that_is_not_known_is_said() -> None:
-    machine = replace(EVERYTHING.machine, price=None, price_reason="no credentials")
-    page = parsed(render(replace(EVERYTHING, machine=machine, cost=None)))
-    assert "not known (no credentials); --price-per-hour gives it." in page.words
-
-
-def test_variables_are_part_of_the_patch() -> None:
-    assert "export TF_GPU_THREAD_MODE=gpu_private" in page_of("tried").at("environment-code").text
-
-
-def test_an_option_of_the_command_is_shown_as_the_command() -> None:
-    patch = Patch("", ("torch_autocast",), arguments=("--bf16", "True"))
-    page = parsed(render(replace(INPUT_BOUND, command=("python", "a.py"), patch=patch)))
-    assert page.at("command-code").text == "python a.py --bf16 True"
-
-
-def test_the_environment_is_no_python() -> None:
-    finding = replace(
-        INPUT_BOUND.findings[0], equivalence=Equivalence.ENVIRONMENT, snippet="export A=1"
-    )
-    page = parsed(render(replace(INPUT_BOUND, findings=(finding,))))
-    assert page.at("change-1-snippet").text == "export A=1"
-
-
-def test_an_empty_timeline_is_not_drawn() -> None:
-    empty = replace(HEALTHY, timeline=Timeline(3.0, 2.0, (), ()))
-    assert "timeline" not in parsed(render(empty)).ids
-
-
-def test_the_templates_are_shipped_beside_the_code() -> None:
-    folder = files("trainperf.reporters.html") / "templates"
-    names = {one.name for one in folder.iterdir()}
-    assert {"report.html.j2", "report.css", "report.js"} <= names
-
-
-def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
-    page = parsed(render(EVERYTHING, saved="20261121-train & co", patch_file="fix.diff"))
-    assert "#next" in {one.attributes.get("href") for one in page.named("a")}
-    assert page.at("next-1").text == "trainperf fix '20261121-train & co'"
-    assert "Make these changes in your files (2 edits)" in page.words
-    assert "git apply fix.diff" in page.words
-    assert "trainperf fix" not in page_of("everything").at("next").text
-
-
-def test_a_page_of_a_check_says_at_its_top_why_it_fails() -> None:
-    judgement = Judgement(problems=("a step takes 30 % longer <than> before",))
-    page = parsed(render(EVERYTHING, judgement=judgement))
-    assert "Why the check fails a step takes 30 % longer <than> before" in page.words
-    assert page.words.index("Why the check fails") < page.words.index("One step")
-    assert "Why the check fails" not in page_of("everything").words
-
-
-def test_the_answer_of_a_check_stands_below_the_verdict() -> None:
-    judgement = Judgement(answer="check passes: 2 % slower, within the noise")
-    words = parsed(render(EVERYTHING, judgement=judgement)).words
-    assert words.index("check passes: 2 % slower") < words.index("Apply these 2 changes")
-
-
-def test_the_answer_on_top_speaks_of_what_stands_below() -> None:
-    untried = parsed(render(replace(INPUT_BOUND, trials=(), stack=None, trying=None))).words
-    assert "The figures below are upper bounds, not measured" in untried
-    assert "above are upper bounds" not in untried
-
-
-def test_a_job_is_headed_by_what_its_launcher_starts() -> None:
-    command = ("/usr/bin/torchrun", "--standalone", "--nproc_per_node", "2", "my train.py")
-    script = "/usr/bin/torchrun --standalone --nproc_per_node 2 'my train.py'"
-    page = parsed(render(replace(EVERYTHING, script=script, command=command)))
-    assert [one.text for one in page.named("h1")] == ["my train.py"]
-    assert "torchrun --standalone --nproc_per_node 2 my train.py" in page.words
-
-
-def test_one_change_is_not_called_several() -> None:
-    assert EVERYTHING.stack is not None
-    stack = replace(EVERYTHING.stack, fixes=EVERYTHING.stack.fixes[:1])
-    trials = tuple(replace(one, kept=one.fix in stack.fixes) for one in EVERYTHING.trials)
-    page = parsed(render(replace(EVERYTHING, stack=stack, trials=trials)))
-    assert "with the changes" not in page.words
-    assert "→ $0.49 with the change" in page.words
-
-
-def test_a_late_sample_does_not_add_a_core_to_the_machine() -> None:
-    assert _scale_of_two_cores(seen=2.2) == "2"
-    assert _scale_of_two_cores(seen=3.0) == "3"
-
-
-def _scale_of_two_cores(seen: float) -> str:
-    moments = tuple(Moment(at, 1.0, seen, None) for at in (1.0, 2.0))
-    found = drawn(Timeline(3.0, 2.0, (), moments))
-    assert found is not None
-    return found.lanes[0].most
-
-
 def test_a_section_without_a_place_of_its_own_stands_among_the_other_costs(monkeypatch) -> None:
-    from trainperf.report import whole
-    from trainperf.report.document import Document, Page, Section
-
     def with_one_more(diagnosis: Any, **options: str) -> Document:
-        page = Page()
-        page.heading("Tea")
-        page.prose("The kettle takes 4 min.")
-        return Document(
-            (*whole.document(diagnosis, **options).sections, Section("tea", tuple(page.blocks)))
-        )
+        blocks = Blocks()
+        blocks.heading("Tea")
+        blocks.prose("The kettle takes 4 min.")
+        sections = whole.document(diagnosis, **options).sections
+        return Document((*sections, Section("tea", tuple(blocks.blocks))))
 
     monkeypatch.setattr("trainperf.reporters.html.page.document", with_one_more)
     assert "The kettle takes" in render(HEALTHY)
+
+
+# --------------------------------------------------------------- what the script has in its names
+
+
+def test_an_attack_adds_no_element_and_no_attribute_and_is_shown_as_it_was_written() -> None:
+    own, found = page_of("everything"), page_of("attacked")
+    tags = {one.tag for one in own.elements} | {"pre"}
+    attributes = {(one.tag, name) for one in own.elements for name in one.attributes}
+    attributes |= {("pre", name) for name in ("class", "tabindex", "role", "aria-label")}
+    assert {one.tag for one in found.elements} <= tags
+    assert {(one.tag, name) for one in found.elements for name in one.attributes} <= attributes
+    for tag in ("script", "style"):
+        assert [one.text for one in found.named(tag)] == [one.text for one in own.named(tag)]
+    told = " ".join(found.text.replace("\u00a0", " ").split())
+    for attack in ATTACKS[:-1]:
+        assert one_line(attack).replace("`", "") in told
+    assert "{{ 7 * 7 }}" in told
+
+
+@pytest.mark.parametrize("attack", ATTACKS[:-1])
+def test_an_attack_in_the_title_or_a_code_span_stays_in_it(attack: str) -> None:
+    found = page(script=attack, verdict=Verdict("input", f"waits for `{attack}`"))
+    (title,) = [one for one in found.named("title") if not one.attributes]
+    assert title.text.endswith(" – trainperf")
+    assert found.wrong == []
+    spans = [one.text.replace("\u00a0", " ") for one in found.named("code")]
+    assert any(one_line(attack)[:80] in span for span in spans)
+
+
+def test_what_is_too_long_is_cut_and_what_no_view_made_safe_is_made_safe() -> None:
+    longest = max(len(run) for run in re.findall("x+", page_of("attacked").at("verdict").text))
+    assert longest <= LONGEST_PROSE < len(BAD)
+    assert shown("a\x1b[31m\u202eb\udce9") == "ab?"
+    assert shown(prose("<b>")) == "&lt;b&gt;"
+    assert shown(3) == 3
+    assert clipped("/home/ada/train.py", 10) == "…/train.py"
+    assert clipped("some words here", 10) == "some word…"
+    ended = page(EVERYTHING, ending=FAILED.ending, output_tail="\x1b[31mred\x1b[0m\x07 end")
+    assert "red end" in ended.at("output").text
+
+
+# ------------------------------------------------------------------------------- its drawings
+
+
+def of(place: str) -> float:
+    return float(place.removesuffix("%"))
+
+
+@pytest.mark.parametrize("diagnosis", [INPUT_BOUND, EVERYTHING, LATE, SYNC])
+def test_the_parts_of_a_step_fill_its_bar(diagnosis: Any) -> None:
+    pieces = step.bar(diagnosis)
+    assert len(pieces) >= 2
+    assert sum(of(one.width) for one in pieces) == pytest.approx(100, abs=0.1)
+    assert [of(one.x) for one in pieces] == sorted(of(one.x) for one in pieces)
+
+
+def test_the_times_stand_on_one_scale() -> None:
+    real, resident, data, host = step.times(INPUT_BOUND)
+    times = INPUT_BOUND.times
+    assert of(real.width) / of(resident.width) == pytest.approx(
+        (times.real_s or 0) / (times.resident_s or 1), rel=0.01
+    )
+    assert len(real.dots) == len(times.spread["real"])
+    assert data.seconds == "32.3 ms"
+    assert host.seconds == "1.15 ms"
+    assert (step.bar(FAILED), step.times(FAILED)) == ([], [])
+
+
+def test_a_scale_holds_what_it_is_made_for_and_one() -> None:
+    made = scale([0.5, None, 3.0])
+    assert 0 < made.at(0.5) < made.at(1.0) < made.at(3.0) < 1
+    assert [tick for tick in made.ticks() if tick.one]
+    assert 0 < scale([]).at(1.0) < 1
+    even = Scale(0.25, 4.0)
+    assert even.at(2.0) - even.at(1.0) == pytest.approx(even.at(1.0) - even.at(0.5))
+    places = [of(tick.x) for tick in scale([0.01, 1e4]).ticks()]
+    assert len(places) > 3
+    assert all(after - before >= 8.9 for before, after in itertools.pairwise(places))
+    assert [percent(one) for one in (-1.0, 0.5, 7.0, float("nan"))] == ["0%", "50%", "100%", "0%"]
+
+
+def test_an_interval_has_its_point_inside_and_nothing_known_is_not_drawn() -> None:
+    drawing = interval(scale([3.0]), 2.0, 1.8, 2.3, bound=3.0, floor=0.02, kept=True)
+    assert drawing is not None
+    assert of(drawing.low) < of(drawing.point) < of(drawing.high) < of(drawing.bound)
+    assert of(drawing.noise_from) < of(drawing.one)
+    assert drawing.words.startswith("measured 2.0× (1.8 to 2.3); at most 3.0×; gains below 2.0 %")
+    assert interval(scale([]), None, None, None, bound=None, floor=0.1) is None
+    bare = interval(scale([]), 1.1, 1.0, 1.2, bound=None, floor=None)
+    assert bare is not None
+    assert (bare.noise_from, bare.bound) == ("", "")
+
+
+def test_all_fixes_are_drawn_on_one_scale_and_one_change_has_no_parts() -> None:
+    drawings = changes(TRIED)
+    plots = [one.plot for one in (*drawings.advice, *drawings.rejected) if one.plot is not None]
+    assert len(plots) >= 2
+    assert len({plot.one for plot in plots}) == 1
+    found = together(ONE_KEPT)
+    assert found is not None
+    assert found.bars == []
+
+
+RUN = TRIED.timeline
+
+
+def test_a_timeline_names_each_phase_once_and_breaks_where_nothing_was_measured() -> None:
+    assert RUN is not None
+    whole_run = drawn(RUN)
+    assert whole_run is not None
+    numbers = {(band.name, band.key) for band in whole_run.bands}
+    assert len(numbers) == len({name for name, _ in numbers}) <= len(whole_run.bands)
+    half = len(RUN.moments) // 2
+    gap = tuple(
+        replace(one, cpu_cores=None) if half <= at < half + 9 else one
+        for at, one in enumerate(RUN.moments)
+    )
+    broken = drawn(replace(RUN, moments=gap))
+    assert broken is not None
+    assert broken.lanes[0].area.count("M") == whole_run.lanes[0].area.count("M") + 1
+    brief = (*RUN.phases, Span("brief", RUN.seconds, RUN.seconds + 0.001))
+    cut = drawn(replace(RUN, phases=brief))
+    assert cut is not None
+    assert "brief" not in [phase.name for phase in cut.phases]
+    assert drawn(None) is None
+
+
+def test_gpus_that_were_never_read_have_no_lane_and_of_many_some_are_drawn() -> None:
+    assert RUN is not None
+    silent = drawn(
+        replace(RUN, moments=tuple(replace(one, gpu_percent=(None,)) for one in RUN.moments))
+    )
+    many = drawn(
+        replace(RUN, moments=tuple(replace(one, gpu_percent=(50.0,) * 16) for one in RUN.moments))
+    )
+    assert silent is not None
+    assert many is not None
+    assert not any("gpu" in lane.key for lane in silent.lanes)
+    assert len(many.lanes) == LANES + 1
+    assert many.omitted == "8 of 16 GPUs are drawn."
+
+
+@pytest.mark.parametrize(("seen", "most"), [(2.2, "2"), (3.0, "3")])
+def test_a_late_sample_does_not_add_a_core_to_the_machine(seen: float, most: str) -> None:
+    moments = tuple(Moment(at, 1.0, seen, None) for at in (1.0, 2.0))
+    found = drawn(Timeline(3.0, 2.0, (), moments))
+    assert found is not None
+    assert found.lanes[0].most == most

@@ -9,8 +9,7 @@ import pytest
 
 from reporters.browsing import Tab, browser, tab
 from reporters.pages import html_of
-from reporters.samples_observed import PARALLEL_MAP
-from reporters.samples_pages import EVERYTHING
+from reporters.samples import EVERYTHING
 
 CHROMIUM = browser()
 
@@ -86,7 +85,7 @@ def test_a_snippet_is_copied_by_its_button(chromium: Tab, tmp_path: Path) -> Non
     chromium.call("Page.bringToFront")
     chromium.value(f"{button}.click(), new Promise(done => setTimeout(done, 200))")
     assert chromium.value(f"{button}.textContent") == "Copied"
-    assert chromium.value("navigator.clipboard.readText()") == PARALLEL_MAP.snippet
+    assert chromium.value("navigator.clipboard.readText()") == EVERYTHING.findings[0].snippet
 
 
 def test_without_a_clipboard_the_patch_is_copied_by_hand(chromium: Tab, tmp_path: Path) -> None:

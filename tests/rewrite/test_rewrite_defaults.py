@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.torch_evidence import torch_evidence
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader._edits import seen_in_run, set_setting

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kit.stubs import KEYS
-from reporters.samples_observed import FAILED, INPUT_BOUND
+from reporters.samples import FAILED, INPUT_BOUND
 from trainperf import store
 from trainperf.commands.sagemaker import sagemaker
 from trainperf.errors import ScriptFailed, TrainperfError

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trainperf.samplers.container import ContainerWatch, Quota, Throttling, most_throttled
+from trainperf.samplers.container import ContainerWatch
 
 GIB = 1024**3
 MOUNT_V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -210,17 +210,6 @@ def test_garbled_files_are_no_error(tmp_path: Path) -> None:
     use = ContainerWatch(root).use()
     assert (use.quota_cores, use.throttled_share, use.memory_pressure) == (1.0, None, None)
     assert (use.memory_events, use.swapped_in) == ((), None)
-
-
-def test_a_level_that_is_gone_at_the_end_is_left_out() -> None:
-    counted = Throttling(10, 5, 1.0)
-    assert most_throttled((counted, None), (None, counted)) is None
-    assert most_throttled((counted,), (Throttling(20, 10, 2.0),)) == Throttling(10, 5, 1.0)
-
-
-def test_no_quota_costs_no_reading(tmp_path: Path) -> None:
-    quota = Quota(version_2(tmp_path, **{f"{JOB}/cpu.stat": stat(1, 1, 1)}))
-    assert (quota.cores, quota.read()) == (None, ())
 
 
 def test_digits_of_other_scripts_blank_lines_and_endless_numbers_are_no_error(

@@ -4,14 +4,6 @@ from trainperf.recording.machine.clocks import HARMFUL
 from trainperf.samplers import nvml_device
 
 
-def test_an_idle_gpu_is_not_throttled() -> None:
-    assert nvml_device.throttle_words(0x1) == ()
-
-
-def test_no_bits_give_no_words() -> None:
-    assert nvml_device.throttle_words(0) == ()
-
-
 def test_a_bit_without_a_name_is_not_lost() -> None:
     assert nvml_device.throttle_words(0x4 | 0x800) == ("power cap", "reason 0x800")
 

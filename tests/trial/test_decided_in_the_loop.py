@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import GPU, SITE, evidence, machine
-from fixes.cases.common.torch_cases import MODEL, split, torch_evidence
+from kit.evidence import GPU, SITE, evidence, machine
+from kit.torch_evidence import MODEL, split, torch_evidence
 from trainperf.evidence.timing import probe
 from trainperf.fixes import by_id, in_the_loop
 from trainperf.model import Equivalence, Finding, Missing, Outcome, Run

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases import of
-from fixes.cases.common.cases import SITE, evidence
-from fixes.cases.common.torch_cases import torch_evidence
+from fixes.case_text import cases, evidence_of
+from kit.evidence import SITE, evidence
+from kit.torch_evidence import torch_evidence
 from trainperf.fixes.dataloader.torch_persistent_workers import PersistentWorkers
 from trainperf.fixes.tf_data.tf_cache import Cache
 from trainperf.model import BetweenEpochs, Equivalence, Finding, Loop, Run
@@ -145,14 +145,15 @@ def test_slices_of_whole_epochs_take_what_an_epoch_takes_with_its_pause():
 
 
 def test_a_cache_is_tried_in_whole_epochs_only_where_a_shuffle_behind_it_fills_long():
-    given = [epoch_of(Cache().detect(one)) for one in of("tf_cache", "fires")]
+    fed = [case.evidence for case in cases("tf_cache") if case.kind == "yes"]
+    given = [epoch_of(Cache().detect(each)) for each in fed]
     assert given[:-1] == [None] * (len(given) - 1)
     last = given[-1]
     assert last is not None
-    assert (last.steps, last.pause_s) == (300, pytest.approx(1.0))
-    assert last.seconds == pytest.approx(300 * of("tf_cache", "fires")[-1].times.real + 15.0)
-    plain = Cache().detect(replace(of("tf_cache", "fires")[-1], between_epochs=None))
-    assert plain.bound < Cache().detect(of("tf_cache", "fires")[-1]).bound
+    assert (last.steps, last.pause_s) == (fed[-1].loop.epoch_steps, pytest.approx(1.0))
+    assert last.seconds == pytest.approx(last.steps * fed[-1].times.real + 15.0)
+    plain = Cache().detect(replace(fed[-1], between_epochs=None))
+    assert plain.bound < Cache().detect(fed[-1]).bound
 
 
 def test_no_budget_is_offered_for_an_epoch_of_an_hour():
@@ -190,21 +191,16 @@ def test_how_often_the_input_was_opened_is_read_from_the_turn():
     assert slice_of([[{"e": "epochs", "b": 2, "n": 2}, block]], 3, 1.0).epochs is None
 
 
-def test_a_finding_gives_its_epoch():
-    finding = PersistentWorkers().detect(of("torch_persistent_workers", "fires")[0])
+def test_a_finding_gives_its_epoch_and_keeps_apart_what_is_not_the_start_of_the_input():
+    case = evidence_of("seed_torch_short_epochs | between_epochs.validation_s = 0.1")
+    finding = PersistentWorkers().detect(case)
     assert isinstance(finding, Finding)
     epoch = epoch_of(finding)
     assert epoch is not None
-    assert epoch.seconds > epoch.steps * 0.1 > 0
+    assert epoch.steps == case.loop.epoch_steps
+    assert epoch.seconds > epoch.steps * case.times.real > 0
+    assert 0 < epoch.pause_s < case.between_epochs.seconds
     assert epoch_of(replace(finding, data={})) is None
-
-
-def test_time_between_epochs_that_is_not_the_start_of_the_input_is_kept_apart():
-    finding = PersistentWorkers().detect(of("torch_persistent_workers", "fires")[1])
-    assert isinstance(finding, Finding)
-    epoch = epoch_of(finding)
-    assert epoch is not None
-    assert epoch.pause_s == pytest.approx(3.0 - 1.5)  # seen between epochs, less the start
 
 
 def test_what_saves_outside_the_steps_is_compared_in_whole_turns_as_they_are_written():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence
+from kit.evidence import SITE, evidence
 from kit.processes import drop_inductor_cache, script
 from recordings import recording
 from trainperf.evidence import read

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixes.cases.common.cases import GPU, evidence
+from kit.evidence import GPU, evidence
 from trainperf.model import PhaseUse
 from trainperf.trial.legs.pages import HUGE_PAGES, available, huge_pages
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fixes.cases.common.cases import GIB, GPU, SITE, evidence, machine, probe
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.evidence import GIB, GPU, SITE, evidence, machine, probe
+from kit.torch_evidence import torch_evidence
 from recordings import recording
 from rewriting import marked
 from trainperf.fixes import all_fixes

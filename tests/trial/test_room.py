@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixes.cases.common.cases import GIB, machine
+from kit.evidence import GIB, machine
 from recordings import recording
 from trainperf.machine.cgroup import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.evidence import SITE, evidence
+from kit.torch_evidence import torch_evidence
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
-    Loop,
     Missing,
     Outcome,
     PhaseUse,
@@ -24,8 +23,6 @@ from trainperf.model import (
 )
 from trainperf.verdict import exceeded, spinning, verdict, verdict_after
 from trainperf.verdict.healthy import tried
-
-OWN_LOOP = Loop("iterator", where=SITE, batch_size=32, input_kind="tf.data")
 
 
 def finding(id: str, bound: float | None, category: str = "model", **fields: object) -> Finding:
@@ -56,20 +53,6 @@ def noisy(case: Evidence, by: float) -> Evidence:
 # -------------------------------------------------------------------------------- grades
 
 
-def test_what_the_times_settle_is_settled() -> None:
-    answer = verdict(evidence(resident=0.04, input=0.09), ())
-    assert (answer.bottleneck, answer.grade) == ("input", "settled")
-
-
-def test_an_input_bound_step_of_noisy_times_is_probably_so() -> None:
-    case = noisy(evidence(resident=0.04, input=0.09), 0.4)
-    paired = replace(case, times=replace(case.times, waiting_noise=0.29))
-    answer = verdict(paired, ())
-    assert (answer.bottleneck, answer.grade) == ("input", "probable")
-    assert answer.text.startswith("Probably input-bound: the step could run at most 2.5× as fast")
-    assert answer.text.endswith("; step times vary by ±40 %.")
-
-
 def test_what_neighbouring_blocks_tell_is_settled_however_the_times_drift() -> None:
     case = noisy(evidence(resident=0.04, input=0.09), 0.4)
     answer = verdict(replace(case, times=replace(case.times, waiting_noise=0.03)), ())
@@ -97,28 +80,10 @@ def test_host_work_is_named_where_no_more_than_it_may_be_waiting() -> None:
     assert (answer.bottleneck, answer.grade) == ("host", "settled")
 
 
-def test_host_work_is_not_named_where_more_may_be_waiting() -> None:
-    use = (PhaseUse("real", 20, cpu_cores=1.0), PhaseUse("resident", 20, cpu_cores=1.0))
-    case = noisy(evidence(resident=0.05, input=0.09, host=0.02, use=use), 0.2)
-    unsure = replace(case, times=replace(case.times, waiting_noise=0.3))
-    answer = verdict(unsure, ())
-    assert (answer.bottleneck, answer.grade) == ("input", "probable")
-    assert answer.text.endswith("50 % of a step is not explained.")
-
-
 def test_cpu_seconds_say_nothing_of_an_input_that_takes_next_to_none_alone() -> None:
     use = (PhaseUse("real", 20, cpu_cores=2.0), PhaseUse("resident", 20, cpu_cores=1.0))
     answer = verdict(noisy(evidence(resident=0.07, input=0.0004, use=use), 1.2), ())
     assert answer.bottleneck != "input"
-
-
-def test_a_loop_that_is_not_seen_at_its_input_is_probably_bound_by_its_model() -> None:
-    case = noisy(
-        evidence(resident=0.095, input=0.05, loop=OWN_LOOP, seen=StackSamples(200, 0.02)), 1.2
-    )
-    answer = verdict(case, (finding("a", 1.8),))
-    assert answer.bottleneck == "model"
-    assert answer.grade == "probable"
 
 
 def test_an_input_finding_is_a_suspect_where_nothing_else_tells() -> None:
@@ -182,13 +147,6 @@ def test_healthy_is_not_said_where_a_probe_that_applies_was_not_made(
     assert would in answer.text
 
 
-@pytest.mark.parametrize(
-    "reason", ["no optimizer of torch.optim updated the weights", "run_eagerly is on"]
-)
-def test_a_probe_that_does_not_apply_is_no_gap(reason: str) -> None:
-    assert verdict(torch_evidence(probes={"fused": Missing(reason)}), ()).healthy
-
-
 # ---------------------------------------------------------------------------- after trials
 
 
@@ -202,18 +160,6 @@ def test_after_trials_healthy_names_what_was_tried() -> None:
     assert answer.text.endswith(
         "; 2 changes were tried on the script (torch_compile, torch_autocast), none made it faster."
     )
-
-
-def test_what_was_faster_as_another_experiment_is_not_said_to_have_made_it_no_faster() -> None:
-    trials = (
-        trial("torch_compile", Outcome.SLOWER, 0.9),
-        trial("batch_size", Outcome.CHANGES, 1.7),
-        trial("batch_size", Outcome.NO_EFFECT, 1.1),
-    )
-    answer = verdict_after(torch_evidence(), (), trials)
-    assert answer.text.endswith("; one change was tried on the script (torch_compile), which made "
-                                "it no faster.")  # fmt: skip
-    assert "tried" not in verdict_after(torch_evidence(), (), trials[1:]).text
 
 
 def test_a_trial_tells_what_the_probe_would_have_told() -> None:
@@ -245,25 +191,6 @@ def test_advice_that_cannot_be_tried_keeps_the_verdict_open() -> None:
     assert "up to 1.50×" in answer.text
 
 
-def test_a_kept_repair_is_what_the_verdict_names() -> None:
-    hidden = finding("torch_autocast", None, "model", title="The model computes in float32")
-    answer = verdict_after(
-        torch_evidence(), (hidden,), (trial("torch_autocast", Outcome.KEPT, 1.43),)
-    )
-    assert not answer.healthy
-    assert answer.bottleneck == "model"
-    assert "The model computes in float32." in answer.text
-    assert answer.text.endswith("Repaired, the steps ran 1.43× (1.36 to 1.50) as fast.")
-
-
-def test_what_was_measured_takes_the_place_of_what_could_be() -> None:
-    found = finding("torch_compile", 7.8)
-    case = torch_evidence()
-    answer = verdict_after(case, (found,), (trial("torch_compile", Outcome.KEPT, 1.2),))
-    assert "up to" not in answer.text
-    assert "(backward 61 %, forward 31 %, optimizer 5.1 %). Title of torch_compile." in answer.text
-
-
 def test_a_kept_repair_on_another_side_of_the_step_overrules_the_times() -> None:
     workers = finding("torch_workers", 1.3, "input")
     answer = verdict_after(
@@ -271,15 +198,6 @@ def test_a_kept_repair_on_another_side_of_the_step_overrules_the_times() -> None
     )
     assert answer.bottleneck == "input"
     assert answer.text.startswith("Input-bound: Title of torch_workers. Repaired")
-
-
-def test_an_input_bound_step_whose_changes_gave_nothing_stays_input_bound() -> None:
-    case = evidence(resident=0.04, input=0.09)
-    answer = verdict_after(case, (), (trial("tf_cache", Outcome.NO_EFFECT, 1.0),))
-    assert answer.bottleneck == "input"
-    assert answer.text.endswith(
-        "one change was tried on the script (tf_cache), which made it no faster."
-    )
 
 
 def test_a_measurement_beyond_a_bound_is_said_to_be_a_defect() -> None:

@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence, machine, measure
-from fixes.cases.common.torch_cases import torch_evidence
-from fixes.cases.dataloader._input_cases import WITH_WORKERS, starved
-from fixes.cases.storage._s3_cases import READ
-from fixes.cases.storage._s3_cases import reads as asking
-from fixes.cases.storage._storage import EBS_VOLUME, EFS_VOLUME, reads, small, storing
+from fixes.case_text import evidence_of
+from kit.evidence import SITE, evidence, machine, measure
+from kit.torch_evidence import torch_evidence
 from trainperf.fixes import by_id, detect_all
 from trainperf.model import (
     Channel,
@@ -26,6 +23,7 @@ from trainperf.model import (
     Volume,
 )
 from trainperf.verdict import ranked, verdict
+from verdict.storing import EBS_VOLUME, EFS_VOLUME, reads, small, storing
 
 
 def finding(id: str, bound: float | None, category: Any, **data: Any) -> Finding:
@@ -62,16 +60,20 @@ def test_a_volume_that_gives_too_little_is_the_verdict():
     assert "150 ms of its 200 ms for 18.0 MiB to be read from /data (EBS, nvme1n1)" in text
 
 
+ASKING = "seed_torch_waiting_items | objects = OBJECTS"
+
+
 def test_requests_to_s3_are_the_verdict():
-    bottleneck, text = answered(asking(READ))
+    bottleneck, text = answered(evidence_of(ASKING))
     assert bottleneck == "storage"
-    assert "for 32.0 requests to s3://data/train/" in text
+    assert "for 2.0 requests to s3://data/train/" in text
 
 
 def test_requests_ahead_of_the_loop_take_no_more_than_a_step():
-    found = by_id()["s3_request_latency"].detect(asking(replace(READ, requests_per_step=40.0)))
+    asking = evidence_of(f"{ASKING}; objects[0].requests_per_step = 40.0")
+    found = by_id()["s3_request_latency"].detect(asking)
     assert found is not None
-    assert "1.10 s of a step of 1.10 s" in found.text
+    assert "57.9 ms of a step of 57.9 ms" in found.text
 
 
 def test_small_files_of_a_channel_are_said_once_and_are_the_verdict():
@@ -136,9 +138,9 @@ def test_a_run_that_used_up_a_burst_waits_longer_than_the_probe_says():
 
 
 def test_workers_that_get_no_more_together_do_not_divide_the_time():
-    loader = replace(WITH_WORKERS, workers=2)
+    waits = "times.real = 0.2; times.resident = 0.05; times.input = 0.2"
     one = small(EBS_VOLUME, cold_parallel_bytes_s=2 * 32 * 102_400 / 0.128)  # 2 ms a file
-    case = starved(loader, reads=(one,), real=0.2, resident=0.05, input=0.2)
+    case = replace(evidence_of(f"seed_torch_waiting_items | {waits}"), reads=(one,))
     found = by_id()["storage_small_files"].detect(case)
     assert found is not None
     assert found.data["waits_s"] == pytest.approx(0.064)

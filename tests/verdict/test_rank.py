@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence, measure, probe, stage
+from kit.evidence import SITE, evidence, measure, probe, stage
 from trainperf.fixes import detect_all
 from trainperf.model import (
     BetweenEpochs,
@@ -11,14 +11,11 @@ from trainperf.model import (
     Finding,
     Function,
     FunctionCost,
-    Loop,
-    Missing,
-    ModelFacts,
     Retracing,
     StepFunction,
     Times,
 )
-from trainperf.verdict import input_culprit, practices, ranked, verdict
+from trainperf.verdict import input_culprit, ranked, verdict
 
 
 def finding(id, bound, category="input", equivalence=Equivalence.EXACT, **fields):
@@ -62,10 +59,6 @@ def test_it_stands_behind_an_edit_that_is_to_be_tried_before_it():
     assert order(own, replace(edit, rewritable=True)) == ["torch_workers", "own_function"]
 
 
-def test_other_findings_without_a_bound_come_last():
-    assert order(finding("x", None, "model"), finding("a", 1.2)) == ["a", "x"]
-
-
 def test_a_change_of_the_experiment_counts_half():
     bigger = finding("batch_size", 1.9, "model", Equivalence.SEMANTICS)
     assert order(bigger, finding("a", 1.6)) == ["a", "batch_size"]
@@ -95,12 +88,6 @@ def test_of_equals_the_one_with_a_patch_comes_first_and_then_the_name_decides():
     ]
 
 
-def test_practices_are_no_findings():
-    stopping = finding("early_stopping", None, "practice", Equivalence.SEMANTICS)
-    assert order(stopping) == []
-    assert practices([stopping, finding("a", 2.0)]) == (stopping,)
-
-
 # ----------------------------------------------------------------------------- verdict
 
 
@@ -128,32 +115,6 @@ def test_the_line_of_accelerator_utilisation_is_ninety_percent():
     assert said(resident=0.089, input=0.05).bottleneck == "input"
 
 
-def test_an_input_bound_step_names_ratio_share_and_culprit():
-    slow = stage("map", 0.060, function=Function("load_image", "/home/me/train.py", 14))
-    answer = said([finding("tf_map_parallel", 2.5)], resident=0.040, input=0.090, stages_=(slow,))
-    assert answer.bottleneck == "input"
-    assert "2.5× as fast if data were free" in answer.text
-    assert "60 % of each step waits for `load_image`, train.py:14" in answer.text
-
-
-def test_a_loop_that_makes_its_own_batches_spends_rather_than_waits():
-    answer = said(
-        resident=0.040,
-        input=None,
-        loop=Loop("call", where=SITE, batch_size=32),
-        functions=(FunctionCost("get_batch", "train.py", 5, 0.6, "main", 60),),
-    )
-    assert "60 % of each step goes into `get_batch`, train.py:5" in answer.text
-
-
-def test_an_input_that_is_quick_alone_is_said_to_be_in_the_way():
-    slow = stage("map", 0.001, function=Function("load_image", "train.py", 14))
-    answer = said(resident=0.080, input=0.002, stages_=(slow,))
-    assert "sharing cores" in answer.text
-    assert "load_image" not in answer.text
-    assert not answer.healthy
-
-
 def test_a_loss_within_the_noise_is_left_open():
     real = replace(measure(0.1), low=0.05, high=0.15)
     resident = replace(measure(0.085), low=0.05, high=0.12)
@@ -164,23 +125,9 @@ def test_a_loss_within_the_noise_is_left_open():
     assert not answer.healthy
 
 
-def test_an_eager_step_is_host_bound_with_what_compiling_gave():
-    own = StepFunction("train_step", compiled=False, where=SITE)
-    answer = said(step_function=own, probes={"compiled": probe(4.0)})
-    assert answer.bottleneck == "host"
-    assert "compiled, it ran 4" in answer.text
-    untried = said(step_function=own, probes={"compiled": Missing("no time")})
-    assert "what compiling gives was not probed" in untried.text
-
-
 def test_an_eager_step_that_compiling_does_not_help_is_no_verdict():
     own = StepFunction("train_step", compiled=False, where=SITE)
     assert said(step_function=own, probes={"compiled": probe(1.01)}).healthy
-
-
-def test_run_eagerly_is_an_eager_step():
-    model = ModelFacts("model", "Functional", run_eagerly=True)
-    assert "runs eagerly" in said(model=model).text
 
 
 def test_host_work_beside_the_step_names_its_dearest_callback():
@@ -198,11 +145,6 @@ def test_host_work_is_no_more_than_the_whole_step_where_resident_steps_were_slow
     assert "100 % of each step" in said(resident=0.1, host=0.119, callbacks=costs).text
 
 
-def test_host_work_without_a_dear_callback_names_none():
-    costs = (CallbackCost("History", 0.001, 100),)
-    assert "History" not in said(host=0.040, callbacks=costs).text
-
-
 def test_the_end_of_the_epoch_is_the_verdict_where_it_is_the_first_finding():
     between = BetweenEpochs(50.0, 3, epoch_steps=1000, validation_s=45.0)
     answer = said([finding("keras_epoch_end", 1.5, "host")], between_epochs=between)
@@ -215,12 +157,6 @@ def test_retracing_is_the_verdict_where_it_takes_the_time():
     found = Retracing("train_step", 20, 40, 2.0)
     assert "traced 20 times again in 40 steps, 50 %" in said(retracing=found).text
     assert said(retracing=Retracing("train_step", 1, 1000, 0.5)).healthy
-
-
-def test_a_model_bound_step_says_what_it_could_win():
-    answer = said([finding("keras_mixed_precision", 1.8, "model", Equivalence.NUMERICS)])
-    assert answer.bottleneck == "model"
-    assert "could run up to 1.80× as fast" in answer.text
 
 
 def test_an_unused_gpu_is_the_whole_verdict():
@@ -267,10 +203,6 @@ def test_the_culprit_of_the_input_is_the_users_own_function_where_there_is_one(
     assert says in input_culprit(evidence(stages_=stages, functions=functions))
 
 
-def test_a_pipeline_that_was_not_taken_apart_has_no_culprit():
-    assert input_culprit(evidence(stages_=Missing("no tf.data"))) == "its data"
-
-
 # --------------------------------------------------------- the noise of what it concerns
 
 
@@ -292,11 +224,3 @@ def test_what_lies_between_epochs_is_not_hidden_by_the_noise_of_steps():
     ids = [one.id for one in ranked(detect_all(quiet), quiet)]
     assert "keras_epoch_end" in ids
     assert "keras_epoch_end" in [one.id for one in ranked(detect_all(noisy), noisy)]
-
-
-def test_an_input_finding_of_a_step_that_waits_for_its_input_is_not_dropped():
-    made = loud(resident=0.06, input=0.08)
-    waits = replace(made, times=replace(made.times, waiting_noise=0.02))
-    assert waits.input_bound
-    found = [finding("tf_map_parallel", 1.3), finding("a", 1.3, "model")]
-    assert [one.id for one in ranked(found, waits)] == ["tf_map_parallel"]

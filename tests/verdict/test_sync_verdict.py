@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from fixes.cases import of
-from fixes.cases.common.cases import measure
-from fixes.cases.ranks._parallel_cases import exchange, parallel_evidence, rank
+from fixes.case_text import evidence_of
+from kit.evidence import measure
+from kit.parallel_evidence import exchange, parallel_evidence, rank
+from kit.torch_evidence import LOADER
 from trainperf.evidence.skew import stragglers
 from trainperf.fixes import detect_all
 from trainperf.model import (
@@ -109,30 +110,15 @@ def test_an_exchange_with_ranks_that_were_not_measured_may_be_a_wait_for_them() 
     )
 
 
-def test_an_exchange_that_dominates_is_named_with_its_share_method_and_bytes() -> None:
-    answer = said(parallel={"exchange": exchange(0.041, bytes=12_600_000)})
-    assert answer.bottleneck == "sync"
-    assert answer.text == (
-        "Sync-bound: 41 % of each step passes in the exchange of gradients between 2 ranks "
-        "(DistributedDataParallel, gloo); each sends 12.0 MiB a step."
-    )
-    assert not answer.healthy
-
-
 def test_one_process_exchanges_between_replicas() -> None:
-    slow = exchange(0.041, method="MirroredStrategy", backend="NcclAllReduce", bytes=None)
-    answer = said(framework="tensorflow", parallel={"exchange": slow})
-    assert answer.text.endswith("between 2 replicas (MirroredStrategy, NcclAllReduce).")
+    case = evidence_of("mirrored_rnn | parallel.exchange.seconds = 0.02; times.real = 0.03")
+    text = verdict(case, ()).text
+    assert "gradients between 2 replicas (MirroredStrategy, CollectiveAllReduce (RING));" in text
 
 
 def test_replicas_of_several_ranks_are_both_counted() -> None:
     slow = exchange(0.041, method="MultiWorkerMirroredStrategy", replicas=8)
     assert "between 8 replicas in 2 ranks (" in said(parallel={"exchange": slow}).text
-
-
-@pytest.mark.parametrize(("size", "words"), [(900, "900 bytes"), (2**31, "2.00 GiB")])
-def test_bytes_are_said_in_their_unit(size: int, words: str) -> None:
-    assert words in said(parallel={"exchange": exchange(0.041, bytes=size)}).text
 
 
 def test_an_exchange_is_the_verdict_though_the_input_was_not_replayed() -> None:
@@ -222,7 +208,8 @@ def test_an_exchange_that_is_short_alone_is_waiting_for_whoever_is_late(
 
 
 def test_ranks_that_each_go_through_all_of_the_data_are_no_healthy_job() -> None:
-    case = of("torch_unsharded_data", "fires")[0]
+    loader = replace(LOADER, sampler="RandomSampler")
+    case = parallel_evidence(loader=loader, facts={"ranks_same_data": True})
     found = [one for one in detect_all(case) if one.id == "torch_unsharded_data"]
     assert verdict(case, ()).healthy
     assert not verdict(case, ranked(found, case)).healthy

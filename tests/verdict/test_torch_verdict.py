@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import GPU, SITE, stage
-from fixes.cases.common.torch_cases import (
+from kit.evidence import GPU, SITE, stage
+from kit.torch_evidence import (
     CALLS,
     FORWARD_SITE,
     ITEM_SITE,
@@ -23,7 +23,6 @@ from trainperf.model import (
     Finding,
     Function,
     FunctionCost,
-    LogCall,
     Loop,
     Measure,
     Missing,
@@ -157,54 +156,11 @@ def test_parts_that_neighbours_slowed_are_judged_by_their_shares() -> None:
     assert "mostly in `EMA.update`, train.py:36" in answer.text
 
 
-def test_work_outside_the_model_names_the_users_function() -> None:
-    parts = split(forward=0.025, backward=0.045, optimizer=0.006, rest=0.024)
-    functions = (cost("main", 0.6), cost("GPT.forward", 0.26), cost("get_batch", 0.22, 31))
-    answer = said(bare(split=parts, functions=functions, calls=CALLS))
-    assert answer.bottleneck == "host"
-    assert answer.text == (
-        "Host-bound: 24 % of each step passes outside forward, backward and optimizer, mostly in "
-        "`get_batch`, train.py:31."
-    )
-
-
-def test_logging_that_is_most_of_the_work_outside_the_model_is_named() -> None:
-    parts = split(forward=0.025, backward=0.045, optimizer=0.006, log=0.02, rest=0.004)
-    log = LogCall("wandb.Run.log", Site("train.py", 33, "main"), 1.0, 0.02, 20)
-    text = said(bare(split=parts, torch={"logs": (log,)})).text
-    assert "mostly in `wandb.Run.log`, train.py:33." in text
-    short = replace(log, seconds=0.002)
-    assert "wandb" not in said(bare(split=parts, torch={"logs": (short,)})).text
-
-
-@pytest.mark.parametrize(
-    "functions",
-    [
-        (),
-        (cost("attention", 0.55),),  # seen more often than there is work outside
-        (cost("seldom", 0.02),),
-        (cost("main", 0.24),),  # the loop itself
-    ],
-)
-def test_without_such_a_function_the_loop_is_named(functions: tuple[FunctionCost, ...]) -> None:
-    parts = split(forward=0.025, backward=0.045, optimizer=0.006, rest=0.024)
-    text = said(bare(split=parts, functions=functions)).text
-    assert text.endswith(
-        "in the rest of the loop at train.py:40: its loss, logging and own Python."
-    )
-
-
 def test_a_function_that_calls_the_model_is_not_blamed_for_it() -> None:
     parts = split(forward=0.020, backward=0.040, optimizer=0.006, rest=0.034)
     calls = replace(CALLS, forward=replace(FORWARD_SITE, function="train_step"))
     own = (cost("Trainer.train_step", 0.35), cost("augment", 0.3))
     assert "`augment`" in said(bare(split=parts, functions=own, calls=calls)).text
-
-
-def test_copies_to_the_device_are_called_what_they_are() -> None:
-    parts = split(transfer=0.030, forward=0.020, backward=0.040, optimizer=0.005, rest=0.005)
-    text = said(torch_evidence(split=parts)).text
-    assert text.startswith("Host-bound: 30 % of each step goes into copying batches to the device")
 
 
 def test_waiting_for_the_device_names_its_call() -> None:
@@ -223,31 +179,6 @@ def test_waiting_for_the_device_names_its_call() -> None:
 def test_a_wait_that_no_call_was_seen_for_is_told_without_one() -> None:
     parts = split(forward=0.03, backward=0.05, optimizer=0.005, sync=0.015)
     assert said(bare(split=parts)).text.endswith("15 % of each step waits for the device.")
-
-
-def test_a_model_bound_step_names_its_dearest_parts_and_what_it_could_win() -> None:
-    parts = split(forward=0.030, backward=0.055, optimizer=0.015)
-    answer = said(bare(split=parts), finding("torch_autocast"))
-    assert answer.bottleneck == "model"
-    assert answer.text == (
-        "Model-bound: each step takes 100 ms, nearly all of it the model's own work "
-        "(backward 55 %, forward 30 %, optimizer 15 %); it could run up to 1.80× as fast."
-    )
-
-
-def test_a_step_with_its_data_in_time_names_them_as_well() -> None:
-    answer = said(torch_evidence(), finding("torch_autocast"))
-    assert answer.text.startswith("Model-bound: the data is there in time (utilisation 98 %)")
-    assert (
-        "(backward 61 %, forward 31 %, optimizer 5.1 %), and could run up to 1.80×" in answer.text
-    )
-
-
-def test_an_input_bound_step_names_the_method_of_the_dataset() -> None:
-    slow = (stage("sampler", 0.0001), stage("dataset item", 0.055, function=ITEM))
-    answer = said(torch_evidence(resident=0.04, input=0.06, stages_=slow))
-    assert answer.bottleneck == "input"
-    assert "waits for `Images.__getitem__`, data.py:30, with `num_workers=0`." in answer.text
 
 
 def test_what_passes_between_epochs_is_the_verdict_where_its_fix_comes_first() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence
+from kit.evidence import SITE, evidence
 from trainperf.model import (
     BetweenEpochs,
     Equivalence,

@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from trainperf import evidence
-from trainperf.model import Evidence, Machine, Recording
+from trainperf.model import Diagnosis, Evidence, Machine, Recording
 
 REPOSITORY = Path(__file__).parents[2]
 RECORDINGS = Path(__file__).parent / "recordings"
+DIAGNOSES = Path(__file__).parent / "diagnoses"
 FOLDER = "<folder of the script>"
 
 
@@ -69,6 +70,13 @@ def load(name: str) -> Recorded:
     if recorded.sources != hashes(folder, recorded.sources):
         raise ValueError(f"{name} is of other sources: cd tests && python -m zoo.record {name}")
     return recorded
+
+
+def diagnosed(name: str) -> Diagnosis:
+    """The answer of a whole `trainperf diagnose` of a script, as it was saved with its trials."""
+    text = lzma.decompress((DIAGNOSES / f"{name}.json.xz").read_bytes()).decode()
+    text = text.replace(FOLDER, str(SCRIPTS[name].folder))
+    return msgspec.json.decode(text, type=Diagnosis, strict=False)
 
 
 def hashes(folder: Path, names: dict[str, str] | list[str]) -> dict[str, str]:

@@ -1,4 +1,8 @@
-"""Record scripts of the zoo: `cd tests && python -m zoo.record [--check] [NAME…]`."""
+"""Record scripts of the zoo: `cd tests && python -m zoo.record [--check] [NAME…]`.
+
+`python -m zoo.record --answer RUN NAME` keeps the answer of a saved run of `trainperf diagnose`,
+which was started in the folder of the script.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,11 @@ from pathlib import Path
 import msgspec
 
 import trainperf
+from trainperf import store
 from trainperf.machine import after_run, inspect_machine
 from trainperf.model import Recording, Run
 from trainperf.run.launch import launch
-from zoo import FOLDER, REPOSITORY, SCRIPTS, Recorded, Script, file_of, hashes, load
+from zoo import DIAGNOSES, FOLDER, REPOSITORY, SCRIPTS, Recorded, Script, file_of, hashes, load
 
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 PACKAGES = "/python/lib/python3/site-packages"
@@ -84,6 +89,16 @@ def _neutral(base: Path) -> list[tuple[str, str]]:
     return sorted(found.items(), key=lambda item: -len(item[0]))
 
 
+def keep_answer(run: Path, name: str) -> None:
+    """Keep the saved answer of a run; places are those of the script, as in a recording."""
+    answer = store.load(run / "diagnosis.json")
+    text = msgspec.json.encode(answer).decode().replace(answer.cwd, FOLDER)
+    text = text.replace(answer.command[0], "/python/bin/python")
+    text = text.replace(f'"{answer.machine.hostname}"', '"zoo"')
+    DIAGNOSES.mkdir(exist_ok=True)
+    (DIAGNOSES / f"{name}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
+
+
 OFTEN = {"block", "input", "phase", "step", "trace"}
 """Events of which a run has more the faster it is."""
 BY_CHANCE = {"aside", "at", "between", "epoch", "first"}
@@ -118,6 +133,8 @@ def differences(old: Recording, new: Recording) -> list[str]:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--answer"]:
+        return keep_answer(Path(sys.argv[2]), sys.argv[3])
     check = "--check" in sys.argv
     names = [name for name in sys.argv[1:] if name != "--check"] or list(SCRIPTS)
     differ = False

@@ -6,6 +6,7 @@ import lzma
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -64,9 +65,9 @@ def test_every_script_has_its_files_and_no_file_is_of_none() -> None:
         assert names == set(zoo.SCRIPTS)
 
 
-@pytest.mark.parametrize("name", zoo.SCRIPTS)
-def test_a_recording_is_small_and_names_no_folder_of_a_machine(name: str) -> None:
-    data = zoo.file_of(name).read_bytes()
+@pytest.mark.parametrize("file", [*zoo.RECORDINGS.iterdir(), *zoo.DIAGNOSES.iterdir()])
+def test_a_recording_is_small_and_names_no_folder_of_a_machine(file: Path) -> None:
+    data = file.read_bytes()
     assert len(data) < 100 * KIB
     folders = set(re.findall(r'"(/[a-z]+)/[^"]*"', lzma.decompress(data).decode()))
     assert folders <= {"/python", "/tmp", "/home", "/dev", "/proc", "/sys"}

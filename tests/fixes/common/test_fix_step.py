@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import GPU, evidence, machine, probe
-from fixes.cases.common.torch_cases import CALLS, torch_evidence, traced
+from kit.evidence import GPU, evidence, machine, probe
+from kit.torch_evidence import CALLS, torch_evidence, traced
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import (
     bound_by,

@@ -1,4 +1,4 @@
-from fixes.cases.common.cases import evidence
+from kit.evidence import evidence
 from trainperf.fixes.common.words import at, worth
 from trainperf.model import Site
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fixes.cases.common.cases import probe
-from fixes.cases.common.torch_cases import CALLS, torch_evidence
+from kit.evidence import probe
+from kit.torch_evidence import CALLS, torch_evidence
 from rewriting import project_of, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import by_id, detect_all, possible_all

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence
+from kit.evidence import SITE, evidence
 from trainperf.fixes.tf_step.calls._model_calls import FEWEST_TURNS, outside_steps
 from trainperf.model import Length, Loop, Missing, Outside
 

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import machine
-from fixes.cases.common.torch_cases import LOADER
-from fixes.cases.dataloader._input_cases import MIB, WITH_WORKERS, drained, made, starved
+from fixes.case_text import evidence_of
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes.dataloader._edits import set_setting
@@ -27,38 +25,53 @@ from trainperf.fixes.dataloader._loader import (
     predicted,
     workers_needed,
 )
-from trainperf.model import BetweenEpochs, Missing
+from trainperf.model import BetweenEpochs, Evidence
+
+COMPUTES = evidence_of("torch_slow_transform")
+"""Without workers, on two cores: a step of 6 ms waits for items that take 19 ms of computing."""
+LOADER = COMPUTES.torch.loader
+REAL, RESIDENT = COMPUTES.times.real, COMPUTES.times.resident
+
+
+def computes(fields: str) -> Evidence:
+    return evidence_of(f"torch_slow_transform | {fields}")
+
+
+def waits(fields: str) -> Evidence:
+    """Two workers, whose items take 108 ms and a tenth of a core."""
+    return evidence_of(f"seed_torch_waiting_items | {fields}")
 
 
 def test_one_worker_hides_the_input_behind_the_step() -> None:
-    assert bound_with_workers(starved(), 1) == pytest.approx(0.100 / 0.080)
+    assert bound_with_workers(COMPUTES, 1) == pytest.approx(REAL / made_s(COMPUTES))
 
 
 def test_no_number_of_workers_makes_the_loop_faster_than_its_resident_step() -> None:
-    assert bound_with_workers(starved(), 1000) <= 0.100 / 0.020
+    assert bound_with_workers(COMPUTES, 1000) <= REAL / RESIDENT
 
 
 def test_what_the_sampler_takes_stays_in_the_training_process() -> None:
-    slow = replace(made()[0], seconds_per_step_=0.030)
-
-    assert bound_with_workers(starved(stages=(slow, *made()[1:])), 8) == pytest.approx(2.0)
+    slow = computes("stages[sampler].seconds_per_step = 0.015")
+    assert bound_with_workers(slow, 8) == pytest.approx(REAL / (RESIDENT + 0.015))
 
 
 def test_without_stages_a_loader_without_workers_takes_what_draining_it_took() -> None:
-    assert made_s(starved(stages=Missing("not timed"))) == pytest.approx(0.080)
+    assert made_s(computes("stages = missing")) == COMPUTES.times.input
 
 
 def test_without_stages_nobody_knows_what_one_of_several_workers_takes() -> None:
     with pytest.raises(NotMeasured):
-        made_s(starved(WITH_WORKERS, stages=Missing("not timed")))
+        made_s(waits("stages = missing"))
 
 
 def test_two_cores_are_offered_one_and_two_workers() -> None:
-    assert choices(starved(machine=machine(cores=2)), 1, 2) == [1, 2]
+    assert choices(COMPUTES, 1, 2) == [1, 2]
 
 
 def test_at_most_four_numbers_are_offered_and_the_need_is_among_them() -> None:
-    case = starved(stages=made(0.370), input=0.380, real=0.400, machine=machine(cores=64))
+    case = computes(
+        "machine.cores = 64; times.input = 0.2; stages[dataset item].seconds_per_step = 0.12"
+    )
     offered = choices(case, 1, 64)
 
     assert workers_needed(case) == 19
@@ -67,54 +80,50 @@ def test_at_most_four_numbers_are_offered_and_the_need_is_among_them() -> None:
 
 
 def test_workers_that_compute_are_no_more_than_the_cores() -> None:
-    assert most_workers(starved(machine=machine(cores=2))) == 2  # nobody knows
-    assert most_workers(starved(machine=machine(cores=2), use=drained(0.98))) == 2
-    assert most_workers(starved(machine=machine(cores=4), use=drained(0.60))) == 4
+    assert most_workers(COMPUTES) == 2
+    assert most_workers(computes("use = []")) == 2  # nobody knows
+    assert most_workers(computes("machine.cores = 4; use[input].cpu_cores = 0.6")) == 4
 
 
 def test_workers_that_wait_may_be_more_than_the_cores_up_to_twice_the_need() -> None:
-    waits = starved(
-        machine=machine(cores=2), use=drained(0.04), stages=made(0.110), real=0.140, input=0.120
-    )
-    assert workers_needed(waits) == 6
-    assert most_workers(waits) == 12
-    assert max(choices(waits, 1, 12)) > 2
+    case = waits("stages[dataset item].seconds_per_step = 0.03")
+    assert workers_needed(case) == 6
+    assert most_workers(case) == 12
+    assert max(choices(case, 1, 12)) > 2
 
 
 def test_workers_that_wait_leave_half_of_the_cores_idle() -> None:
-    busy = starved(machine=machine(cores=2), use=drained(0.20))
-    assert most_workers(busy) == 5  # 5 times 0.2 is half of 2 cores
+    assert most_workers(computes("use[input].cpu_cores = 0.2")) == 5  # 5 × 0.2 are half of 2 cores
 
 
 def test_workers_that_wait_are_not_without_number() -> None:
-    slow = starved(use=drained(0.001), stages=made(20.0), real=20.0, input=20.0)
+    slow = waits("stages[dataset item].seconds_per_step = 20.0; use[input].cpu_cores = 0.001")
     assert most_workers(slow) == MOST_WAITING
 
 
 def test_what_each_maker_uses_is_shared_among_workers_and_ranks() -> None:
-    four = replace(WITH_WORKERS, workers=4)
-    assert maker_share(starved(four, use=drained(0.8))) == pytest.approx(0.2)
-    ranks = starved(four, use=drained(0.8), facts={"local_world_size": 2})
-    assert maker_share(ranks) == pytest.approx(0.1)
+    assert maker_share(waits("use[input].cpu_cores = 0.8")) == pytest.approx(0.4)
+    ranks = waits("use[input].cpu_cores = 0.8; facts.local_world_size = 2")
+    assert maker_share(ranks) == pytest.approx(0.2)
     with pytest.raises(NotMeasured):
-        maker_share(starved(use=drained(0.8, samples=2)))
+        maker_share(waits("use[input].samples = 2"))
 
 
 def test_no_number_is_offered_whose_batches_do_not_fit_into_shared_memory() -> None:
-    case = starved(machine=machine(cores=16, shm_free=24 * MIB))
+    case = computes("machine.cores = 16; machine.shm_free = 3e6")
 
     assert max(choices(case, 1, 16)) == 2
     assert not fits_shm(case, 4, 2)
 
 
 def test_the_fewest_workers_that_keep_up_are_predicted_best() -> None:
-    assert predicted(starved(), [1, 2, 4, 8]) == 4
-    assert predicted(starved(), [1, 2]) == 2
+    assert predicted(COMPUTES, [1, 2, 4, 8]) == 4
+    assert predicted(COMPUTES, [1, 2]) == 2
 
 
 def test_the_cores_are_shared_among_the_ranks_of_the_machine() -> None:
-    assert cores_per_rank(starved(facts={"local_world_size": 4})) == 2
-    assert cores_per_rank(starved(facts={"local_world_size": None})) == 8
+    assert cores_per_rank(computes("machine.cores = 8; facts.local_world_size = 4")) == 2
+    assert cores_per_rank(computes("machine.cores = 8; facts.local_world_size = null")) == 8
 
 
 def test_random_items_and_samplers_of_the_users_do_not_keep_the_order() -> None:
@@ -152,5 +161,5 @@ def test_a_loader_whose_workers_may_become_none_gets_no_setting_that_needs_them(
 
 
 def test_less_than_a_core_is_said_as_it_is() -> None:
-    said = [cores_said(starved(machine=machine(cores=many))) for many in (0.5, 1, 8)]
+    said = [cores_said(computes(f"machine.cores = {many}")) for many in (0.5, 1, 8)]
     assert said == ["0.5 cores are there", "1 core is there", "8 cores are there"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fixes.cases.common.torch_cases import CALLS, FORWARD_SITE
-from fixes.cases.dataloader._input_cases import starved
+from fixes.case_text import evidence_of
 from trainperf.fixes.dataloader.torch_item_work import ItemWork
-from trainperf.model import FunctionCost, Loop, Site
+from trainperf.model import FunctionCost
 
 
 def cost(name: str, share: float) -> FunctionCost:
@@ -22,8 +21,10 @@ def test_methods_that_hold_the_loop_or_the_step_make_no_items() -> None:
         cost("Block.forward", 0.05),
         cost("Augment.saturation", 0.21),
     )
-    loop = Loop("iterator", where=Site("train.py", 73, "log_every"), input_kind="DataLoader")
-    calls = replace(CALLS, forward=replace(FORWARD_SITE, function="training_step"))
-    found = ItemWork().detect(starved(functions=functions, loop=loop, calls=calls))
+    case = evidence_of(
+        'torch_slow_transform | loop.where.function = "log_every"; '
+        'torch.calls.forward.function = "training_step"; torch.loaders[0].repeats = false'
+    )
+    found = ItemWork().detect(replace(case, functions=functions))
     assert found is not None
-    assert found.text.endswith("on the main thread: 21 % in `Augment.saturation` (train.py:7).")
+    assert "on the main thread: 21 % in `Augment.saturation` (train.py:7)." in found.text

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from fixes.cases.common.torch_cases import LOADER, torch_evidence
-from fixes.cases.dataloader.torch_padding import GLOBAL, IDS, TRAINER
+from fixes.case_text import evidence_of
 from trainperf.fixes.dataloader.torch_padding import TorchPadding
-from trainperf.model import PaddedPlace, Site, Trainer
 
-LINE = Site("train.py", 40, "main")
+PADDED = '{"mean_length": 58, "padded_length": 400, "bucketed_length": 75, "sequences": 640, %s}'
+IDS = '"place": {"kind": "dict", "at": "input_ids", "along": ["input_ids"]}'
+TRAINER = '{"library": "transformers", "cls": "TrainingArguments"}'
+LINE, CALL = '"train.py:40 main"', '"train.py:8:13-60 main"'
 
 
 @pytest.mark.parametrize(
     ("where", "place", "trainer", "rewritable"),
     [
         (LINE, IDS, TRAINER, True),
-        (LINE, None, TRAINER, False),
-        (LINE, IDS, None, False),
-        (LINE, IDS, Trainer("lightning", "Trainer"), False),
-        (None, IDS, TRAINER, False),
-        (LOADER.where, IDS, TRAINER, True),
+        (LINE, '"masked": true', TRAINER, False),
+        (LINE, IDS, "null", False),
+        (LINE, IDS, TRAINER.replace("transformers", "lightning"), False),
+        ("null", IDS, TRAINER, False),
+        (CALL, IDS, TRAINER, True),
     ],
 )
 def test_an_edit_is_offered_where_the_call_can_be_found(
-    where: Site | None, place: PaddedPlace | None, trainer: Trainer | None, rewritable: bool
+    where: str, place: str, trainer: str, rewritable: bool
 ) -> None:
-    evidence = torch_evidence(
-        padding=replace(GLOBAL, place=place, masked=True),
-        loader=replace(LOADER, where=where),
-        torch={"trainer": trainer},
+    evidence = evidence_of(
+        f"ddp_compute_bound | padding = {PADDED % place}; torch.loaders[0].where = {where}; "
+        f"torch.trainer = {trainer}"
     )
     found = TorchPadding().detect(evidence)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Loops under `no_sync()`, and the call that wraps a model: what is edited, and what is not."""
+"""Loops under `no_sync()`: why one is not edited, and that the edited one takes the same turns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 from rewriting import changed, executed, marked, result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.ddp._edits import drop_ddp, register_hook, set_ddp
 from trainperf.fixes.ddp.torch_ddp_bucket_size import choices
 from trainperf.fixes.ddp.torch_ddp_no_sync import put_under_no_sync
 
@@ -30,15 +29,6 @@ for x in loader:
         ▸optimizer.step()◂
 """
 
-IN_AN_INNER_LOOP = """\
-for i, x in enumerate(loader):
-    for part in x:
-        loss = ▸model(part)◂
-        ▸loss.backward()◂
-    if i % 4 == 0:
-        ▸optimizer.step()◂
-"""
-
 
 def refusal(text: str) -> str:
     """Why the loop in `text` is not edited; the sites are forward, backward, step."""
@@ -58,25 +48,13 @@ def loop(test: str, before: str = "n = 4", between: str = "pass", after: str = "
     [
         (loop("True"), "does not count turns"),
         (loop("i + 1 == n"), "does not count turns"),
-        (loop("clock() % n == 0"), "more than a comparison"),
         (loop("turns[0] % n == 0"), "more than a comparison"),
-        (loop("i % n == 0", after="i += 1"), "i changes between"),
         (loop("i % n == 0", between="n = 3"), "n changes between"),
         (loop("self.turn % n == 0", after="self.turn += 1"), "self.turn changes between"),
-        (loop("i % n == 0", after="clip_grad_norm_(weights)"), "reads gradients"),
         (loop("i % n == 0", after="norms.append(weight.grad.norm())"), "reads gradients"),
-        (loop("i % n == 0", after="other.backward()"), "not one backward"),
-        (loop("i % n == 0", before="# no_sync would be better"), "sets no_sync itself"),
         (loop("i % n == 0").replace("model(x)", "models[0](x)"), "no plain name"),
         (loop("i % n == 0") + "    else:\n        pass\n", "plain `if`"),
-        (
-            IN_A_BRANCH,
-            "do not run in every turn",
-        ),
-        (
-            IN_AN_INNER_LOOP,
-            "do not stand in one loop",
-        ),
+        (IN_A_BRANCH, "do not run in every turn"),
     ],
 )
 def test_a_loop_of_another_shape_is_left_alone_and_says_why(text: str, reason: str) -> None:
@@ -153,48 +131,6 @@ def _turns(source: str) -> tuple[int, int, int]:
 
     executed(source, {"wrap": lambda: model, "loader": range(10), "optimizer": Optimizer()})
     return model.spared, model.backwards, len(updates)
-
-
-# --------------------------------------------------------------------- DDP's own call
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("model = ▸wrap(net)◂\n", "wrapped by wrap"),
-        ("model = ▸DistributedDataParallel(net, static_graph=flag)◂\n", "where it is chosen"),
-    ],
-)
-def test_a_setting_that_is_chosen_elsewhere_stays(text: str, reason: str) -> None:
-    script, (site,) = script_of(text)
-
-    with pytest.raises(CannotRewrite) as caught:
-        set_ddp(script, site, "static_graph", "True")
-
-    assert reason in str(caught.value)
-
-
-def test_the_class_is_known_under_the_name_the_file_gives_it() -> None:
-    script, (site,) = script_of(
-        "from torch.nn.parallel import DistributedDataParallel as Wrapped\nm = ▸Wrapped(n)◂\n"
-    )
-    set_ddp(script, site, "static_graph", "True")
-
-    assert "Wrapped(n, static_graph=True)" in (result(script) or "")
-
-
-def test_only_what_is_written_out_as_true_is_taken_out() -> None:
-    script, (site,) = script_of("m = ▸DDP(n, find_unused_parameters=False)◂\n")
-
-    with pytest.raises(CannotRewrite):
-        drop_ddp(script, site, "find_unused_parameters")
-
-
-def test_a_hook_needs_a_model_with_a_name() -> None:
-    script, (site,) = script_of("m = compile(▸DDP(n)◂)\n")
-
-    with pytest.raises(CannotRewrite):
-        register_hook(script, site, "fp16_compress_hook")
 
 
 # ------------------------------------------------------------------------ bucket sizes

@@ -1,21 +1,15 @@
-"""Promises of the fixes of container limits and of GPU health, and their ground."""
+"""Promises of the fixes of container limits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import GPU, evidence, machine
-from fixes.cases.common.torch_cases import torch_evidence
-from fixes.cases.gpu._cases import A10G, BUSY, on_gpu
-from trainperf.errors import NotMeasured
+from kit.evidence import evidence, machine
+from kit.torch_evidence import torch_evidence
 from trainperf.fixes import by_id
-from trainperf.fixes.gpu._build import fit, version
-from trainperf.fixes.gpu._health import on_used, said, share_of_peak, used
-from trainperf.model import ContainerUse, CudaDevice, Evidence, Finding, PhaseUse
+from trainperf.model import ContainerUse, Evidence, Finding, PhaseUse
 
 
 def found(name: str, case: Evidence) -> Finding:
@@ -73,116 +67,3 @@ def test_one_thread_of_tensorflow_is_the_other_fixs_matter() -> None:
     case = evidence(facts={"intra_op_threads": "1"})
     assert by_id()["omp_threads"].detect(case) is None
     assert by_id()["tf_intra_op_threads"].detect(case) is not None
-
-
-HOT = {"sm_clock_mhz": 855.0, "throttle_shares": {"hardware thermal slowdown": 0.9}}
-
-
-def test_a_throttled_gpu_promises_its_clock_and_no_more_than_the_input_gives() -> None:
-    assert found("gpu_throttled", on_gpu(HOT, input=0.001)).bound == pytest.approx(1 / 0.51)
-    assert found("gpu_throttled", on_gpu(HOT, input=0.080)).bound == pytest.approx(1.25)
-
-
-def test_the_reason_given_most_often_is_named() -> None:
-    shares = {"power brake": 0.2, "hardware slowdown": 0.6, "power cap": 1.0}
-    finding = found("gpu_throttled", on_gpu({**HOT, "throttle_shares": shares}))
-    assert finding.title == "GPU 0 (NVIDIA A10G) slows itself down: hardware slowdown"
-    assert "power cap" not in finding.text
-
-
-def test_a_shared_gpu_promises_at_most_the_turns_of_the_others() -> None:
-    half = on_gpu(gpu={"other_processes": 1, "busy_before": 1.0}, resident=0.1, input=0.001)
-    assert found("gpu_shared", half).bound == pytest.approx(2.0)
-    little = on_gpu(gpu={"other_processes": 3, "busy_before": 0.2}, resident=0.1, input=0.001)
-    assert found("gpu_shared", little).bound == pytest.approx(1.25)
-
-
-def test_a_narrow_link_promises_what_its_copies_take_longer() -> None:
-    # 4 lanes of 1.969 GB/s, half of their time used, and 16 would do it in a quarter of it
-    case = on_gpu({"pcie_width": 4, "pcie_rx_bytes_s": 2 * 1.969e9}, real=0.1)
-    assert found("gpu_pcie", case).bound == pytest.approx(1 / (1 - 0.5 * 0.75))
-
-
-def several(used: Sequence[int | None], *use: dict[str, Any]) -> Evidence:
-    """Four GPUs, of which the training uses those; None for one of which nobody knows which."""
-    gpus = tuple(replace(A10G, index=index) for index in range(4))
-    shown = tuple(CudaDevice(place, A10G.name, index=one) for place, one in enumerate(used))
-    seen = tuple({**BUSY, **one, "index": index} for index, one in enumerate(use))
-    return on_gpu(
-        machine=machine(gpus=gpus),
-        device=replace(GPU, count=len(used), gpus=shown),
-        use=(PhaseUse("resident", 20, gpu=seen),),
-    )
-
-
-def test_the_gpus_of_a_run_are_those_it_uses_however_busy_others_are() -> None:
-    seen = several([2, 0], {}, {}, {})
-    assert [gpu.index for gpu, _ in used(seen)] == [0, 2]
-    assert [gpu.index for gpu in on_used(several([3], {}))] == [3]
-
-
-def test_gpus_that_cannot_be_told_apart_are_not_judged() -> None:
-    for unknown in (several([None], {}), several([0, None], {}, {}), several([3], {}), evidence()):
-        with pytest.raises(NotMeasured):
-            used(unknown)
-    for unknown in (several([None], {}), evidence()):
-        with pytest.raises(NotMeasured):
-            on_used(unknown)
-
-
-def test_another_jobs_hot_gpu_is_not_this_runs_matter() -> None:
-    assert by_id()["gpu_throttled"].detect(several([1], HOT, {}, {}, {})) is None
-    assert by_id()["gpu_throttled"].detect(several([0, 1], HOT, {}, {}, {})) is not None
-
-
-def test_another_jobs_narrow_link_is_not_this_runs_matter() -> None:
-    narrow = {"pcie_width": 4, "pcie_rx_bytes_s": 7e9}
-    for index, told in ((1, False), (0, True)):
-        seen = several([index], narrow, {})
-        real = replace(seen, use=(replace(seen.use[0], phase="real"),))
-        assert (by_id()["gpu_pcie"].detect(real) is not None) is told
-
-
-def test_a_product_on_a_slice_is_not_set_against_the_peak_of_the_card() -> None:
-    slow = {"dtype": "float16", "flops_s": 10e12, "seconds": 0.1, "size": 8192}
-    assert share_of_peak(on_gpu(facts={"matmul": slow})) is not None
-    assert share_of_peak(on_gpu(facts={"matmul": slow}, gpu={"mig": True})) is None
-
-
-def test_a_product_is_set_against_the_peak_of_its_dtype() -> None:
-    product = {"dtype": "float16", "flops_s": 35e12, "seconds": 0.1, "size": 8192}
-    case = on_gpu(facts={"matmul": product})
-    assert share_of_peak(case) == pytest.approx(0.5)
-    assert "35.0 TFLOP/s, 50 % of the peak" in said(case)
-    assert said(on_gpu(facts={"matmul": {**product, "flops_s": 60e12}})) == ""
-    for unknown in ({}, {**product, "dtype": "float64"}, {**product, "flops_s": None}, None):
-        assert share_of_peak(on_gpu(facts={"matmul": unknown})) is None
-    assert share_of_peak(on_gpu(facts={"matmul": product}, gpu={"name": "NVIDIA X"})) is None
-    assert share_of_peak(on_gpu()) is None
-
-
-@pytest.mark.parametrize(
-    ("held", "capability", "fits"),
-    [
-        (("sm_80",), "8.6", "native"),
-        (("sm_86",), "8.0", "none"),
-        (("sm_80", "compute_80"), "9.0", "compiled on the spot"),
-        (("compute_90",), "8.6", "none"),
-        (("sm_90a",), "9.0", "native"),
-        (("sm_90a",), "9.2", "none"),
-        (("sm_100",), "10.0", "native"),
-        ((), "8.6", "unknown"),
-        (("sm_80",), None, "unknown"),
-        (("gfx90a",), "8.0", "none"),
-    ],
-)
-def test_code_runs_on_its_generation_or_is_compiled(
-    held: tuple[str, ...], capability: str | None, fits: str
-) -> None:
-    assert fit(held, capability) == fits
-
-
-def test_a_version_is_its_first_two_numbers() -> None:
-    assert version("12.4.1") == (12, 4)
-    assert version("13") == (13, 0)
-    assert version("") is version(None) is None

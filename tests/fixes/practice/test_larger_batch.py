@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixes.cases.common.cases import OTHER_SITE, SITE, evidence, probe, stage
-from fixes.cases.common.torch_cases import torch_evidence
+from kit.evidence import OTHER_SITE, SITE, evidence, probe, stage
+from kit.torch_evidence import torch_evidence
 from trainperf.fixes.practice.batch_size import LargerBatch, adjusted
 from trainperf.model import Evidence, Loop, ModelFacts, TorchOptimizer
 

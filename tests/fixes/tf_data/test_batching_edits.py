@@ -139,11 +139,8 @@ def test_batches_that_count_on_are_not_made_by_several_threads() -> None:
 
 
 ALONE = {
-    "a batch asks the model": "x = model(cut(i))\n    ▸step(x)◂\n",
-    "it is what the loop collects": "x = cut(seen)\n    ▸step(x)◂\n    seen.append(i)\n",
     "it hangs on what the step returns": "x = cut(data, loss)\n    loss = ▸step(x)◂\n",
     "it is of one thing with the rest": "x = env.observe(i)\n    ▸step(x)◂\n    env.act(x)\n",
-    "it counts on": "x = cut(data, at)\n    at = at + n\n    ▸step(x)◂\n",
     "there is only sometimes one": "if i % 2:\n        x = cut(i)\n    ▸step(x)◂\n",
     "it is left out at times": "if i % 2:\n        continue\n    x = cut(i)\n    ▸step(x)◂\n",
     "nothing is made": "▸step(i)◂\n",

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fixes.cases.common.cases import OTHER_SITE, evidence, stage
-from fixes.cases.tf_data.tf_padding import ARRAYS, MASKED, PAIR
+from fixes.case_text import evidence_of
 from rewriting import project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.cutting import cut_batches
 from trainperf.fixes.tf_data.tf_padding import TFPadding
-from trainperf.model import Finding, ModelFacts, PaddedPlace, Site
+from trainperf.model import Finding, Site
 
 LENGTHS = [3, 9, 1, 18, 0, 5, 2, 7, 30, 4]
 FIT = "▸model.fit(rows, targets, batch_size={}, epochs=2{})◂\n"
@@ -170,35 +168,29 @@ def test_the_batches_of_a_data_file_are_cut_there_and_the_model_opened_where_it_
     assert "keras.Input((None,))" in sources["/project/train.py"]
 
 
+def found_in(fields: str) -> Finding:
+    finding = TFPadding().detect(evidence_of(f"rnn_padded_text | {fields}"))
+    assert finding is not None
+    return finding
+
+
 def test_the_place_is_behind_the_last_call_that_changes_the_batches():
-    vectorized = stage("map", 0.01, where=OTHER_SITE)
-    chain = (stage("batch", 0.01), vectorized, stage("cache", 0.0), stage("prefetch", 0.0))
-    found = TFPadding().detect(evidence(stages_=chain, padding=PAIR))
-    assert found is not None
-    assert found.where[0] == OTHER_SITE
+    chain = """stages = [{"index": 0, "op": "batch", "seconds_per_step": 0, "cumulative": 0},
+        {"index": 1, "op": "map", "seconds_per_step": 0, "cumulative": 0, "where": "a.py:2"},
+        {"index": 2, "op": "prefetch", "seconds_per_step": 0, "cumulative": 0}]"""
+    found = found_in(chain)
+    assert found.where[0] == Site("a.py", 2)
     assert found.data["alone"]
-    labelled = replace(PAIR, place=PaddedPlace("tuple", 0, (0, 1)))
-    found = TFPadding().detect(evidence(stages_=chain, padding=labelled))
-    assert found is not None
-    assert not found.data["alone"]
+    assert not found_in(f"{chain}; padding.place.along = [0, 1]").data["alone"]
 
 
 def test_lengths_are_few_where_xla_compiles_each():
-    found = TFPadding().detect(evidence(loop=ARRAYS, padding=MASKED))
-    assert isinstance(found, Finding)
-    assert found.data == {"side": "end", "multiple": 16, "alone": False}
-    compiled = ModelFacts("model", "Functional", jit=True)
-    found = TFPadding().detect(evidence(loop=ARRAYS, padding=MASKED, model=compiled))
-    assert found is not None
-    assert found.data["multiple"] == 64
+    assert found_in("padding.place = null").data == {"side": "end", "multiple": 16, "alone": False}
+    assert found_in("models[0].jit = true; padding.longest_length = 20").data["multiple"] == 80
 
 
 def test_xla_is_not_turned_on_beside_batches_of_many_lengths():
-    found = TFPadding().detect(evidence(loop=ARRAYS, padding=MASKED))
-    assert isinstance(found, Finding)
-    assert "each length" in TFPadding().clashes(
-        found, Finding(**{**vars(found), "id": "keras_jit_compile"})
-    )
-    assert (
-        TFPadding().clashes(found, Finding(**{**vars(found), "id": "tf_interleave_parallel"})) == ""
-    )
+    found = found_in("")
+    for other, clash in (("keras_jit_compile", True), ("tf_interleave_parallel", False)):
+        said = TFPadding().clashes(found, Finding(**{**vars(found), "id": other}))
+        assert ("each length" in said) is clash

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixes.cases import of
+from fixes.case_text import evidence_of
 from rewriting import project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.tf_cache import Cache
@@ -90,8 +90,6 @@ def epochs(source: str) -> tuple[list[list[Any]], int]:
 LOAD = "def read(path):\n    return np.add(len(path), 1)\n\n\n"
 
 RANDOM = {
-    "an order of its own": "def samples():\n"
-    "    for n in np.random.permutation(9):\n        yield n\n",
     "a generator's order": "rng = np.random.default_rng(0)\n\n\ndef samples():\n"
     "    for n in rng.permutation(9):\n        yield n\n",
     "shuffled in place": "paths = ['a', 'b']\n\n\ndef samples():\n    random.shuffle(paths)\n"
@@ -314,11 +312,11 @@ def test_what_it_calls_of_another_file_is_read_there():
 
 
 def test_behind_a_generator_it_is_tried_and_says_what_only_the_source_tells():
-    fed = of("tf_cache", "tries")[-2]
+    fed = evidence_of("generator")
     assert Cache().detect(fed) is None
     found = Cache().possible(fed)
     assert found is not None
     assert found.bound > 1.5
     assert "Where they are the same in each" in found.text
-    assert found.data["generator"] == ["train.py", 14]
+    assert found.data["generator"][1] == fed.stages[0].function.line
     assert found.equivalence is Equivalence.EXACT

@@ -221,15 +221,11 @@ ALONE = {
     "ended": "for p in paths:\n        if not p:\n            return\n        yield load(p)\n",
     "what the last left": "for p in paths:\n        if p == 'p0':\n            image = load(p)\n"
     "        yield image\n",
-    "mixed into the last": "last = 0\n    for p in paths:\n        last = mix(last, load(p))\n"
-    "        yield last\n",
     "a list that fills": "seen = []\n    for p in paths:\n        x = load(p, seen)\n"
     "        seen.append(x)\n        yield x\n",
     "read afterwards": "for p in paths:\n        yield load(p)\n    print(p)\n",
     "sent": "for p in paths:\n        got = yield load(p)\n",
     "an iterator": "it = iter(labels)\n    for p in paths:\n        yield load(p), next(it)\n",
-    "an open file": "with open('x') as f:\n        for p in paths:\n"
-    "            yield load(f.readline())\n",
     "a queue": "for _ in range(9):\n        yield load(queue.get())\n",
     "an environment": "for p in paths:\n        yield load(env.step(p))\n",
     "one array for all": "for p in paths:\n        yield np.add(load(p), 1, out=buffer)\n",
@@ -250,7 +246,6 @@ ALONE = {
     "drawn on a canvas": "import matplotlib.pyplot as plt\n    for p in paths:\n"
     "        plt.plot(load(p))\n        yield p\n",
     "a tokenizer": "for p in paths:\n        yield tokenizer(load(p))\n",
-    "nothing made": "for p in paths:\n        yield p\n",
 }
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixes.cases import of
-from fixes.cases.tf_data.keras_pydataset_items import LOOP
+from fixes.case_text import evidence_of
 from rewriting import changed, executed, project_of, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.kept_items import keep_items
@@ -150,9 +149,10 @@ def test_a_setting_that_another_file_changes_keeps_nothing() -> None:
 
 def test_nothing_is_kept_beside_worker_processes() -> None:
     fix = PyDatasetItems()
-    (found,) = [fix.detect(each) for each in of(fix, "fires")[:1]]
+    waits = evidence_of("loop_pydataset")
+    found = fix.detect(waits)
     assert found is not None
-    assert found.where == (LOOP.pydataset_item,)
+    assert found.where == (waits.loop.pydataset_item,)
     threads = {"workers": 4}
     for data, clash in ((threads, False), ({**threads, "use_multiprocessing": True}, True)):
         other = Finding(**{**vars(found), "id": "keras_pydataset_workers", "data": data})

@@ -11,10 +11,12 @@ pytest.importorskip("keras")
 import keras
 import numpy as np
 
-from fixes.cases.tf_step.calls._eager_examples import EXAMPLES
+from fixes.case_text import rewrites
 from rewriting import unmarked
 
-CHANGED = [one for one in EXAMPLES if one.after != unmarked(one.before)]
+CHANGED = [
+    one for one in rewrites("keras_eager_call").values() if one.after != unmarked(one.before)
+]
 
 
 def run(source: str) -> dict[str, Any]:

@@ -6,27 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import SITE, evidence
-from fixes.cases.tf_step.keras_steps_per_execution import LOOP, MODEL, TINY
+from fixes.case_text import evidence_of
 from trainperf.fixes.tf_step.keras_steps_per_execution import StepsPerExecution
 from trainperf.model import CallbackCost, Equivalence, Finding
 
 IDLE = 1e-6
+EVIDENCE = evidence_of("tiny_steps | loop.epoch_steps = 1000")
+SITE = EVIDENCE.loop.where
 
 
 def found(*callbacks: CallbackCost) -> Finding:
-    finding = StepsPerExecution().detect(
-        evidence(
-            model=MODEL,
-            loop=LOOP,
-            callbacks=callbacks,
-            real=0.002,
-            resident=0.0019,
-            input=0.0003,
-            host=0.0004,
-            probes=TINY,
-        )
-    )
+    finding = StepsPerExecution().detect(replace(EVIDENCE, callbacks=callbacks))
     assert finding is not None
     return finding
 
@@ -73,8 +63,8 @@ def test_a_callback_that_acts_on_batches_makes_it_another_experiment(
     [(None, 16), (10, 10), (254, 127), (1000, 20), (1875, 15), (938, 14), (251, 16), (17, 17)],
 )
 def test_a_call_runs_about_sixteen_steps_and_an_epoch_whole_calls(epoch_steps, steps):
-    loop = replace(LOOP, epoch_steps=epoch_steps)
-    found = StepsPerExecution().possible(evidence(model=MODEL, loop=loop))
+    loop = replace(EVIDENCE.loop, epoch_steps=epoch_steps)
+    found = StepsPerExecution().possible(replace(EVIDENCE, loop=loop))
     assert found is not None
     assert found.data["steps"] == steps
     assert f"steps_per_execution={steps} " in found.advice

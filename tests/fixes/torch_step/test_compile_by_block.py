@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fixes.cases.common.torch_cases import MODEL, torch_evidence
+from kit.torch_evidence import MODEL, torch_evidence
 from rewriting import changed, executed, script_of
 from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.torch_step.compiling._fusing import BY_BLOCK, COMPILED

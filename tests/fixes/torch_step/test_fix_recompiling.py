@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fixes.case_text import evidence_of
-from fixes.cases.common.torch_cases import split, torch_evidence
+from kit.torch_evidence import split, torch_evidence
 from trainperf.errors import NotMeasured
 from trainperf.fixes.torch_step.compiling._fusing import fusing
 from trainperf.fixes.torch_step.compiling.torch_recompiling import StopRecompiling

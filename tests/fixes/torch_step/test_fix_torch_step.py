@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.cases.common.cases import GPU, probe
-from fixes.cases.common.torch_cases import split, torch_evidence
+from kit.evidence import GPU, probe
+from kit.torch_evidence import split, torch_evidence
 from rewriting import script_of
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes.torch_step._source import inherits_forward, model_target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -15,10 +16,12 @@ def render(diagnosis: Diagnosis) -> str:
     Bytes of a file name that are no text are written as "?". A number that is not
     finite is written as null.
     """
+    # msgspec would leave out the defaults of what it has read itself, as the places of events
+    values = dataclasses.asdict(diagnosis)
     try:
-        encoded = msgspec.json.encode(diagnosis)
+        encoded = msgspec.json.encode(values)
     except UnicodeEncodeError:
-        encoded = msgspec.json.encode(_as_text(msgspec.to_builtins(diagnosis)))
+        encoded = msgspec.json.encode(_as_text(msgspec.to_builtins(values)))
     return msgspec.json.format(encoded, indent=2).decode()
 
 

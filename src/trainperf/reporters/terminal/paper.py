@@ -204,7 +204,7 @@ def shortened(text: str, width: int, mark: str = "…") -> str:
     room = max(0, width - len(mark))
     if "/" not in text:
         return set_cell_size(text, room) + mark
-    tail = text
+    tail = text[-room:] if room else ""  # characters of no width aside
     while cell_len(tail) > room:
         tail = tail[1:]
     return mark + tail

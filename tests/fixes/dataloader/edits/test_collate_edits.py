@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from fixes.cases.common.torch_cases import torch_evidence
-from fixes.cases.dataloader.torch_padding import GLOBAL, TOKENS
+from fixes.case_text import evidence_of
 from rewriting import changed, executed, script_of
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.dataloader.torch_padding import TorchPadding
@@ -83,14 +82,21 @@ def test_a_file_that_has_the_name_keeps_it(collate: str) -> None:
     assert batch.shape[1] == 2
 
 
-def test_what_a_model_reads_of_the_padding_changes_the_experiment() -> None:
-    def equivalence(masked: bool | None) -> Equivalence:
-        padding = replace(GLOBAL, place=TOKENS, masked=masked)
-        finding = TorchPadding().detect(torch_evidence(padding=padding))
-        assert finding is not None
-        assert finding.rewritable
-        return finding.equivalence
-
-    assert equivalence(True) is Equivalence.NUMERICS
-    assert equivalence(False) is Equivalence.SEMANTICS
-    assert equivalence(None) is Equivalence.SEMANTICS
+@pytest.mark.parametrize(
+    ("masked", "equivalence"),
+    [
+        ("true", Equivalence.NUMERICS),
+        ("false", Equivalence.SEMANTICS),
+        ("null", Equivalence.SEMANTICS),
+    ],
+)
+def test_what_a_model_reads_of_the_padding_changes_the_experiment(
+    masked: str, equivalence: Equivalence
+) -> None:
+    evidence = evidence_of(
+        'ddp_compute_bound | padding = {"mean_length": 58, "padded_length": 400, '
+        f'"bucketed_length": 75, "sequences": 640, "masked": {masked}}}'
+    )
+    finding = TorchPadding().detect(evidence)
+    assert finding is not None
+    assert finding.equivalence is equivalence

@@ -88,8 +88,6 @@ def test_items_that_are_padded_already_are_cut() -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        "batch_size=16, collate_fn=pad",
-        "batch_size=16, shuffle=mix, collate_fn=pad",
         "batch_size=16, sampler=by_weight, shuffle=True",
         "batch_sampler=own, shuffle=True",
         "shuffle=True, **how",

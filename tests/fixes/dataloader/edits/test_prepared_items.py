@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fixes.cases.common.cases import GIB, machine, stage
-from fixes.cases.common.torch_cases import ITEM_SITE, LOADER
-from fixes.cases.dataloader._input_cases import WITH_WORKERS, starved
-from fixes.cases.dataloader.examples.keeping import MEMORY, PART
+from fixes.case_text import evidence_of
 from rewriting import changed, executed, project_of, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader.edits.keeping import keep_items, keepable
-from trainperf.model import Loop
+
+MEMORY = {"store": "memory", "whole": True, "copied": False, "files": []}
+PART = {**MEMORY, "whole": False}
 
 DATASET = """\
 import random
@@ -113,11 +111,7 @@ def test_indices_of_numpy_are_numbers_and_slices_are_made_anew() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        # random from the first statement on, in a function of the file as well
-        """\
-        start = random.randrange(3)
-        return self.rows[index] + start
-""",
+        # random from the first statement on, in a function of the file
         """\
         value = self.load(index)
         return value
@@ -260,7 +254,6 @@ def test_functions_of_other_files_that_draw_or_read_what_changes_are_not(
     "later",
     [
         "data = Rows(4)\ndata.scale = 3\n",
-        "data = Rows(4)\ndata.rows.append(5)\n",
         "data = Rows(4)\ndata.rows[0] = 5\n",
         "class More(Rows):\n    def grow(self):\n        self.rows += [1]\n",
     ],
@@ -324,10 +317,10 @@ def test_a_librarys_dataset_is_put_into_one_that_keeps_its_items(store: str) -> 
     assert names["digits"].made == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("later", ["digits.transform = None\n", "loader.dataset.made\n"])
-def test_a_librarys_dataset_that_is_asked_for_more_is_left_alone(later: str) -> None:
+def test_a_librarys_dataset_that_is_given_more_is_left_alone() -> None:
+    text = LIBRARY.format(digits="digits") + "digits.transform = None\n"
     with pytest.raises(CannotRewrite):
-        edited("", {**MEMORY, "wrapped": True}, LIBRARY.format(digits="digits") + later)
+        edited("", {**MEMORY, "wrapped": True}, text)
 
 
 def test_names_that_the_file_uses_are_left_to_it() -> None:
@@ -365,55 +358,22 @@ def test_data_that_may_be_the_datasets_is(later: str) -> None:
         edited("", {**MEMORY, "wrapped": True}, LIBRARY.format(digits="digits") + later)
 
 
-def of_items(each: int, count: int, **fields: Any) -> Any:
-    fields.setdefault("loop", Loop("iterator", input_kind="DataLoader"))
-    stages = (stage("dataset item", 0.07, element_bytes=each, cardinality=count),)
-    return starved(fields.pop("loader", REPEATS), stages=stages, **fields)
-
-
-REPEATS = replace(LOADER, repeats=True)
-FREE = {"temporary_free": 100 * GIB}
+def kept(case: str) -> dict[str, Any]:
+    return keepable(evidence_of(case))
 
 
 def test_items_are_kept_in_memory_where_they_fit_and_the_process_makes_them_itself() -> None:
-    assert keepable(of_items(100_000, 10_000))["store"] == "memory"
-    assert keepable(of_items(100_000, 10_000))["whole"]
-    assert (
-        keepable(of_items(100_000, 10_000, machine=machine(available=GIB), facts=FREE))["store"]
-        == "files"
-    )
-    workers = replace(WITH_WORKERS, repeats=True)
-    assert keepable(of_items(100_000, 10_000, loader=workers, facts=FREE))["store"] == "files"
-
-
-def test_items_are_not_kept_where_that_is_of_no_use_or_does_not_fit() -> None:
-    once = Loop("iterator", input_kind="DataLoader", epochs=1)
-    cases = [
-        of_items(100_000, 1_000_000),  # neither memory nor a disk
-        of_items(100_000, 10_000_000, facts=FREE),
-        of_items(100_000, 10_000, loop=once),
-        of_items(100_000, -1),  # endless
-        # a library's dataset that may be random, or a loader that a library builds
-        of_items(100_000, 10_000, loader=replace(LOADER, item=None)),
-        of_items(100_000, 10_000, loader=replace(REPEATS, item=None, where=None)),
-        of_items(100_000, 10_000, loader=replace(REPEATS, iterable=True)),
-        of_items(
-            100_000,
-            10_000,
-            loader=replace(LOADER, item=replace(ITEM_SITE, function="__iter__")),
-        ),
-        starved(REPEATS),  # nobody knows how large they are
-    ]
-    assert [keepable(case) for case in cases] == [{}] * len(cases)
+    found = kept("torch_slow_transform")
+    assert (found["store"], found["whole"], found["wrapped"]) == ("memory", True, False)
+    assert kept("torch_slow_transform | machine.memory_available = 1e8")["store"] == "files"
+    assert kept("seed_torch_waiting_items")["store"] == "files"
 
 
 def test_a_librarys_items_are_kept_where_the_loader_is_built() -> None:
-    found = keepable(of_items(100_000, 10_000, loader=replace(REPEATS, item=None)))
-    assert found["wrapped"]
-    assert not keepable(of_items(100_000, 10_000))["wrapped"]
+    assert kept("torch_slow_transform | torch.loaders[0].item = null")["wrapped"]
 
 
 def test_what_random_items_begin_with_may_be_larger_than_they_are() -> None:
-    half = machine(available=4 * GIB)
-    assert keepable(of_items(100_000, 10_000, machine=half))
-    assert not keepable(of_items(100_000, 10_000, machine=half, loader=LOADER))
+    tight = "torch_slow_transform | machine.memory_available = 5e8; facts.temporary_free = null"
+    assert kept(tight)["store"] == "memory"
+    assert not kept(f"{tight}; torch.loaders[0].repeats = false")

@@ -1,0 +1,159 @@
+"""Promises of the fixes of a GPU's health, and their ground."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fixes.boxes import CARDS
+from fixes.case_text import evidence_of
+from trainperf.errors import NotMeasured
+from trainperf.fixes import by_id
+from trainperf.fixes.gpu._build import fit, version
+from trainperf.fixes.gpu._health import on_used, said, share_of_peak, used
+from trainperf.model import CudaDevice, Evidence, Finding
+
+CPU = evidence_of("emulated_transfer")
+"""A step of 51 ms that waits for next to nothing."""
+HOT = {"sm_clock_mhz": 855, "throttle_shares": {"hardware thermal slowdown": 0.9}}
+NARROW = {"utilization_percent": 97, "pcie_generation": 4, "pcie_width": 4}
+
+
+def found(name: str, case: Evidence) -> Finding:
+    finding = by_id()[name].detect(case)
+    assert finding is not None
+    return finding
+
+
+def on_gpu(
+    use: dict[str, Any], recording: str = "emulated_transfer", phase: str = "resident"
+) -> Evidence:
+    """The recording on one A10G that was used like that."""
+    samples = json.dumps([{"index": 0, "samples": 20, **use}])
+    return evidence_of(
+        f"{recording} | device = GPU; machine.gpus = CARDS; use[{phase}].gpu = {samples}"
+    )
+
+
+def shared(**card: Any) -> Evidence:
+    cards = json.dumps([{"index": 0, "name": "NVIDIA A10G", **card}])
+    return evidence_of(f"emulated_transfer | device = GPU; machine.gpus = {cards}")
+
+
+def test_a_throttled_gpu_promises_its_clock_and_no_more_than_the_input_gives() -> None:
+    half = found("gpu_throttled", on_gpu(HOT))
+    assert half.bound == pytest.approx(2.0)
+    hidden = on_gpu(HOT, "emulated_hidden")
+    times = hidden.times
+    assert found("gpu_throttled", hidden).bound == pytest.approx(times.real / times.input)
+
+
+def test_the_reason_given_most_often_is_named() -> None:
+    shares = {"power brake": 0.2, "hardware slowdown": 0.6, "power cap": 1.0}
+    finding = found("gpu_throttled", on_gpu({**HOT, "throttle_shares": shares}))
+    assert finding.title == "GPU 0 (NVIDIA A10G) slows itself down: hardware slowdown"
+    assert "power cap" not in finding.text
+
+
+def test_a_shared_gpu_promises_at_most_the_turns_of_the_others() -> None:
+    half = found("gpu_shared", shared(other_processes=1, busy_before=1.0))
+    assert half.bound == pytest.approx(2.0)
+    little = found("gpu_shared", shared(other_processes=3, busy_before=0.2))
+    assert little.bound == pytest.approx(1.25)
+
+
+def test_a_narrow_link_promises_what_its_copies_take_longer() -> None:
+    # 4 lanes of 1.969 GB/s, half of their time used, and 16 would do it in a quarter of it
+    case = on_gpu({**NARROW, "pcie_rx_bytes_s": 2 * 1.969e9}, phase="real")
+    assert found("gpu_pcie", case).bound == pytest.approx(1 / (1 - 0.5 * 0.75))
+
+
+def several(used: Sequence[int | None], *use: dict[str, Any], phase: str = "resident") -> Evidence:
+    """Four GPUs, of which the training uses those; None for one of which nobody knows which."""
+    case = on_gpu({}, phase=phase)
+    name = CARDS[0].name
+    cards = tuple(replace(CARDS[0], index=index) for index in range(4))
+    shown = tuple(CudaDevice(place, name, index=index) for place, index in enumerate(used))
+    seen = tuple({"samples": 20, **gpu, "index": index} for index, gpu in enumerate(use))
+    return replace(
+        case,
+        machine=replace(case.machine, gpus=cards),
+        device=replace(case.device, count=len(used), gpus=shown),
+        use=(replace(case.phase(phase), gpu=seen),),
+    )
+
+
+def test_the_gpus_of_a_run_are_those_it_uses_however_busy_others_are() -> None:
+    assert [gpu.index for gpu, _ in used(several([2, 0], {}, {}, {}))] == [0, 2]
+    assert [gpu.index for gpu in on_used(several([3], {}))] == [3]
+
+
+def test_gpus_that_cannot_be_told_apart_are_not_judged() -> None:
+    for unknown in (several([None], {}), several([0, None], {}, {}), several([3], {}), CPU):
+        with pytest.raises(NotMeasured):
+            used(unknown)
+    for unknown in (several([None], {}), CPU):
+        with pytest.raises(NotMeasured):
+            on_used(unknown)
+
+
+def test_another_jobs_hot_gpu_is_not_this_runs_matter() -> None:
+    assert by_id()["gpu_throttled"].detect(several([1], HOT, {}, {}, {})) is None
+    assert by_id()["gpu_throttled"].detect(several([0, 1], HOT, {}, {}, {})) is not None
+
+
+def test_another_jobs_narrow_link_is_not_this_runs_matter() -> None:
+    narrow = {**NARROW, "pcie_rx_bytes_s": 7e9}
+    assert by_id()["gpu_pcie"].detect(several([1], narrow, {}, phase="real")) is None
+    assert by_id()["gpu_pcie"].detect(several([0], narrow, {}, phase="real")) is not None
+
+
+def multiplied(fields: str = "", **product: Any) -> Evidence:
+    """A large product that took that on an A10G."""
+    known = json.dumps({"dtype": "float16", "flops_s": 35e12, "seconds": 0.1, **product})
+    return evidence_of(f"emulated_transfer | device = GPU; facts.matmul = {known}{fields}")
+
+
+def test_a_product_is_set_against_the_peak_of_its_dtype() -> None:
+    assert share_of_peak(multiplied()) == pytest.approx(0.5)
+    assert "35.0 TFLOP/s, 50 % of the peak" in said(multiplied())
+    assert said(multiplied(flops_s=60e12)) == ""
+    for unknown in (
+        multiplied(dtype="float64"),
+        multiplied(flops_s=None),
+        multiplied('; device.gpus[0].name = "NVIDIA X"'),
+        multiplied("; device.gpus[0].mig = true"),  # a slice has a part of the card's peak
+        evidence_of("emulated_transfer | device = GPU"),
+    ):
+        assert share_of_peak(unknown) is None
+
+
+@pytest.mark.parametrize(
+    ("held", "capability", "fits"),
+    [
+        (("sm_80",), "8.6", "native"),
+        (("sm_86",), "8.0", "none"),
+        (("sm_80", "compute_80"), "9.0", "compiled on the spot"),
+        (("compute_90",), "8.6", "none"),
+        (("sm_90a",), "9.0", "native"),
+        (("sm_90a",), "9.2", "none"),
+        (("sm_100",), "10.0", "native"),
+        ((), "8.6", "unknown"),
+        (("sm_80",), None, "unknown"),
+        (("gfx90a",), "8.0", "none"),
+    ],
+)
+def test_code_runs_on_its_generation_or_is_compiled(
+    held: tuple[str, ...], capability: str | None, fits: str
+) -> None:
+    assert fit(held, capability) == fits
+
+
+def test_a_version_is_its_first_two_numbers() -> None:
+    assert version("12.4.1") == (12, 4)
+    assert version("13") == (13, 0)
+    assert version("") is version(None) is None

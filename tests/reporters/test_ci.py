@@ -1,0 +1,285 @@
+"""SARIF, GitHub's commands and JUnit XML: what a CI server reads out of a diagnosis."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from reporters.samples import (
+    ALL_OUTCOMES,
+    CACHE,
+    CWD,
+    DECODE,
+    FAILED,
+    HEALTHY,
+    INPUT_BOUND,
+    NOTHING_KEPT,
+    PARALLEL_MAP,
+    TRIED,
+)
+from reporters.test_every_report import checked, commands, suite
+from trainperf.fixes import by_id
+from trainperf.model import Diagnosis, Finding, Patch, Site
+from trainperf.model.diagnosis import Ignored
+from trainperf.report.level import Judgement
+from trainperf.reporters import github, junit, sarif
+from trainperf.rewrite.diff import unified
+
+IGNORED = replace(
+    INPUT_BOUND, findings=(CACHE,), ignored=(Ignored(PARALLEL_MAP, Site(DECODE.file, 30)),)
+)
+BETWEEN = ((CACHE.bound or 0.0) + (PARALLEL_MAP.bound or 0.0)) / 2
+"""What the first finding may give, and the second may not."""
+
+
+def only(*findings: Finding) -> Diagnosis:
+    return replace(INPUT_BOUND, findings=findings, practices=())
+
+
+def run(diagnosis: Diagnosis, **options: Any) -> dict[str, Any]:
+    log = json.loads(sarif.render(diagnosis, **options))
+    (found,) = log["runs"]
+    for result in checked(log):
+        assert found["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+    return dict(found)
+
+
+def place(result: dict[str, Any]) -> dict[str, Any]:
+    return dict(result["locations"][0]["physicalLocation"])
+
+
+# --------------------------------------------------------------------------------- SARIF
+
+
+def test_a_result_points_to_its_call_from_1_with_an_exclusive_end() -> None:
+    found = run(INPUT_BOUND)
+    assert found["columnKind"] == "unicodeCodePoints"
+    assert place(found["results"][1]) == {
+        "artifactLocation": {"uri": "slow_images.py", "uriBaseId": "%SRCROOT%"},
+        "region": {
+            "startLine": DECODE.line,
+            "startColumn": DECODE.col + 1,
+            "endLine": DECODE.end_line,
+            "endColumn": DECODE.end_col + 1,
+        },
+    }
+    assert "%SRCROOT%" in found["originalUriBaseIds"]
+    outside = place(run(INPUT_BOUND, root="/elsewhere")["results"][0])["artifactLocation"]
+    assert outside == {"uri": f"file://{DECODE.file}"}
+
+
+@pytest.mark.parametrize("name", ["a b.py", "ä%20#?.py", "\udce9.py", "a:b.py"])
+def test_names_of_files_are_percent_encoded(name: str) -> None:
+    finding = replace(PARALLEL_MAP, where=(Site(f"{CWD}/sub/{name}", 7), Site(f"{CWD}/b.py", 9)))
+    (result,) = run(only(finding))["results"]
+    assert place(result)["region"] == {"startLine": 7}
+    uri = place(result)["artifactLocation"]["uri"]
+    assert uri.isascii()
+    assert not set(uri) & set(" #?:")
+    assert unquote(uri, errors="surrogateescape") == f"sub/{name}"
+    (related,) = result["relatedLocations"]
+    assert related["physicalLocation"]["region"]["startLine"] == 9
+
+
+def test_a_finding_without_a_place_is_at_the_loop_and_says_so() -> None:
+    bare = only(replace(PARALLEL_MAP, where=()))
+    (result,) = run(bare)["results"]
+    assert INPUT_BOUND.loop is not None
+    assert INPUT_BOUND.loop.where is not None
+    assert place(result)["region"]["startLine"] == INPUT_BOUND.loop.where.line
+    assert "no place of its own" in result["locations"][0]["message"]["text"]
+    (result,) = run(replace(bare, loop=None))["results"]
+    assert place(result)["artifactLocation"]["uri"] == "slow_images.py"
+
+
+def test_rules_are_the_catalogues_and_levels_those_of_the_judgement() -> None:
+    found = run(INPUT_BOUND, judgement=Judgement(BETWEEN))
+    assert [one["level"] for one in found["results"]] == ["error", "warning", "note"]
+    for rule in found["tool"]["driver"]["rules"]:
+        fix = by_id()[rule["id"]]
+        assert rule["shortDescription"]["text"] == fix.summary
+        assert rule["help"]["markdown"] == fix.documentation
+    (rule,) = run(only(replace(CACHE, id="of_an_older_version")))["tool"]["driver"]["rules"]
+    assert rule["shortDescription"]["text"] == CACHE.title
+
+
+def test_fingerprints_survive_that_lines_move_but_tell_findings_apart() -> None:
+    def prints(diagnosis: Diagnosis) -> list[str]:
+        key = "trainperfFinding/v1"
+        return [one["partialFingerprints"][key] for one in run(diagnosis)["results"]]
+
+    def down(finding: Finding) -> Finding:
+        return replace(
+            finding, where=tuple(replace(one, line=one.line + 9) for one in finding.where)
+        )
+
+    moved = replace(INPUT_BOUND, findings=tuple(map(down, INPUT_BOUND.findings)))
+    assert prints(INPUT_BOUND) == prints(moved)
+    assert len(set(prints(INPUT_BOUND))) == 3
+
+
+def test_what_was_measured_is_a_property_and_what_is_missing_is_not() -> None:
+    kept = run(TRIED)["results"][0]["properties"]
+    trial = TRIED.trials[0]
+    assert (kept["speedup"], kept["low"], kept["outcome"]) == (trial.speedup, trial.low, "kept")
+    assert "speedup" not in run(INPUT_BOUND)["results"][0]["properties"]
+
+
+def test_the_invocation_tells_how_it_ended_what_was_ignored_and_what_not_measured() -> None:
+    (failed,) = run(FAILED)["invocations"]
+    assert (failed["executionSuccessful"], failed["exitCodeDescription"]) == (False, "failed")
+    assert failed["workingDirectory"]["uri"] == f"file://{FAILED.cwd}/"
+    notes = {one["message"]["text"]: one["level"] for one in failed["toolExecutionNotifications"]}
+    assert notes["The script failed before a step could be timed."] == "error"
+    *shown, ignored = run(IGNORED)["results"]
+    assert [one["ruleId"] for one in shown] == ["tf_cache", "early_stopping"]
+    (why,) = ignored["suppressions"]
+    assert why["location"]["physicalLocation"]["region"]["startLine"] == 30
+    found = run(IGNORED, suppressed=False)
+    assert found["results"] == [
+        {key: value for key, value in one.items() if key != "suppressions"} for one in shown
+    ]
+    (fine,) = found["invocations"]
+    assert fine["executionSuccessful"] is True
+    told = [one["message"]["text"] for one in fine["toolExecutionNotifications"]]
+    assert any("tf_map_parallel (slow_images.py:30)" in one for one in told)
+    assert any(one.startswith("not measured: GPU use: ") for one in told)
+    assert run(HEALTHY)["results"] == []
+
+
+SOURCE = """import tensorflow as tf
+files = tf.data.Dataset.list_files("*")
+ds = files.map(load)
+ds = ds.batch(32)
+model.fit(ds)
+"""
+
+
+def fixes(after: str, *lines: int, file: str = "train.py", taken: int = 9) -> dict[str, Any]:
+    """The fixes of findings at these lines, `taken` of which are in a patch to `after`."""
+    found = [replace(PARALLEL_MAP, id=f"fix_{n}", where=(Site(f"{CWD}/{file}", n),)) for n in lines]
+    ids = tuple(one.id for one in found)[:taken]
+    patch = Patch(unified(file, SOURCE, after), ids, root=CWD)
+    results = run(replace(only(*found), patch=patch))["results"]
+    return {one["ruleId"]: one["fixes"][0] for one in results if "fixes" in one}
+
+
+def texts(fix: dict[str, Any]) -> list[str]:
+    (change,) = fix["artifactChanges"]
+    return [one.get("insertedContent", {}).get("text", "") for one in change["replacements"]]
+
+
+def test_a_finding_has_its_edit_and_no_other_as_a_fix() -> None:
+    both = SOURCE.replace("load)", "load, 8)").replace("32)", "32, True)")
+    found = fixes(both, 3, 4)
+    assert (texts(found["fix_3"]), texts(found["fix_4"])) == ([", 8"], [", True"])
+    (change,) = found["fix_3"]["artifactChanges"]
+    region = {"startLine": 3, "startColumn": 20, "endLine": 3, "endColumn": 20}
+    assert change["replacements"][0]["deletedRegion"] == region
+    assert set(fixes(both, 3, 4, taken=1)) == {"fix_3"}
+    together = fixes(f"import os\n{both}", 3, 4)
+    assert together["fix_3"] == together["fix_4"]
+    assert texts(together["fix_3"]) == ["import os\n", ", 8", ", True"]
+    (change,) = fixes(both, 3, file="a b/ü.py")["fix_3"]["artifactChanges"]
+    assert change["artifactLocation"]["uri"] == "a%20b/%C3%BC.py"
+
+
+# ------------------------------------------------------------------- GitHub's commands
+
+
+def kinds(diagnosis: Diagnosis, *judged: Any) -> list[str]:
+    return [one["kind"] for one in commands(diagnosis, *judged)]
+
+
+def test_a_finding_is_a_warning_at_its_place() -> None:
+    second = commands(INPUT_BOUND)[1]
+    assert second["kind"] == "warning"
+    assert "file=slow_images.py" in second["properties"]
+    assert f"line={DECODE.line}" in second["properties"]
+    assert second["message"].startswith("At most 2.1× as fast.%0A`load_image`")
+    assert "trainperf explain tf_map_parallel" in second["message"]
+    assert "file=examples/slow_images.py" in github.render(
+        INPUT_BOUND, root=CWD[: -len("/examples")]
+    )
+    assert "file=" not in github.render(only(CACHE), root="/elsewhere")
+    long = only(replace(CACHE, where=(Site(f"{CWD}/a.py", 3, "f", 4, 7, 5),)))
+    assert "line=3,endLine=7" in github.render(long)
+
+
+def test_what_makes_the_check_fail_is_an_error_and_comes_first() -> None:
+    judged = (BETWEEN, ("12 % slower",))
+    assert kinds(INPUT_BOUND, *judged) == ["error", "error", "warning", "notice"]
+    assert commands(INPUT_BOUND, *judged)[0]["message"] == "12 %25 slower"
+    untold = ("none", (), "check cannot tell: noise")
+    assert kinds(HEALTHY, *untold, True) == ["warning"]
+    assert kinds(HEALTHY, *untold, False) == ["notice"]
+    assert kinds(HEALTHY) == []
+    assert set(kinds(NOTHING_KEPT)) == {"notice"}
+
+
+def test_a_script_that_failed_is_an_error_with_its_last_words() -> None:
+    (one,) = commands(FAILED)
+    assert one["kind"] == "error"
+    assert "The script failed before a step could be timed." in one["message"]
+    assert "Its last output: TypeError: build() got" in one["message"]
+    (silent,) = commands(replace(FAILED, output_tail=""))
+    assert "Its last output" not in silent["message"]
+
+
+@pytest.mark.parametrize(("fail_on", "kind"), [("none", "warning"), ("any", "error")])
+def test_no_more_than_ten_of_a_kind_are_said_and_the_rest_is_counted(
+    fail_on: str, kind: str
+) -> None:
+    many = tuple(replace(CACHE, id=f"fix_{n}", bound=2.0 + n) for n in range(14))
+    found = commands(only(*many), fail_on)
+    assert [one["kind"] for one in found] == [kind] * 10 + ["notice"]
+    assert found[-1]["message"].startswith(f"4 {kind}s not shown here")
+    assert kinds(only(*many[:10]), fail_on) == [kind] * 10
+    notes = commands(replace(only(), practices=many))
+    assert [one["kind"] for one in notes] == ["notice"] * 10
+    assert notes[-1]["message"].startswith("5 notes not shown here")
+
+
+# ---------------------------------------------------------------------------- JUnit XML
+
+
+def outcomes(diagnosis: Diagnosis, *judged: Any) -> dict[str | None, str]:
+    cases = suite(diagnosis, *judged)
+    return {case.get("name"): case[0].tag if len(case) else "passed" for case in cases}
+
+
+def test_what_makes_the_check_fail_fails_and_the_rest_is_skipped() -> None:
+    assert outcomes(INPUT_BOUND, BETWEEN, ("12 % slower",)) == {
+        "check": "failure",
+        "tf_cache": "failure",
+        "tf_map_parallel": "skipped",
+        "early_stopping": "skipped",
+    }
+    assert "failure" not in outcomes(ALL_OUTCOMES).values()
+    untold = ("none", (), "check cannot tell: noise", True)
+    assert outcomes(HEALTHY, *untold)["check"] == "skipped"
+    assert outcomes(HEALTHY, "none", (), "check passed: fast")["check"] == "passed"
+
+
+def test_only_what_is_healthy_is_called_so() -> None:
+    assert outcomes(HEALTHY, "any") == {"healthy": "passed"}
+    assert outcomes(only(), "any") == {"nothing found": "passed"}
+    no_step = replace(HEALTHY, times=replace(HEALTHY.times, real_s=None))
+    assert outcomes(no_step) == outcomes(FAILED) == {"run": "error"}
+    (failed,) = suite(FAILED)
+    assert "TypeError: build()" in (failed[0].text or "")
+    healthy = replace(HEALTHY, ignored=IGNORED.ignored)
+    assert outcomes(healthy, "any") == {"tf_map_parallel": "skipped"}
+
+
+def test_a_case_has_its_place_its_numbers_and_its_advice() -> None:
+    (case, *_) = suite(TRIED, 1.5)
+    assert (case.get("file"), case.get("line")) == ("slow_images.py", str(DECODE.line))
+    assert "3.2× (2.8 to 3.5) as fast, measured" in case[0].get("message", "")
+    assert TRIED.findings[0].snippet.strip() in (case[0].text or "")
+    bad = only(replace(CACHE, title="a\x00b\x08c\ufffed\uffffe\ud800f<&>\U0001f600"))
+    assert "abcde?f&lt;&amp;&gt;\U0001f600: " in junit.render(bad, judgement=Judgement("any"))

@@ -1,0 +1,201 @@
+"""The report of a job of several ranks: one that waits for rank 1, one that exchanges a lot."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reporters.rendering import of, text
+from reporters.samples import INPUT_BOUND, KEPT, LATE, SYNC
+from trainperf.model import Diagnosis, Ending, Outcome, ScalingPoint, Strategy, Verdict
+from trainperf.model.parallel import GONE
+from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
+
+RANKS, EXCHANGE = "Ranks", "Exchange of gradients"
+
+
+def job(diagnosis: Diagnosis) -> ReportedParallel:
+    assert diagnosis.parallel is not None
+    return diagnosis.parallel
+
+
+def changed(diagnosis: Diagnosis, **fields: Any) -> Diagnosis:
+    return replace(diagnosis, parallel=replace(job(diagnosis), **fields))
+
+
+def exchanging(**fields: Any) -> Diagnosis:
+    exchange = job(SYNC).exchange
+    assert exchange is not None
+    return changed(SYNC, exchange=replace(exchange, **fields))
+
+
+def of_many(count: int) -> Diagnosis:
+    first = job(SYNC).ranks[0]
+    ranks = tuple(replace(first, rank=one, local_s=0.04 + one * 1e-5) for one in range(count))
+    return changed(SYNC, expected=count, ranks=ranks)
+
+
+def dead(rank: ReportedRank, ended: str) -> ReportedRank:
+    fields = dict.fromkeys(field.name for field in dataclasses.fields(rank))
+    return ReportedRank(**{**fields, "rank": rank.rank, "host": "", "device": "", "ended": ended})
+
+
+def test_one_process_on_one_device_says_nothing_of_ranks() -> None:
+    for heading in (RANKS, EXCHANGE):
+        assert f"\n{heading}\n" not in text(INPUT_BOUND)
+
+
+def test_absent_ranks_come_before_all_else() -> None:
+    one = changed(LATE, absent=(3,), expected=4)
+    assert text(one).startswith("Rank 3 of 4 has left no record: ")
+    two = changed(LATE, absent=(1, 3), expected=4)
+    assert text(two).startswith("Ranks 1 and 3 of 4 have left no record: ")
+    many = changed(LATE, expected=1024, absent=tuple(range(4, 1024)))
+    assert text(many).startswith("1,020 ranks (4, 5, 6, 7, 8, 9, 10, 11, …) of 1,024 have left no")
+    assert "left no record" not in text(SYNC)
+
+
+def test_the_rank_that_failed_of_itself_comes_before_those_that_lost_it() -> None:
+    first, second = job(LATE).ranks
+    failed = replace(second, ended="failed in the input phase with ValueError: NaN")
+    lost = replace(first, ended=f"failed in the real phase, {GONE}, with RuntimeError: closed")
+    both = changed(LATE, ranks=(lost, failed))
+    report = text(both)
+    assert 0 <= report.index("Rank 1: failed") < report.index("Rank 0: failed")
+    tail = "[rank1]: ValueError: NaN\n[rank0]: RuntimeError: closed\ntorchrun: train.py FAILED"
+    ended = replace(both, ending=Ending.FAILED, output_tail=tail)
+    assert "Last output of rank 1\n  [rank1]: ValueError: NaN\n" in text(ended)
+    assert "train.py FAILED" not in text(ended)
+    other = replace(ended, output_tail="torchrun: train.py FAILED")
+    assert "Last output of the script\n  torchrun: train.py FAILED\n" in text(other)
+
+
+def test_where_a_rank_left_no_time_the_numbers_are_those_of_the_others() -> None:
+    first, second = job(SYNC).ranks
+    cut = dead(second, "record.json was cut short")
+    report = text(changed(SYNC, ranks=(first, cut)))
+    assert "cut short.\nThe numbers are those of the other ranks.\n" in report
+    assert "those of the other ranks" not in text(SYNC)
+    alone = text(changed(LATE, ranks=(dead(first, "failed in the warm-up with OSError"),)))
+    assert f"\n{RANKS}\n" not in alone
+    assert "Rank 0: failed in the warm-up" in alone
+
+
+def test_each_rank_has_a_row_and_hosts_are_named_where_there_are_several() -> None:
+    assert "1 CPU 21.6 ms 13.6 ms 13.9 ms ≈ 0" in of(LATE, RANKS)
+    assert "host" not in of(LATE, RANKS)
+    first, second = job(LATE).ranks
+    hosts = changed(LATE, ranks=(first, replace(second, host="node-b")), hosts=2)
+    assert "1 node-b CPU 21.6 ms" in of(hosts, RANKS)
+
+
+@pytest.mark.parametrize("missing", ["local_s", "input_s", "real_s"])
+def test_a_rank_of_which_a_time_is_missing_still_has_its_row(missing: str) -> None:
+    first, second = job(SYNC).ranks
+    partly = replace(first, **{missing: None, "waits_s": None})  # type: ignore[arg-type]
+    assert "0 CPU" in of(changed(SYNC, ranks=(partly, second)), RANKS)
+
+
+def test_of_many_ranks_the_quickest_the_median_and_the_slowest_are_shown() -> None:
+    assert "between them" not in of(of_many(8), RANKS)
+    rows = of(of_many(1024), RANKS)
+    for row in ("0 quickest CPU", "511 median CPU", "1020 CPU", "1023 slowest CPU"):
+        assert row in rows
+    assert "and 1,018 others between them" in rows
+    assert len(text(of_many(1024))) < 1.2 * len(text(of_many(8)))
+    first, *others = job(of_many(20)).ranks
+    report = changed(of_many(20), ranks=(dead(first, "failed with OSError"), *others))
+    assert "1 quickest CPU" in of(report, RANKS)  # not the one that was not timed
+    assert "and 13 others between them" in of(report, RANKS)
+
+
+def test_stragglers_are_told_with_their_cause_and_many_are_counted() -> None:
+    (late,) = job(LATE).stragglers
+    assert "Rank 1 is 10.1 ms behind the median rank: its input takes 13.9 ms" in of(LATE, RANKS)
+    several = tuple(replace(late, rank=rank) for rank in range(7))
+    assert "3 more ranks behind by over a tenth" in of(changed(LATE, stragglers=several), RANKS)
+
+
+def test_the_step_is_split_into_model_exchange_and_waiting() -> None:
+    assert "▞  waiting for rank 1" in text(LATE)
+    (late,) = job(LATE).stragglers
+    of_its_step = changed(LATE, stragglers=(replace(late, phase="step"),))
+    times = replace(LATE.times, resident_s=0.020)
+    assert "▞  waiting for rank 1" in text(replace(of_its_step, times=times))
+    alone = changed(SYNC, ranks=job(SYNC).ranks[:1], absent=(1,))
+    assert "any wait for 1 rank not measured included" in of(alone, EXCHANGE)
+    assert "waiting for ranks not measured" in text(
+        replace(alone, times=replace(SYNC.times, resident_s=0.020))
+    )
+
+
+def test_the_exchange_is_told_with_its_cost_and_what_it_rests_on() -> None:
+    told = of(SYNC, EXCHANGE)
+    for words in (
+        "DistributedDataParallel over gloo, 2 replicas",
+        "Costs a step 33.9 ms, 50 %",
+        "40.0 MiB from each replica in a step, in 2 buckets",
+        "37.1 ms for a step's gradients between 2 devices, 1.05 GiB/s on the bus",
+        "Link loopback can give 1.63 GiB/s (measured in this run)",
+        "13.2 ms of 55.5 ms of exchange, waiting included, hide behind 25.1 ms",
+        "a batch of about 8.1 per replica",
+        "it is 8 now",
+    ):
+        assert words in told
+    unknown = tuple(replace(rank, batch_size=None) for rank in job(SYNC).ranks)
+    assert "now" not in of(changed(SYNC, ranks=unknown), EXCHANGE)
+
+
+def test_what_was_not_measured_of_the_exchange_is_left_out() -> None:
+    untimed = exchanging(
+        seconds_per_step=None, share=None, waiting_s=None, all_reduce=None, link=None
+    )
+    for label in ("Costs a step", "Waiting", "All-reduce alone", "Link"):
+        assert label not in of(untimed, EXCHANGE)
+    noisy = exchanging(low_s=0.0, high_s=0.0021)
+    told = of(noisy, EXCHANGE)
+    assert "nothing that stands out of the noise: 2.10 ms at most" in told
+    assert "▓" not in text(noisy)
+
+
+def test_what_exchanges_less_often_is_said_where_the_exchange_dominates() -> None:
+    less = "one update after several batches"
+    surely = exchanging(low_s=0.030, high_s=0.038)
+    surely = replace(surely, verdict=replace(SYNC.verdict, bottleneck="sync"))
+    assert less in text(surely)
+    often = tuple(replace(one, micro_steps=4.0) for one in job(SYNC).ddp)
+    assert less not in text(changed(surely, ddp=often))
+    for other in (INPUT_BOUND, LATE, exchanging(low_s=0.0)):
+        assert "exchange less often" not in text(other)
+
+
+def test_one_process_with_replicas_has_an_exchange_but_no_table_of_ranks() -> None:
+    strategy = Strategy("MirroredStrategy", replicas=2)
+    alone = changed(SYNC, expected=1, ranks=job(SYNC).ranks[:1], ddp=(), strategy=strategy)
+    assert f"\n{EXCHANGE}\n" in text(alone)
+    assert f"\n{RANKS}\n" not in text(alone)
+
+
+def test_scaling_has_a_row_for_each_number_of_devices() -> None:
+    points = (ScalingPoint(1, 0.0439, 729.0, 1.0), ScalingPoint(2, 0.0761, 841.0, 0.577))
+    told = of(changed(SYNC, scaling=points), "Devices, each with the same batch")
+    assert "1 43.9 ms 729 samples/s 100 % 2 76.1 ms 841 samples/s 58 %" in told
+
+
+def test_advice_that_was_not_tried_is_not_called_worthless() -> None:
+    found = SYNC.findings[0]
+    none = replace(KEPT, fix=found.id, kept=False, outcome=Outcome.NO_EFFECT)
+    tried = replace(SYNC, findings=(found,), trials=(none,), stack=None)
+    assert "No change is worth making" in text(tried)
+    advice = replace(found, id="parallel_not_worth", rewritable=False)
+    assert "The advice above was not tried." in text(replace(tried, findings=(found, advice)))
+
+
+def test_a_job_of_which_a_rank_left_nothing_is_not_called_well_as_it_is() -> None:
+    healthy = replace(SYNC, verdict=Verdict("none", "Healthy.", healthy=True), findings=())
+    well = "knows nothing that would make it faster"
+    assert well in text(healthy)
+    assert well not in text(changed(healthy, absent=(3,), expected=4))

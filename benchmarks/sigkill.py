@@ -33,7 +33,7 @@ from pathlib import Path
 import psutil
 
 from trainperf.run import groups
-from trainperf.run.orphans import GUARD
+from trainperf.run.stopping import GUARD
 from trainperf.run.view import mounts
 
 MARK = "TRAINPERF_SIGKILL_MARK"

@@ -19,7 +19,7 @@ from pathlib import Path
 from trainperf.errors import TrainperfError
 from trainperf.model import Run
 from trainperf.recording.cells import is_configuration, is_notebook
-from trainperf.run.python_command import program
+from trainperf.run.launchers import program
 
 OLDEST_PYTHON = (3, 11)
 PROBE_S = 120.0

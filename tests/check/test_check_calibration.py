@@ -6,20 +6,20 @@ import sys
 
 import pytest
 
-from trainperf.check import calibration
+from trainperf.check import running
 
 
 def test_the_work_is_timed_on_one_core_and_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "BLOCKS", 1)
-    took = calibration.speed(2.0)
+    monkeypatch.setattr(running, "BLOCKS", 1)
+    took = running.speed(2.0)
     assert took is not None
     assert 0 < took.one_s < 60
     assert 0 < took.all_s < 60
 
 
 def test_on_one_core_both_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "BLOCKS", 1)
-    took = calibration.speed(0.5)
+    monkeypatch.setattr(running, "BLOCKS", 1)
+    took = running.speed(0.5)
     assert took is not None
     assert took.one_s == took.all_s
 
@@ -28,16 +28,16 @@ def test_on_one_core_both_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_it_cannot_be_timed_there_is_no_speed(
     monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
-    monkeypatch.setattr(calibration, "WORK", work)
-    assert calibration.speed(1.0) is None
+    monkeypatch.setattr(running, "WORK", work)
+    assert running.speed(1.0) is None
 
 
 def test_work_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "WORK", "import time; time.sleep(99)")
-    monkeypatch.setattr(calibration, "TIMEOUT_S", 0.2)
-    assert calibration.speed(2.0) is None
+    monkeypatch.setattr(running, "WORK", "import time; time.sleep(99)")
+    monkeypatch.setattr(running, "TIMEOUT_S", 0.2)
+    assert running.speed(2.0) is None
 
 
 def test_without_a_python_to_run_there_is_no_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    assert calibration.speed(1.0) is None
+    assert running.speed(1.0) is None

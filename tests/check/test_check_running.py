@@ -8,7 +8,7 @@ from dataclasses import replace
 from reporters.samples import FAILED, INPUT_BOUND
 from trainperf import check
 from trainperf.check import Criteria, Means, Runs, Speed, settled
-from trainperf.check.repeats import boot_name
+from trainperf.check.running import boot_name
 from trainperf.check.values import Baseline, Repeat
 from trainperf.model import Diagnosis
 

@@ -18,7 +18,7 @@ from trainperf.commands.cli import cli
 from trainperf.commands.session import Target
 from trainperf.errors import TrainperfError
 from trainperf.run import running
-from trainperf.run.owner import began
+from trainperf.run.groups import began
 from trainperf.run.running import Job
 
 

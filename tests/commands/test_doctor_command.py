@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from trainperf.commands.cli import cli
 from trainperf.errors import TrainperfError
-from trainperf.machine.doctor.checkup import Check
+from trainperf.machine.doctor.checks import Check
 from trainperf.self_test import Figure, SelfTest
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kit.processes import drop_inductor_cache, events, observed, patient, script
+from trainperf import evidence as per_step
+from trainperf.evidence import stages
 from trainperf.evidence.events import choose
-from trainperf.evidence.pipeline import stages
-from trainperf.evidence.reads import reads as per_step
 from trainperf.evidence.timing import times
 from trainperf.machine.storage.reads import probe
 from trainperf.model import Reads, Recording

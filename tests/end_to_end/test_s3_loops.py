@@ -16,8 +16,7 @@ from trainperf import evidence
 from trainperf.evidence.objects import seen
 from trainperf.fixes import by_id
 from trainperf.machine import inspect_machine
-from trainperf.machine.storage.s3_limits import Limits
-from trainperf.machine.storage.s3_probe import probe
+from trainperf.machine.storage.s3_probe import Limits, probe
 from trainperf.model import Objects, Recording
 
 pytest.importorskip("torch")

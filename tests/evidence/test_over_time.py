@@ -3,7 +3,7 @@
 import pytest
 
 from recordings import FIT, observed
-from trainperf.evidence.over_time import over_time
+from trainperf.evidence import over_time
 from trainperf.model import HostSample, OverTime, Sample
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from trainperf.evidence.events import Observed
-from trainperf.evidence.pauses import pauses
+from trainperf.evidence.outside import pauses
 
 
 def seen(took, kind="update"):

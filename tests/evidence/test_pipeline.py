@@ -1,5 +1,5 @@
 from recordings import FIT, observed
-from trainperf.evidence.pipeline import stages
+from trainperf.evidence import stages
 from trainperf.model import Missing, is_taken
 
 

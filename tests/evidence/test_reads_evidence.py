@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recordings import FIT, observed
-from trainperf.evidence.reads import reads
+from trainperf.evidence import reads
 from trainperf.model import Measure, Reads, Volume
 
 RESIDENT = Measure(0.010, 30, (0.010,) * 3, low=0.0098, high=0.0102)

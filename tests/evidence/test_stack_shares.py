@@ -1,5 +1,5 @@
 from recordings import FIT, observed
-from trainperf.evidence.stacks import functions
+from trainperf.evidence.own_work import functions
 
 
 def count(function, n, line=5, thread="main", into="", start=1):

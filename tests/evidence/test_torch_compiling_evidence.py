@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recordings import observed, steps
-from trainperf.evidence.torch_compiling import compiling
+from trainperf.evidence.torch import compiling
 from trainperf.model.torch.compiling import Compiling
 
 LOOP = {"e": "loop", "kind": "iterator", "framework": "torch", "phases": ["real"]}

@@ -29,9 +29,8 @@ from kit.processes import (
     wait_for,
 )
 from trainperf.run import groups
-from trainperf.run.orphans import GUARD
-from trainperf.run.owner import began, machine
-from trainperf.run.stopping import LOOK_S
+from trainperf.run.groups import began, machine
+from trainperf.run.stopping import GUARD, LOOK_S
 from trainperf.run.sweeping import sweep
 from trainperf.samplers.levels import Level
 

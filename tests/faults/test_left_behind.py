@@ -26,8 +26,8 @@ from kit.processes import (
     unique,
     wait_for,
 )
-from trainperf.run.orphans import GUARD
-from trainperf.run.owner import began, machine
+from trainperf.run.groups import began, machine
+from trainperf.run.stopping import GUARD
 from trainperf.run.sweeping import sweep
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -11,7 +11,7 @@ import pytest
 
 from kit.processes import diagnose, script, trainperf
 from trainperf.patch.apply import Change
-from trainperf.patch.kept import Kept
+from trainperf.patch.fix import Kept
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -17,8 +17,7 @@ import pytest
 from faults.harness import GOOD, NOT_MEASURED, REFUSED, Place, ended
 from kit.processes import LONG_S, gone, strays, unique
 from kit.processes import ended as ended_sleeping
-from trainperf.run.orphans import GUARD
-from trainperf.run.stopping import LOOK_S
+from trainperf.run.stopping import GUARD, LOOK_S
 from trainperf.run.sweeping import sweep
 
 NOBODY = 65534

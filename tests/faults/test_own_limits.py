@@ -14,10 +14,10 @@ from kit.processes import diagnose, events, observed, python, script
 from trainperf import bounded, store
 from trainperf.errors import TrainperfError
 from trainperf.model import Ending, Event
-from trainperf.rewrite import reading
+from trainperf.rewrite import editing
 from trainperf.run import event_files
 from trainperf.run.event_files import EventFiles
-from trainperf.run.owner import machine
+from trainperf.run.groups import machine
 from trainperf.run.spawn import OUTPUT, output_tail
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -184,10 +184,10 @@ def test_a_report_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
 def test_sources_that_are_none_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     with (tmp_path / "large.py").open("wb") as file:
-        file.truncate(reading.LARGEST + 1)
+        file.truncate(editing.LARGEST + 1)
     for name in ("pipe.py", "large.py"):
         with pytest.raises(OSError, match=r"regular file|larger than 64 MiB"):
-            reading.default_reader(str(tmp_path / name))
+            editing.default_reader(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("size", [0, 9, 10])

@@ -16,10 +16,9 @@ import pytest
 
 from trainperf.fixes import by_id
 from trainperf.lint import _docs
-from trainperf.lint.rules import all_rules
+from trainperf.lint.check import all_rules
 from trainperf.source.module import Module
-from trainperf.source.repairs import Repair
-from trainperf.source.rule import MEASURE, Remark, Rule
+from trainperf.source.rule import MEASURE, Remark, Repair, Rule
 
 ROOT = Path(__file__).parents[2]
 RULES = all_rules()

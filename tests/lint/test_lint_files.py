@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.lint import files
-from trainperf.lint.check import Lint, lint
-from trainperf.lint.rules import all_rules
+from trainperf.lint import check
+from trainperf.lint.check import Lint, all_rules, lint
 
 BAD = "import torch\ntorch.autograd.set_detect_anomaly(True)\n"
 
@@ -20,7 +19,7 @@ def linted(*paths: Path) -> Lint:
 
 
 def found(folder: Path) -> list[str]:
-    return [str(path.relative_to(folder)) for path in files.find([folder])]
+    return [str(path.relative_to(folder)) for path in check.find([folder])]
 
 
 def test_folders_that_are_not_the_projects_are_skipped(tmp_path: Path) -> None:
@@ -75,7 +74,7 @@ def test_text_is_read_as_python_reads_it(tmp_path: Path, data: bytes) -> None:
         (BAD.encode() + b"\0", "does not parse"),
         (BAD.encode() + b"x = " + b"(" * 5000 + b")" * 5000, "does not parse"),
         (BAD.encode() + b"x = " + b"-" * 200_000 + b"1\n", "does not parse"),
-        (BAD.encode() + b"#" * files.LARGEST, "larger than"),
+        (BAD.encode() + b"#" * check.LARGEST, "larger than"),
     ],
     ids=["bytes", "encoding", "null", "parentheses", "minuses", "large"],
 )

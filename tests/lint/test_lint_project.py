@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.lint.check import lint
-from trainperf.lint.rules import all_rules
+from trainperf.lint.check import all_rules, lint
 
 DATA = """
 from PIL import Image

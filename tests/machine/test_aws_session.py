@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from trainperf.machine.aws import session as aws_session
-from trainperf.machine.storage.s3_limits import Limits
-from trainperf.machine.storage.s3_probe import probe
+from trainperf.machine.storage.s3_probe import Limits, probe
 from trainperf.model import Objects
 
 pytest.importorskip("boto3")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.machine.storage.channels import channels
+from trainperf.machine.after_run import channels
 from trainperf.model import Channel
 
 

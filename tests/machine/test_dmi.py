@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from aws_fakes import DMI, LAPTOP, NITRO, XEN, write
 
-from trainperf.machine.aws.dmi import Firmware, firmware
+from trainperf.machine.aws.instance import Firmware, firmware
 
 
 @pytest.mark.parametrize(

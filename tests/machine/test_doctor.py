@@ -7,7 +7,7 @@ from typing import Any
 
 from kit.evidence import machine as box
 from kit.stubs import build_nvml_stub, run_against_stub
-from trainperf.machine.doctor.checkup import Checkup
+from trainperf.machine.doctor.checks import Checkup
 from trainperf.machine.doctor.examine import conclude
 from trainperf.machine.doctor.frameworks import Build
 from trainperf.machine.host import Memory

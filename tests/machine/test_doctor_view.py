@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from kit.evidence import machine
-from trainperf.machine.doctor.checkup import Check, Checkup
+from trainperf.machine.doctor.checks import Check, Checkup
 from trainperf.machine.doctor.view import render
 
 CHECKS = (

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.evidence import machine
-from trainperf.machine.doctor.gpu_checks import check_gpu_health
+from trainperf.machine.doctor.examine import check_gpu_health
 from trainperf.model import Gpu
 
 

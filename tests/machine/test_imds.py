@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from aws_fakes import METADATA, Answer, imds, serving, slow
 
-from trainperf.machine.aws.imds import ENDPOINT, Metadata, ask
+from trainperf.machine.aws.instance import ENDPOINT, Metadata, ask_metadata_service
 
 Serve = Callable[[BaseHTTPRequestHandler, str], Answer]
 
@@ -20,12 +20,12 @@ FAR_TOO_LONG = 60.0
 
 def asked(serve: Serve, timeout: float = PATIENT) -> Metadata:
     with serving(serve) as server:
-        return ask({ENDPOINT: server.url}, timeout)
+        return ask_metadata_service({ENDPOINT: server.url}, timeout)
 
 
 def test_an_instance_is_told_by_a_token_first() -> None:
     with serving(imds) as server:
-        said = ask({ENDPOINT: server.url}, PATIENT)
+        said = ask_metadata_service({ENDPOINT: server.url}, PATIENT)
     assert said == Metadata("g5.xlarge", "eu-west-1", "eu-west-1b")
     assert server.asked[0][:2] == ("PUT", "/latest/api/token")
     assert {token for _, _, token, _ in server.asked[1:]} == {"a-token=="}
@@ -38,7 +38,7 @@ def test_moto_serves_what_is_asked_for() -> None:
     server.start()
     try:
         host, port = server.get_host_and_port()
-        said = ask({ENDPOINT: f"http://{host}:{port}"}, PATIENT)
+        said = ask_metadata_service({ENDPOINT: f"http://{host}:{port}"}, PATIENT)
     finally:
         server.stop()
     assert said == Metadata("moto.virtual", "us-east-1", "us-east-1a")
@@ -59,7 +59,7 @@ def test_a_service_that_denies_is_named_with_its_status(status: int) -> None:
 
 def test_a_redirect_is_not_followed() -> None:
     with serving(lambda request, body: (302, "")) as server:
-        said = ask({ENDPOINT: server.url}, PATIENT)
+        said = ask_metadata_service({ENDPOINT: server.url}, PATIENT)
     assert "redirects" in said.reason
     assert not any("elsewhere" in path for _, path, _, _ in server.asked)
 
@@ -89,7 +89,7 @@ def test_what_does_not_speak_http_is_no_service() -> None:
 
         thread = threading.Thread(target=babble)
         thread.start()
-        said = ask({ENDPOINT: f"http://127.0.0.1:{port}"}, PATIENT)
+        said = ask_metadata_service({ENDPOINT: f"http://127.0.0.1:{port}"}, PATIENT)
         thread.join()
     assert "no instance metadata service can be reached" in said.reason
 
@@ -97,7 +97,7 @@ def test_what_does_not_speak_http_is_no_service() -> None:
 def test_a_port_where_nobody_listens_is_told_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    said = ask({ENDPOINT: f"127.0.0.1:{port}"}, 30.0)
+    said = ask_metadata_service({ENDPOINT: f"127.0.0.1:{port}"}, 30.0)
     assert "can be reached" in said.reason
 
 
@@ -110,7 +110,7 @@ def test_a_slow_service_is_given_up() -> None:
 
 @pytest.mark.parametrize("given", ["http://[broken", "ftp://x", "://", "http://127.0.0.1:99999"])
 def test_an_endpoint_that_is_none_raises_nothing(given: str) -> None:
-    assert ask({ENDPOINT: given}, 0.2).reason
+    assert ask_metadata_service({ENDPOINT: given}, 0.2).reason
 
 
 def test_it_goes_past_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +121,8 @@ def test_it_goes_past_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_user_who_forbids_it_is_obeyed() -> None:
     with serving(imds) as server:
-        said = ask({ENDPOINT: server.url, "AWS_EC2_METADATA_DISABLED": "True"}, 5.0)
+        said = ask_metadata_service(
+            {ENDPOINT: server.url, "AWS_EC2_METADATA_DISABLED": "True"}, 5.0
+        )
     assert "AWS_EC2_METADATA_DISABLED" in said.reason
     assert server.asked == []

@@ -11,11 +11,9 @@ import pytest
 from aws_fakes import LAPTOP, MEMORY, METADATA, NITRO, XEN, imds, price_list, serving, slow, write
 
 from trainperf.machine import inspect_machine, with_late_answers
-from trainperf.machine.aws import imds as imds_client
 from trainperf.machine.aws import instance as instance_module
 from trainperf.machine.aws import live
-from trainperf.machine.aws.imds import ENDPOINT
-from trainperf.machine.aws.instance import NOT_AWS, Inquiry, identify
+from trainperf.machine.aws.instance import ENDPOINT, NOT_AWS, Inquiry, identify
 
 FAR_TOO_LONG = 60.0
 """Seconds within which anything here must be over; the slow services take twice as long."""
@@ -61,7 +59,9 @@ def job(root: Path, **told: object) -> Path:
 def test_a_laptop_is_not_asked_over_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imds_client, "ask", lambda *_: pytest.fail("it was asked"))
+    monkeypatch.setattr(
+        instance_module, "ask_metadata_service", lambda *_: pytest.fail("it was asked")
+    )
     assert identify(write(tmp_path, LAPTOP), {}) == (None, NOT_AWS)
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from fixes.boxes import instance as box
-from trainperf.machine.doctor.checkup import Check
-from trainperf.machine.doctor.instance_checks import check_instance
+from trainperf.machine.doctor.checks import Check
+from trainperf.machine.doctor.examine import check_instance
 from trainperf.model import Gpu, Machine, Price
 
 

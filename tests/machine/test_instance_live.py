@@ -11,9 +11,8 @@ from aws_fakes import price_list, product, serving, slow
 
 from trainperf.fixes.host._instance_types import GIGABIT, MIB, instance_type
 from trainperf.machine.aws import live
-from trainperf.machine.aws.imds import ENDPOINT
-from trainperf.machine.aws.instance_types import described
-from trainperf.machine.aws.prices import per_hour
+from trainperf.machine.aws.instance import ENDPOINT
+from trainperf.machine.aws.live import _price_per_hour, described
 from trainperf.model import Instance, Price
 
 SECRET = "a-secret-that-nobody-may-print"
@@ -100,7 +99,7 @@ def test_a_training_job_pays_the_price_of_sagemaker(
     ],
 )
 def test_what_is_not_one_price_is_none(products: list[object]) -> None:
-    assert isinstance(per_hour(products), str)
+    assert isinstance(_price_per_hour(products), str)
 
 
 def test_without_a_region_nobody_is_asked(keys: None) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.machine.storage import page_cache, read_probe
+from trainperf.machine.storage import read_probe
 from trainperf.machine.storage.read_probe import MOST_BYTES, MOST_FILES, PIECE, Piece, probe, sample
 from trainperf.machine.storage.volumes import mount_of, mounts
 
@@ -38,7 +38,7 @@ def written(folder: Path, many: int, size: int) -> list[tuple[str, int]]:
 def held(path: str) -> float:
     fd = os.open(path, os.O_RDONLY)
     try:
-        share = page_cache.resident(fd, 0, os.path.getsize(path))
+        share = read_probe.resident(fd, 0, os.path.getsize(path))
     finally:
         os.close(fd)
     assert share is not None
@@ -47,7 +47,7 @@ def held(path: str) -> float:
 
 def forget(path: str) -> None:
     fd = os.open(path, os.O_RDONLY)
-    page_cache.drop(fd, 0, os.path.getsize(path))
+    read_probe.drop(fd, 0, os.path.getsize(path))
     os.close(fd)
 
 
@@ -63,7 +63,7 @@ def test_a_sample_is_bounded_and_spread() -> None:
     large = sample([("big", 10**12)])
     assert sum(piece.length for piece in large) == MOST_BYTES
     assert large[-1].offset > 9 * 10**11
-    assert all(piece.offset % page_cache.PAGE == 0 and not piece.whole for piece in large)
+    assert all(piece.offset % read_probe.PAGE == 0 and not piece.whole for piece in large)
 
     several = sample([(str(number), 10**9) for number in range(100)])
     assert sum(piece.length for piece in several) <= MOST_BYTES
@@ -115,7 +115,7 @@ def test_a_file_that_the_kernel_keeps_gives_no_cold_rate(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = written(disk, 4, 20_000)
-    monkeypatch.setattr(page_cache, "drop", lambda fd, offset, length: None)
+    monkeypatch.setattr(read_probe, "drop", lambda fd, offset, length: None)
 
     found = probe(sample(files))
 
@@ -125,7 +125,7 @@ def test_a_file_that_the_kernel_keeps_gives_no_cold_rate(
 
 def test_another_users_file_gives_no_cold_rate(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(disk, 4, 20_000)
-    monkeypatch.setattr(page_cache, "tells", lambda fd: False)
+    monkeypatch.setattr(read_probe, "tells", lambda fd: False)
 
     found = probe(sample(files))
 
@@ -196,11 +196,11 @@ def test_a_fault_of_the_probe_is_a_reason_and_prints_nothing(
 def test_readers_that_hang_do_not_keep_python_from_ending(tmp_path: Path) -> None:
     code = f"""
         import threading
-        from trainperf.machine.storage import page_cache, read_probe
+        from trainperf.machine.storage import read_probe
         read_probe.STUCK_S = 0.3
-        page_cache.written = page_cache.tells = lambda *_: True
-        page_cache.resident = lambda *_: 0.0
-        read = read_probe.read
+        read_probe._written = read_probe.tells = lambda *_: True
+        read_probe.resident = lambda *_: 0.0
+        read = read_probe._read
         def hangs(piece):
             if threading.current_thread() is not alone[0]:
                 threading.Event().wait()
@@ -210,7 +210,7 @@ def test_readers_that_hang_do_not_keep_python_from_ending(tmp_path: Path) -> Non
         def first(*args):
             alone.append(threading.current_thread())
             return cold(*args)
-        read_probe._cold, read_probe.read = first, hangs
+        read_probe._cold, read_probe._read = first, hangs
         path = {str(tmp_path / "a")!r}
         open(path, "wb").write(bytes(80))
         pieces = [read_probe.Piece(path, at, 10, False) for at in range(40)]
@@ -230,4 +230,4 @@ def test_whether_the_kernel_tells_is_asked_of_a_descriptor(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 12345)  # neither root nor the owner
     with (tmp_path / "a").open("wb") as file:
-        assert page_cache.tells(file.fileno()) == os.access(tmp_path / "a", os.W_OK)
+        assert read_probe.tells(file.fileno()) == os.access(tmp_path / "a", os.W_OK)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainperf.machine.storage.s3_limits import Budget, Limits, Spent, usd
+from trainperf.machine.storage.s3_probe import Budget, Limits, Spent, usd
 
 
 def test_a_spent_budget_refuses_further_requests_bytes_and_time():

@@ -14,9 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from kit.stubs import KEYS, Answer, Store, proxy
-from trainperf.machine.storage import s3_client
-from trainperf.machine.storage.s3_limits import Limits
-from trainperf.machine.storage.s3_probe import probe
+from trainperf.machine.storage import s3_probe
+from trainperf.machine.storage.s3_probe import Limits, probe
 from trainperf.model import Objects
 
 pytestmark = pytest.mark.script
@@ -65,8 +64,8 @@ def store(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("botocore.session.create_loader", loader)  # reads large files, each time
-    monkeypatch.setattr(s3_client, "CONNECT_S", 20.0)
-    monkeypatch.setattr(s3_client, "READ_S", 20.0)
+    monkeypatch.setattr(s3_probe, "CONNECT_S", 20.0)
+    monkeypatch.setattr(s3_probe, "READ_S", 20.0)
     with proxy(port) as made:
         yield made
 

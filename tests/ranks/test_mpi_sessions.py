@@ -2,7 +2,7 @@
 
 import os
 
-from trainperf.run.mpi_sessions import remove_sessions
+from trainperf.run.stopping import remove_sessions
 
 
 def session(folder, pid, uid=None):

@@ -9,8 +9,7 @@ import pytest
 from kit.evidence import GIB
 from recordings import recording
 from trainperf.model import Ending, Gpu, Recording
-from trainperf.report.assemble.gpu_failures import gpu_failure
-from trainperf.report.assemble.no_loop import way_out
+from trainperf.report.assemble.no_loop import gpu_failure, way_out
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB"
 BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"

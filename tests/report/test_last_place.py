@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recordings import recording
 from trainperf.model import Ending
-from trainperf.report.assemble.last_place import last_place
+from trainperf.report.assemble.no_loop import last_place
 
 AT = {"e": "at", "file": "/home/me/train.py", "line": 4, "function": "download", "into": ""}
 

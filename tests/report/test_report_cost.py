@@ -6,7 +6,7 @@ import pytest
 
 from kit.evidence import evidence, machine
 from trainperf.model import Cost, Evidence, Loop, Price, Stack
-from trainperf.report.assemble.cost import cost, cost_after
+from trainperf.report.assemble.diagnosis import cost, cost_after
 
 PRICE = Price(3.6, "--price-per-hour")
 """A tenth of a cent a second."""

@@ -23,7 +23,7 @@ from reporters.samples import CWD, EVERYTHING, INPUT_BOUND, PARALLEL_MAP, SAMPLE
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis, Patch, Site
 from trainperf.report.level import Judgement
-from trainperf.report.places import place
+from trainperf.report.plain import place
 from trainperf.reporters import REPORTERS, reporter
 from trainperf.reporters.json.schema import schema
 from trainperf.reporters.markdown import COMMENT_LIMIT

@@ -35,11 +35,10 @@ from trainperf.report.document import Page as Blocks
 from trainperf.report.level import Judgement
 from trainperf.report.plain import one_line
 from trainperf.reporters.html import render, step
-from trainperf.reporters.html.changes import changes
+from trainperf.reporters.html.changes import changes, together
 from trainperf.reporters.html.drawing import Scale, interval, percent, scale
 from trainperf.reporters.html.markup import LONGEST_PROSE, clipped, prose, shown
 from trainperf.reporters.html.timeline import LANES, drawn
-from trainperf.reporters.html.together import together
 
 SECTIONS = {
     *("verdict", "step", "timeline", "changes", "experiment", "trials", "together", "patch"),

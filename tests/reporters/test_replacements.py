@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from trainperf.reporters.sarif.replacements import Replacement, replacements
+from trainperf.reporters.sarif.fixes import Replacement, replacements
 from trainperf.rewrite.diff import unified
 
 BEFORE = "import keras\n\nx = 1\nmodel.fit(x, epochs=3)\nprint('ö', x)\n"

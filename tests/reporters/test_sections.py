@@ -50,8 +50,8 @@ from trainperf.model import (
 from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
 from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
 from trainperf.recording.machine.instance import InstanceType
-from trainperf.report.sections import costs, devices, limits, money, objects, outside, storage
-from trainperf.report.sections.operators import HEADING as OPERATORS
+from trainperf.report.sections import costs, devices, money, storage, training
+from trainperf.report.sections.parts import OPERATORS_HEADING as OPERATORS
 from trainperf.report.sections.shares import shares
 from trainperf.report.whole import short
 from trainperf.reporters import html, markdown
@@ -254,7 +254,7 @@ def used(**fields: Any) -> ContainerUse:
     ],
 )
 def test_limits_that_cost_nothing_are_not_spoken_of(use: ContainerUse | None) -> None:
-    assert section(limits.limits, replace(INPUT_BOUND, container=use)) == ""
+    assert section(devices.limits, replace(INPUT_BOUND, container=use)) == ""
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_limits_that_cost_nothing_are_not_spoken_of(use: ContainerUse | None) ->
     ],
 )
 def test_limits_that_cost_something_are_said(use: ContainerUse, words: str) -> None:
-    assert words in section(limits.limits, replace(INPUT_BOUND, container=use))
+    assert words in section(devices.limits, replace(INPUT_BOUND, container=use))
 
 
 # ------------------------------------------------------------------------------- storage
@@ -326,7 +326,7 @@ def test_channels_are_named() -> None:
 
 
 def bucket(*several: Objects) -> str:
-    return section(objects.objects, replace(INPUT_BOUND, objects=several))
+    return section(storage.objects, replace(INPUT_BOUND, objects=several))
 
 
 def test_requests_to_s3_are_told_with_units_and_cost() -> None:
@@ -439,16 +439,16 @@ def test_most_of_a_turn_beside_the_steps_is_told_in_every_report() -> None:
     told = " ".join(text(diagnosis, 100).split())
     assert "One turn of the loop around `fit`" in told
     assert re.search(r"prediction predict predict_between_fits.py:\d+ [\d,]+ ", told)
-    assert told.index(outside.HEADING) < told.index("One step ")
-    assert f"### {outside.HEADING}" in markdown.render(diagnosis)
-    assert outside.HEADING.replace("'", "&#39;") in html.render(diagnosis)
+    assert told.index(training._TURN_HEADING) < told.index("One step ")
+    assert f"### {training._TURN_HEADING}" in markdown.render(diagnosis)
+    assert training._TURN_HEADING.replace("'", "&#39;") in html.render(diagnosis)
     turn = diagnosis.outside
     assert turn is not None
     cut = replace(diagnosis, outside=replace(turn, whole=False))
     assert "it was not over when the run was stopped" in " ".join(text(cut).split())
     for silent in (replace(turn, training_s=0.98 * turn.seconds), None):
-        assert outside.shown(replace(diagnosis, outside=silent)) is None
-    assert outside.shown(replace(HEALTHY, outside=replace(turn, turn="epoch", spent=()))) is None
+        assert training.shown(replace(diagnosis, outside=silent)) is None
+    assert training.shown(replace(HEALTHY, outside=replace(turn, turn="epoch", spent=()))) is None
 
 
 JOB = RunningJob(

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from trainperf.errors import TrainperfError
-from trainperf.patch.files import replace_all
+from trainperf.patch.fix import replace_all
 
 OLD, NEW = b"old\r\n", b"new\r\n\xff"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from trainperf.run.python_command import Program, program
+from trainperf.run.launchers import Program, program
 
 
 @pytest.mark.parametrize(

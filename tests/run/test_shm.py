@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainperf.run.shm import remove_shm, shm_of
+from trainperf.run.stopping import remove_shm, shm_of
 
 NAMES = (
     "torch_12_345_0",

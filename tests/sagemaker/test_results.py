@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from trainperf.errors import TrainperfError
-from trainperf.sagemaker import results
-from trainperf.sagemaker.results import unpack
+from trainperf.sagemaker import submitting
+from trainperf.sagemaker.submitting import unpack
 
 
 def archive(folder: Path, *members: tuple[str, bytes] | tarfile.TarInfo) -> Path:
@@ -126,7 +126,7 @@ def test_a_damaged_header_is_an_error_and_nothing_else(tmp_path: Path) -> None:
 def test_an_archive_that_grows_beyond_measure_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "LARGEST", 10_000)
+    monkeypatch.setattr(submitting, "LARGEST", 10_000)
     made = archive(
         tmp_path, *((f"trainperf/job/rank-{n}/rank.json", bytes(4_000)) for n in range(3))
     )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainperf.machine.doctor.checkup import Check
+from trainperf.machine.doctor.checks import Check
 from trainperf.model import Outcome, Trial, Trials
 from trainperf.self_test.judging import (
     BUSY,

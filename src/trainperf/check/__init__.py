@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-from trainperf.check.answering import answer, settled, shortcomings
+from trainperf.check.answering import answer, compared, reported, settled, shortcomings
 from trainperf.check.baseline import load, repeats_of, save
-from trainperf.check.calibration import speed
 from trainperf.check.judging import judge, noise
-from trainperf.check.repeats import repeat
-from trainperf.check.reported import compared, reported
-from trainperf.check.running import BASELINE_RUNS, Means, Runs, agree, run
+from trainperf.check.running import BASELINE_RUNS, Means, Runs, agree, repeat, run, speed
 from trainperf.check.values import Baseline, Checked, Criteria, Judged, Repeat, Speed
 
 __all__ = [

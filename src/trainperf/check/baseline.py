@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path, PurePath
 
 from trainperf import store
-from trainperf.check.repeats import repeat
+from trainperf.check.running import repeat
 from trainperf.check.values import Baseline, Repeat
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from trainperf.check.repeats import boot_name, repeat
 from trainperf.check.values import Repeat, Speed
-from trainperf.model import Diagnosis, Ending
+from trainperf.model import Diagnosis, Ending, Machine, PhaseUse
 
 BASELINE_RUNS = 3
 """Runs of a baseline, where they agree; else `MOST_RUNS`."""
@@ -28,6 +32,40 @@ ENDS_ALL = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED, Ending.INTERRUPTED)
 
 Observe = Callable[[], Diagnosis]
 """Runs the script once and says what was seen."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""The name of the last start of the kernel (Linux), the same in every container on it."""
+
+BLOCKS = 12
+"""Pieces of work in each process; the fastest goes."""
+
+_MOST = 16
+"""Processes at most: more cores than these say no more."""
+
+TIMEOUT_S = 60.0
+"""After so long the machine has other troubles; the check goes on without its speed."""
+
+WORK = """
+import json, sys, time
+def work():
+    total, seen, block = 0, {}, bytes(range(256)) * 8192
+    for index in range(60000):
+        total = (total * 31 + index) & 0xffffff
+        seen[total & 1023] = index
+    for _ in range(24):
+        block = bytes(bytearray(block))
+    return total
+work()
+took = []
+for _ in range(int(sys.argv[1])):
+    began = time.perf_counter()
+    for _ in range(2):
+        work()
+    took.append(time.perf_counter() - began)
+print(json.dumps(took))
+"""
+"""About 0.05 s a piece on a core of an AMD EPYC: arithmetic, a small dictionary, and copies
+of 2 MiB, in the interpreter alone."""
 
 
 @dataclass(frozen=True)
@@ -96,3 +134,92 @@ def _faster(a: Speed | None, b: Speed | None) -> Speed | None:
     if a is None or b is None:
         return a or b
     return Speed(min(a.one_s, b.one_s), min(a.all_s, b.all_s))
+
+
+def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> Repeat:
+    """The figures of a diagnosis that a check compares; its step must have been timed. Pure.
+
+    `boot` names the start of the machine that it ran on, as `boot_name` does.
+    """
+    times = diagnosis.times
+    assert times.real_s is not None
+    blocks = sorted(times.spread.get("real", ()))
+    fastest = blocks[0] if blocks else times.real_s
+    quarter = blocks[(len(blocks) - 1) // 4] if len(blocks) > 3 else None
+    use = next((one for one in diagnosis.utilization if one.phase == "real"), None)
+    return Repeat(
+        fastest_s=fastest,
+        mean_s=times.real_s,
+        noise=times.noise,
+        agreement=None if quarter is None else quarter / fastest - 1,
+        batch_size=diagnosis.loop.batch_size if diagnosis.loop is not None else None,
+        cores=None if use is None else use.cpu_cores,
+        others=None if use is None else _others(use),
+        utilization=diagnosis.verdict.utilization,
+        findings=tuple(one.id for one in diagnosis.findings),
+        speed=speed,
+        bounds=tuple(one.bound for one in diagnosis.findings),
+        idle=None if use is None else _idle(use, diagnosis.machine),
+        hosts=tuple(filter(None, (diagnosis.machine.hostname, boot))),
+    )
+
+
+def boot_name() -> str:
+    """The id of this machine's last start; "" where it has none."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _others(use: PhaseUse) -> float | None:
+    """Cores that other programs kept busy while the script trained."""
+    if use.cpu_cores is None or use.machine_cpu_cores is None:
+        return None
+    return max(0.0, use.machine_cpu_cores - use.cpu_cores)
+
+
+def _idle(use: PhaseUse, machine: Machine) -> float | None:
+    """Cores that nobody kept busy; None where the script may not use all of them."""
+    if use.machine_cpu_cores is None or machine.cores < machine.visible_cores:
+        return None
+    return max(0.0, machine.visible_cores - use.machine_cpu_cores)
+
+
+# How fast the machine is now: a fixed piece of work, timed beside each run.
+#
+# A shared machine is not always as fast as it was. A regression is one only where the script got
+# slower and this work did not.
+
+
+def speed(cores: float) -> Speed | None:
+    """Time the work on one core, then on `cores` at once; None where it cannot be run.
+
+    Takes about one and a half seconds.
+    """
+    one = _fastest(1)
+    many = max(1, min(_MOST, int(cores)))
+    together = one if many == 1 else _fastest(many)
+    return None if one is None or together is None else Speed(one, together)
+
+
+def _fastest(processes: int) -> float | None:
+    """The fastest piece of each of so many processes at once: their median; seconds."""
+    started: list[subprocess.Popen[str]] = []
+    try:
+        for _ in range(processes):
+            command = (sys.executable, "-I", "-S", "-c", WORK, str(BLOCKS))
+            pipe = subprocess.PIPE
+            started.append(
+                subprocess.Popen(command, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+            )
+        outputs = [one.communicate(timeout=TIMEOUT_S)[0] for one in started]
+        fastest = [float(min(json.loads(output))) for output in outputs]
+        return statistics.median(fastest)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    finally:
+        for one in started:
+            if one.poll() is None:
+                one.kill()
+                one.wait()

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from trainperf.lint.check import lint
-from trainperf.lint.rules import all_rules
+from trainperf.lint.check import all_rules, lint
 from trainperf.model import Diagnosis, Finding, Site
-from trainperf.report.places import places
+from trainperf.report.plain import places
 
 
 def with_elsewhere(diagnosis: Diagnosis) -> Diagnosis:

@@ -78,7 +78,7 @@ def _write(form: str, file: Path | None, found: Lint) -> None:
 
 def _chosen(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:
     from trainperf.commands._shared import read_settings
-    from trainperf.lint.rules import all_rules
+    from trainperf.lint.check import all_rules
 
     rules = all_rules()
     known = {rule.id for rule in rules}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from trainperf.evidence import command
+from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.devices import device, of_others
-from trainperf.evidence.events import NoLoop, Observed, Parts, choose
+from trainperf.evidence.events import NoLoop, Observed, Parts, choose, site
 from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
 from trainperf.evidence.facts import (
     callbacks,
@@ -20,29 +24,50 @@ from trainperf.evidence.facts import (
 )
 from trainperf.evidence.length import length
 from trainperf.evidence.outside import around, outside
-from trainperf.evidence.over_time import over_time
-from trainperf.evidence.own_work import own_work, seen
+from trainperf.evidence.own_work import functions, own_work, seen
 from trainperf.evidence.parallel import joined, on_gpus, parallel, whole_job
-from trainperf.evidence.pipeline import stages
-from trainperf.evidence.reads import reads as file_reads
-from trainperf.evidence.stacks import functions
-from trainperf.evidence.timing import between_epochs, probes, startup, times
+from trainperf.evidence.timing import CALM, between_epochs, probes, startup, times
 from trainperf.evidence.torch import torch
-from trainperf.evidence.usage import usage
+from trainperf.evidence.usage import usage, waited
 from trainperf.model import (
     Device,
+    DrawnFrom,
     Event,
     Evidence,
     Framework,
+    Function,
     Loop,
     Machine,
+    Measure,
     Missing,
+    OverTime,
     Parallel,
     Rank,
+    Reads,
     Recording,
+    Sample,
+    Stage,
     Times,
 )
 from trainperf.run.event_files import training
+from trainperf.run.launchers import program
+
+FEWEST_BLOCKS = 15
+"""Blocks of which each third has an interval."""
+SHORTEST_S = 15.0
+"""From the first of them to the last: what takes longer to show is not looked for below."""
+WITHIN = 0.02
+"""So far the middle third may lie outside of the other two."""
+
+Interval = tuple[float, float, float]
+
+ALONE = Missing("the input was not drained")
+
+LEAST_BYTES = 4096
+"""Below a page in each step, read calls are not how the data comes in."""
+
+READ_OP = "ReadFile"
+"""The operation in a graph where `tf.io.read_file` is mapped over file names."""
 
 
 def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = None) -> Evidence:
@@ -95,7 +120,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         parallel_=job,
         container=recording.container,
         reads=parts.read_or(
-            (), "the reads", file_reads, recording.reads, observed, taken.resident_, found
+            (), "the reads", reads, recording.reads, observed, taken.resident_, found
         ),
         objects=recording.objects,
         channels=recording.channels,
@@ -127,8 +152,8 @@ def _job(
 
 def _command(recording: Recording, observed: Observed) -> dict[str, object]:
     return {
-        "command_words": command.words(recording),
-        "command_reaches_script": command.reaches_script(recording, observed),
+        "command_words": command_words(recording),
+        "command_reaches_script": reaches_script(recording, observed),
     }
 
 
@@ -174,3 +199,260 @@ def _pipeline(found: object) -> float | None:
 
 
 __all__ = ["Observed", "choose", "read"]
+
+
+def command_words(recording: Recording) -> list[str]:
+    """Return the words of the command and of every process that it started.
+
+    A launcher or a shell script may give the training script options of its own.
+    """
+    found = list(recording.run.command)
+    for events in recording.events.values():
+        for event in events:
+            if event["e"] == "hello":
+                found += map(str, event.get("argv") or ())
+    return found
+
+
+def reaches_script(recording: Recording, observed: Observed) -> bool:
+    """Return whether words put at the end of the command become arguments of the script.
+
+    They do where the command ends as that of the process that trains does: with all words of the
+    script, or with its name where it has none.
+    """
+    argv = [str(word) for word in (observed.first("hello") or {}).get("argv") or ()]
+    last = max(1, len(_of_script(argv)))
+    return bool(argv) and list(recording.run.command[-last:]) == argv[-last:]
+
+
+def _of_script(argv: Sequence[str]) -> Sequence[str]:
+    """The words that are the script's own, of those that an interpreter was started with."""
+    found = program(argv)
+    return argv[found.at :] if found is not None else ()
+
+
+def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | None:
+    """How the last third of the real blocks compares with the first; None where too few tell."""
+    blocks = [one for one in observed.of("block") if one["p"] == "real" and one["n"] > 0]
+    if len(blocks) < FEWEST_BLOCKS:
+        return None
+    begun, ended = blocks[0]["s"], blocks[-1]["s"] + blocks[-1]["d"]
+    if ended - begun < SHORTEST_S:
+        return None
+    third = len(blocks) // 3
+    early, middle, late = blocks[:third], blocks[third:-third], blocks[-third:]
+    times = [_times(one, observed.steps_per_call) for one in (early, middle, late)]
+    ratio, low, high = _ratio(times[2], times[0])
+    means = [estimate(_level(one)).value for one in times]
+    return OverTime(
+        seconds=ended - begun,
+        steps=round(sum(one["n"] for one in blocks) * observed.steps_per_call),
+        early_s=means[0],
+        late_s=means[2],
+        ratio=ratio,
+        low=low,
+        high=high,
+        rising=means[0] * (1 - WITHIN) <= means[1] <= means[2] * (1 + WITHIN),
+        batch_ratio=_batches(early, late),
+        disturbed=_waited(samples, late) - _waited(samples, early) > CALM,
+    )
+
+
+def _times(blocks: Sequence[Event], per_call: float) -> list[float]:
+    return [one["d"] / (one["n"] * per_call) for one in blocks]
+
+
+def _ratio(late: Sequence[float], early: Sequence[float]) -> Interval:
+    """The ratio of two means of as many values each, with its interval.
+
+    A trend within them is what is looked for, and no noise of the means.
+    """
+    above, below = estimate(_level(late)), estimate(_level(early))
+    ratio = above.value / below.value
+    half = math.hypot(above.relative, below.relative)
+    return ratio, ratio * max(0.0, 1 - half), ratio * (1 + half)
+
+
+def _level(values: Sequence[float]) -> list[float]:
+    """The values with their straight trend taken out, around the same mean."""
+    slope, _ = statistics.linear_regression(range(len(values)), values)
+    middle = (len(values) - 1) / 2
+    return [value - slope * (index - middle) for index, value in enumerate(values)]
+
+
+def _batches(early: Sequence[Event], late: Sequence[Event]) -> float | None:
+    """How many times as large late batches are; None where that is unknown, or may be 1."""
+    sizes = [[one["bytes"] for one in part if one.get("bytes")] for part in (early, late)]
+    if any(len(one) < len(early) for one in sizes):
+        return None
+    ratio, low, high = _ratio(sizes[1], sizes[0])
+    return ratio if low > 1 + WITHIN or high < 1 - WITHIN else None
+
+
+def _waited(samples: Sequence[Sample], blocks: Sequence[Event]) -> float:
+    """The share of their time that others kept the script's threads from a core."""
+    at = [one.t for one in samples]
+    first = bisect.bisect_left(at, blocks[0]["s"])
+    inside = samples[first : bisect.bisect_right(at, blocks[-1]["s"] + blocks[-1]["d"])]
+    return waited(one.host for one in inside if one.host is not None) or 0.0
+
+
+def stages(observed: Observed, drained: Measure | Missing = ALONE) -> tuple[Stage, ...] | Missing:
+    """The stages from source to last, or why the pipeline was not taken apart.
+
+    A pipeline of one stage that could not be opened a second time (a generator that
+    is spent) took what draining the loop's own input took: `drained`.
+    """
+    described = list(observed.of("stage"))
+    if not described:
+        reason = "the run ended before the pipeline was taken apart"
+        if "input" not in observed.start["phases"]:
+            reason = "the loop makes its own batches"
+        return observed.missing("stages", reason)
+    timed = {event["index"]: event for event in observed.of("stage_time")}
+    built: list[Stage] = []
+    before = 0.0
+    for event in described:
+        cumulative = _cumulative(timed.get(event["index"]))
+        if isinstance(cumulative, Missing) and len(described) == 1:
+            cumulative = drained.seconds if isinstance(drained, Measure) else cumulative
+        own: float | Missing
+        if isinstance(cumulative, Missing):
+            own = cumulative
+        else:
+            own = max(0.0, cumulative - before)
+            before = max(before, cumulative)
+        built.append(_stage(event, timed.get(event["index"], {}), own, cumulative))
+    return tuple(built)
+
+
+def _cumulative(event: Event | None) -> float | Missing:
+    if event is None:
+        return Missing("the run ended before this stage was timed")
+    if "missing" in event:
+        return Missing(str(event["missing"]))
+    if event.get("elements_per_step") is None:
+        return Missing("how many of its elements make a step cannot be told")
+    return float(event["seconds"] * event["elements_per_step"])
+
+
+def _stage(event: Event, timed: Event, own: float | Missing, cumulative: float | Missing) -> Stage:
+    ops: tuple[str, ...] = tuple(event.get("ops") or ())
+    serial = event["op"] == "map" and event["arguments"].get("num_parallel_calls") is None
+    return Stage(
+        index=event["index"],
+        op=event["op"],
+        seconds_per_step_=own,
+        cumulative_=cumulative,
+        where=site(event.get("where")),
+        function=function(event.get("function")),
+        arguments=dict(event["arguments"]),
+        elements_per_step=timed.get("elements_per_step"),
+        element_bytes=timed.get("element_bytes"),
+        cardinality=event.get("cardinality"),
+        first_s=timed.get("first_s"),
+        ops=ops,
+        stateful_random=bool(event.get("random")),
+        drawn_from=_drawn_from(timed.get("drawn_from")),
+        python=bool(event.get("python")),
+        parallelised_by_default=serial and not event.get("stateful"),
+        by_user=bool(event.get("by_user")),
+    )
+
+
+def _drawn_from(value: Any) -> DrawnFrom | None:
+    return DrawnFrom(value["line"], value["bytes"]) if isinstance(value, dict) else None
+
+
+def function(value: Any) -> Function | None:
+    """Read a function of the user's from an event."""
+    if not isinstance(value, dict):
+        return None
+    return Function(str(value["name"]), str(value["file"]), int(value["line"]))
+
+
+def reads(
+    found: Sequence[Reads],
+    observed: Observed,
+    resident: Measure | Missing,
+    stages: tuple[Stage, ...] | Missing = (),
+) -> tuple[Reads, ...]:
+    """`found`, with opens and bytes per step, and the rate that the resident step needs.
+
+    What was opened and read is counted from the first timed block to the last, and divided
+    by the batches taken meanwhile; what read-ahead had ready at either end makes that a few
+    per cent inexact. Bytes are those of the system calls, or opens times the mean size where
+    that is less. Where files are opened and next to nothing is read by calls they are mapped
+    (`numpy.memmap`), and what is taken of them is not known.
+    """
+    event = next((one for one in reversed(list(observed.of("reads")))), None)
+    steps = 0.0 if event is None else _steps(observed, event)
+    if event is None or not steps:
+        return tuple(found)
+    own_files = max(1, sum(one.files for one in found))
+    own_opens = sum(one.opens for one in found)
+    return tuple(
+        _of_step(
+            one,
+            event,
+            steps,
+            one.opens / own_opens if own_opens else one.files / own_files,
+            resident,
+            stages,
+        )
+        for one in found
+    )
+
+
+def _steps(observed: Observed, event: Event) -> float:
+    """Steps whose batches were taken from the input while `event` counted."""
+    since, until = event["since"], event["t"]
+    real = sum(
+        1
+        for step in observed.of("step")
+        if since <= step["t"] <= until and not step["p"].startswith("resident")
+    )
+    drained = sum(
+        one["marks"][-1][1]
+        for one in observed.of("input")
+        if one["marks"] and since <= one["t"] <= until
+    )
+    per_step = int(observed.facts.get("batches_per_step") or 1)
+    return real * observed.steps_per_call + float(drained) / per_step
+
+
+def _of_step(
+    one: Reads,
+    event: Event,
+    steps: float,
+    share: float,
+    resident: Measure | Missing,
+    stages: tuple[Stage, ...] | Missing,
+) -> Reads:
+    opens = share * event["opens"] / steps if event["opens"] else _graph_opens(stages)
+    by_calls = share * event["read_bytes"] / steps if event["counted"] else None
+    mapped = by_calls is not None and by_calls < LEAST_BYTES and not event.get("workers")
+    by_sizes = opens * one.mean_bytes if opens and one.mean_bytes and not mapped else None
+    known = [value for value in (by_calls, by_sizes) if value is not None and value >= LEAST_BYTES]
+    taken = min(known, default=None)
+    basis = ""
+    if taken is not None:
+        basis = "opens times mean size" if taken == by_sizes else "by its read calls"
+    return replace(
+        one,
+        opens_per_step=opens,
+        bytes_per_step=taken,
+        bytes_basis=basis,
+        stored_per_step=share * event["stored_bytes"] / steps if event["counted"] else None,
+        needed_bytes_s=taken / resident.seconds
+        if taken is not None and isinstance(resident, Measure) and resident.seconds > 0
+        else None,
+    )
+
+
+def _graph_opens(stages: tuple[Stage, ...] | Missing) -> float | None:
+    """Files that a tf.data chain reads in each step: elements of the stage that reads them."""
+    for stage in () if isinstance(stages, Missing) else stages:
+        if READ_OP in stage.ops:
+            return stage.elements_per_step
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from trainperf.child.timing.estimating import FEWEST
@@ -12,7 +13,6 @@ from trainperf.evidence.events import Observed, site
 from trainperf.evidence.facts import loop
 from trainperf.evidence.now_and_then import LEAST_SHARE, evaluated, is_between, named, now_and_then
 from trainperf.evidence.own_work import CALLS_OF_MODELS
-from trainperf.evidence.pauses import pauses
 from trainperf.evidence.timing import between_epochs, probe
 from trainperf.model import BetweenEpochs, Event, InPlace, Measure, Missing, Outside, Site, Spent
 from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn
@@ -31,6 +31,13 @@ SAVING = ("save", "save_weights", "save_model", "export", "_legacy_save")
 
 LEAST_IN_STEP = 0.05
 """The same of a step: its own parts are told apart elsewhere."""
+
+_LONG = 3.0
+"""A step that takes so many times as long as others holds more than a step."""
+_FEWEST = 2
+"""One such step may be the machine's doing."""
+_ALIKE = 0.3
+"""Pauses by plan take as long, and stay away as long, each time: to this share."""
 
 
 class _Part(NamedTuple):
@@ -267,3 +274,33 @@ def _spent(parts: Iterable[_Part], seconds: float) -> tuple[Spent, ...]:
     if left >= LEAST_SHARE * seconds:
         kept.append(Spent("other", left, left / seconds))
     return tuple(sorted(kept, key=lambda one: -one.seconds))
+
+
+def pauses(observed: Observed, real: float) -> Outside | None:
+    """The steps from one pause to the next, of a loop that is seen by its updates only.
+
+    `real` is a step in seconds. Pauses are what makes single steps much longer than the others,
+    by about as much and after about as many steps each time: an evaluation at every so many
+    steps, the end of an epoch. None where there are none, or they come without a plan.
+    """
+    if observed.start["kind"] not in ("update", "call"):
+        return None
+    took = [one["t"] - one["s"] for one in observed.of("step") if one["p"] != "profile"]
+    if not took:
+        return None
+    usual = statistics.median(took)
+    long = [number for number, seconds in enumerate(took) if seconds > _LONG * usual]
+    more = [took[number] - usual for number in long]
+    apart = [second - first for first, second in pairwise(long)]
+    if len(long) < _FEWEST or not (_alike(more) and _alike(apart)):
+        return None
+    every = round(statistics.median(apart) * observed.steps_per_call)
+    pause, training = statistics.median(more), every * real
+    seconds = training + pause
+    spent = (Spent("other", pause, pause / seconds),)
+    return Outside("pause", seconds, every, training, spent, turns=len(long) - 1)
+
+
+def _alike(values: Sequence[float]) -> bool:
+    middle = statistics.median(values)
+    return all(abs(one - middle) <= _ALIKE * middle for one in values)

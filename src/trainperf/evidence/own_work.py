@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import os
 import textwrap
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from trainperf.evidence.events import Observed
-from trainperf.evidence.stacks import with_lines
 from trainperf.evidence.work_kinds import holds_the_step, of_function, statements
-from trainperf.model import OwnWork, Site, StackSamples
+from trainperf.model import FunctionCost, OwnWork, Site, StackSamples
 from trainperf.model.facts import WorkKind
 
 LEAST_SHARE = 0.05
@@ -29,6 +28,8 @@ MODULE = "<module>"
 
 CALLS_OF_MODELS = ("_wrapped_call_impl", "_call_impl")
 """Functions behind `torch.nn.Module.__call__`: their time is the model's, whoever calls it."""
+
+_LEAST_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _functions(observed: Observed) -> Iterator[_Function]:
     groups: dict[tuple[str, int, str], list[dict[str, Any]]] = defaultdict(list)
     texts: dict[tuple[str, int, str], str] = {}
     for event in observed.of("stacks"):
-        for count in with_lines(event.get("held", ())):
+        for count in _with_lines(event.get("held", ())):
             groups[count["file"], count["def"], count["function"]].append(count)
         for source in event.get("sources", ()):
             texts[source["file"], source["def"], source["function"]] = source["text"]
@@ -159,3 +160,62 @@ def _work(
 def _is_loop(function: _Function, loop: tuple[str, str]) -> bool:
     bare = function.name.rpartition(".")[2]
     return (os.path.basename(function.file), bare) == loop
+
+
+def functions(observed: Observed) -> tuple[FunctionCost, ...]:
+    """The functions found in at least 2 % of the samples, most frequent first.
+
+    The call that holds the loop (`model.fit(…)`) is left out: all of the step is
+    beneath it.
+    """
+    total = 0
+    groups: dict[tuple[str, str, int, str], list[dict[str, Any]]] = defaultdict(list)
+    for event in observed.of("stacks"):
+        total += int(event["total"])
+        for count in _with_lines(event["counts"]):
+            key = (count["thread"], count["file"], count["def"], count["function"])
+            groups[key].append(count)
+    where = observed.facts.get("where") or observed.start.get("where") or {}
+    found = [
+        _cost(key, counts, total)
+        for key, counts in groups.items()
+        if total and not _runs_the_loop(key, counts, where)
+    ]
+    kept = [cost for cost in found if cost.share >= _LEAST_SHARE]
+    return tuple(sorted(kept, key=lambda cost: -cost.share))
+
+
+def _with_lines(counts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The counts; one whose code object had no line is at its function's."""
+    return ({**count, "line": count["line"] or count["def"]} for count in counts)
+
+
+def _runs_the_loop(
+    key: tuple[str, str, int, str], counts: list[dict[str, Any]], where: dict[str, Any]
+) -> bool:
+    thread, file, _, name = key
+    bare = name.rpartition(".")[2]  # samples name a method with its class, places do not
+    if thread != "main" or file != where.get("file") or bare != where.get("function"):
+        return False
+    first, last = where["line"], max(where["line"], where.get("end_line") or 0)
+    beneath = sum(count["n"] for count in counts if first <= count["line"] <= last)
+    return bool(beneath >= 0.5 * sum(count["n"] for count in counts))
+
+
+def _cost(key: tuple[str, str, int, str], counts: list[dict[str, Any]], total: int) -> FunctionCost:
+    thread, file, _, name = key
+    lines: Counter[int] = Counter()
+    into: Counter[str] = Counter()
+    for count in counts:
+        lines[count["line"]] += count["n"]
+        into[count["into"]] += count["n"]
+    samples = sum(lines.values())
+    return FunctionCost(
+        name=name,
+        file=file,
+        line=lines.most_common(1)[0][0],
+        share=min(1.0, samples / total),
+        thread="main" if thread == "main" else "worker",
+        samples=samples,
+        calls_into=into.most_common(1)[0][0],
+    )

@@ -5,7 +5,7 @@ python -m trainperf.lint._docs > docs/lint.md
 
 from __future__ import annotations
 
-from trainperf.lint.rules import all_rules
+from trainperf.lint.check import all_rules
 
 INTRODUCTION = """\
 # Reading the source: `trainperf lint`

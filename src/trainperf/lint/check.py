@@ -1,25 +1,55 @@
-"""Files checked by rules: their remarks, and the files that could not be read."""
+"""Rules, found by being there, over files: their remarks, and what could not be read."""
 
 from __future__ import annotations
 
 import ast
+import importlib
+import io
 import os
+import pkgutil
 import sys
+import tokenize
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-from trainperf.lint.files import Source, Unreadable, find, read
-from trainperf.lint.ignored import without_ignored, wrong_comments
-from trainperf.lint.project import Project
-from trainperf.recording.cells import cell_and_line
-from trainperf.source.module import Module
+from trainperf import fixes
+from trainperf.model.discover import discovered
+from trainperf.recording.cells import cell_and_line, is_notebook
+from trainperf.source.module import Module, file_of
 from trainperf.source.notebooks.ipython import parse
-from trainperf.source.notebooks.notebook import Notebook, text_of
+from trainperf.source.notebooks.notebook import NotANotebook, Notebook, text_of
 from trainperf.source.rule import Remark, Rule
+from trainperf.source.scopes import FUNCTIONS, Function
 
 _NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
+
+_Definition = Function | ast.ClassDef
+_DEEPEST = 4
+"""How many files a name is followed through that one imports from the other."""
+
+_FOLDER = "lint"
+"""The folder of a family that holds its rules."""
+
+_SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
+"""Folders that hold no source of the project's own, besides the hidden ones."""
+LARGEST = 2_000_000
+"""Bytes above which a file is taken for data, not for source."""
+_FRAMEWORKS = (b"torch", b"tensorflow", b"keras")
+
+
+class Unreadable(Exception):  # noqa: N818 - names an outcome; the message is the reason
+    """A file that cannot be read, with the reason."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a file, its line ends "\\n"; that of a `notebook`, see `recording.cells`."""
+
+    text: str
+    notebook: Notebook | None = None
 
 
 @dataclass(frozen=True)
@@ -91,11 +121,11 @@ def _file(
     unread: list[Unread],
 ) -> list[PlacedRemark]:
     try:
-        source = read(path)
+        source = _read(path)
         if source is None:
             return []
         if source.notebook is None:
-            comments += [Unread(path, why, line) for line, why in wrong_comments(source.text)]
+            comments += [Unread(path, why, line) for line, why in _wrong_comments(source.text)]
         rules = tuple(rule for rule in rules if rule.concerns(source.text))
         if not rules:
             return []
@@ -111,7 +141,7 @@ def _file(
     remarks, failure = _checked(module, rules)
     if failure:
         unread.append(Unread(path, failure))
-    return _placed(path, source, without_ignored(remarks, source.text))
+    return _placed(path, source, _without_ignored(remarks, source.text))
 
 
 def _parsed(path: Path, source: Source, project: Project, unread: list[Unread]) -> Module:
@@ -172,3 +202,176 @@ def shown_path(path: Path) -> str:
     inside = os.path.commonpath([absolute, here]) == here
     shown = os.path.relpath(absolute, here) if inside else absolute
     return shown.encode("utf-8", "replace").decode()
+
+
+def _wrong_comments(source: str) -> list[tuple[int, str]]:
+    """Return the lines of comments that do not ignore what they seem to, and why."""
+    if "trainperf:" not in source:
+        return []
+    from trainperf.report.ignored import comments
+
+    found = comments(source.encode("utf-8", "replace"))
+    return [(each.line, each.wrong) for each in found if each.wrong]
+
+
+def _without_ignored(remarks: Iterable[Remark], source: str) -> list[Remark]:
+    """Return the remarks that no comment of `source` turns off.
+
+    A comment counts on any line of the place, or on a line of its own right above it.
+    """
+    if "trainperf:" not in source:
+        return list(remarks)
+    from trainperf.report.ignored import comments  # it loads the catalogue
+
+    found = comments(source.encode("utf-8", "replace"))
+    lines = source.split("\n")
+
+    def ignored(remark: Remark) -> bool:
+        first = remark.line - 1
+        while first > 0 and lines[first - 1].lstrip().startswith("#"):
+            first -= 1
+        return any(
+            (each.ids is None or remark.id in each.ids)
+            and (
+                remark.line <= each.line <= remark.last_line
+                or (each.alone and first < each.line < remark.line)
+            )
+            for each in found
+        )
+
+    return [remark for remark in remarks if not ignored(remark)]
+
+
+class Project:
+    """Finds definitions in other files, each of which is parsed once and only when asked for.
+
+    Only files that are checked as well are looked at: nothing outside of what was named.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = {os.path.abspath(path): path for path in paths if path.suffix == ".py"}
+        self._modules: dict[str, Module | None] = {}
+
+    def definition(
+        self, name: str, path: Path, depth: int = 0
+    ) -> tuple[Module, _Definition] | None:
+        """Return the `def` or `class` that `name`, as imported in the file `path`, stands for.
+
+        `name` is dotted, relative if it begins with a dot. None where it is not certain.
+        """
+        module, _, own = name.rpartition(".")
+        file = file_of(module, path, self._paths.__contains__) if module.strip(".") else None
+        if file is None or depth > _DEEPEST:
+            return None
+        found = self._parsed(file)
+        bindings = found.top.bindings.get(own, []) if found is not None else []
+        if found is None or len(bindings) != 1:
+            return None
+        only = bindings[0]
+        if only.kind == "import":
+            return self.definition(only.origin, self._paths[file], depth + 1)
+        node = only.node
+        return (found, node) if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else None
+
+    def _parsed(self, file: str) -> Module | None:
+        if file not in self._modules:
+            self._modules[file] = self._parse(self._paths[file])
+        return self._modules[file]
+
+    def _parse(self, path: Path) -> Module | None:
+        try:
+            source = _read(path)
+            if source is None:
+                return None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return Module(ast.parse(source.text), source.text, path, self)
+        except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None  # it is said of the file itself
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Return one instance of every rule, in order of their ids."""
+    found = (rule for family in _families() for rule in _rules(family))
+    return tuple(sorted(found, key=lambda rule: rule.id))
+
+
+def _families() -> Iterator[str]:
+    for info in pkgutil.iter_modules(fixes.__path__):
+        if info.ispkg:
+            yield f"{fixes.__name__}.{info.name}"
+
+
+def _rules(family: str) -> Iterator[Rule]:
+    path = importlib.import_module(family).__path__
+    if any(info.name == _FOLDER for info in pkgutil.iter_modules(path)):
+        name = f"{family}.{_FOLDER}"
+        yield from discovered(name, importlib.import_module(name).__path__, Rule)
+
+
+def find(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files that are named, and those in the folders that are, each once.
+
+    In folders: `.py` and `.ipynb`; not in hidden folders, `_SKIPPED`, or environments.
+    Links to folders are not followed.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        for each in _in_folder(path) if path.is_dir() else (path,):
+            name = os.path.abspath(each)
+            if name not in seen:
+                seen.add(name)
+                yield each
+
+
+def _in_folder(folder: Path) -> Iterator[Path]:
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            each
+            for each in folders
+            if each not in _SKIPPED
+            and not each.startswith(".")
+            and not os.path.exists(os.path.join(here, each, "pyvenv.cfg"))
+        )
+        for name in sorted(names):
+            path = Path(here, name)
+            if name.endswith((".py", ".ipynb")) and not name.startswith(".") and path.is_file():
+                yield path
+
+
+def _read(path: Path) -> Source | None:
+    """Return the source of a file; None where no framework is named in it.
+
+    Raises `Unreadable`.
+    """
+    if not path.is_file() and path.exists():  # a pipe would be waited for
+        raise Unreadable("is no regular file")
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1) if not is_notebook(path.name) else file.read()
+    except OSError as error:
+        raise Unreadable(error.strerror or str(error)) from error
+    if not any(word in data for word in _FRAMEWORKS):
+        return None
+    if is_notebook(path.name):
+        return _notebook_source(data)
+    if len(data) > LARGEST:
+        raise Unreadable(f"larger than {LARGEST // 1_000_000} MB")
+    return Source(_text(data))
+
+
+def _text(data: bytes) -> str:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise Unreadable(f"not text: {error}") from error
+
+
+def _notebook_source(data: bytes) -> Source:
+    try:
+        notebook = Notebook(data)
+    except NotANotebook as error:
+        raise Unreadable(str(error)) from error
+    return Source(notebook.text, notebook)

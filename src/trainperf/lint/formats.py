@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import trainperf
-from trainperf.lint.check import Lint, PlacedRemark, Unread, shown_path
-from trainperf.lint.rules import all_rules
+from trainperf.lint.check import Lint, PlacedRemark, Unread, all_rules, shown_path
 
 
 def text(lint: Lint) -> str:
@@ -190,7 +189,7 @@ def _artifact(path: Path) -> dict[str, Any]:
 
 def _in_repository(path: Path) -> str:
     """Return a path as GitHub knows it: relative to the root of the repository it lies in."""
-    from trainperf.report.uris import inside
+    from trainperf.report.plain import inside
 
     absolute = os.path.abspath(path)
     return inside(absolute, _repository(absolute)) or shown_path(path)
@@ -198,7 +197,7 @@ def _in_repository(path: Path) -> str:
 
 def _repository(path: str) -> str:
     """The root of the repository that a file lies in, "" where it lies in none."""
-    from trainperf.report.uris import inside
+    from trainperf.report.plain import inside
 
     folders = Path(path).parents
     git = (str(one) for one in folders if (one / ".git").exists())

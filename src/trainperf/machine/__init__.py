@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainperf.machine import cgroup, host
 from trainperf.machine.aws.instance import inquiry, with_late_answers, with_price
-from trainperf.machine.container_kind import container_kind
+from trainperf.machine.cgroup import container_kind
 from trainperf.model import Machine
 from trainperf.samplers.nvml import NvmlSampler
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from trainperf.evidence.objects import seen
-from trainperf.machine.storage import channels, read_process, s3_probe
+from trainperf.machine.storage import read_process, s3_probe
 from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
-from trainperf.model import Machine, Objects, Recording
+from trainperf.model import Channel, Machine, Objects, Recording
 
 FROM_S3 = "the steps opened no files: they read from S3"
 
 NOT_PROBED = "not probed: the run was cut short"
+
+_CONFIG = "opt/ml/input/config/inputdataconfig.json"
+_DATA = "/opt/ml/input/data"
 
 
 def probe_storage(
@@ -33,7 +38,7 @@ def probe_storage(
             recording,
             reads_reason=f"not looked at: the run was {recording.ending.value}",
             objects=_unprobed(objects),
-            channels=channels.channels(),
+            channels=channels(),
         )
     instance = machine.instance
     kind = instance.type if instance else None
@@ -47,9 +52,41 @@ def probe_storage(
         objects=_unprobed(objects)
         if interrupted()
         else s3_probe.probe(objects, environment, region),
-        channels=channels.channels(),
+        channels=channels(),
     )
 
 
 def _unprobed(objects: Sequence[Objects]) -> tuple[Objects, ...]:
     return tuple(replace(one, reason=NOT_PROBED) for one in objects)
+
+
+def channels(root: Path = Path("/")) -> tuple[Channel, ...]:
+    """The channels by name; empty outside of SageMaker, and where the file cannot be read.
+
+    `TrainingInputMode` is the mode of a channel in that file; without it a channel has
+    the mode of the job, which is not told: "".
+    """
+    try:
+        config = json.loads((root / _CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    if not isinstance(config, dict):
+        return ()
+    return tuple(
+        Channel(
+            name=name,
+            mode=str(one.get("TrainingInputMode") or ""),
+            path=f"{_DATA}/{name}",
+            source=_source(one),
+            content_type=str(one.get("ContentType") or ""),
+        )
+        for name, one in sorted(config.items())
+        if isinstance(one, dict)
+    )
+
+
+def _source(one: dict[str, object]) -> str:
+    kind = str(one.get("FileSystemType") or "")
+    if kind:
+        return "FSx" if kind == "FSxLustre" else kind
+    return "S3" if one.get("S3DistributionType") else ""

@@ -13,15 +13,19 @@ from trainperf.model.check import Answer, Check, CheckedTimes, Compared, Limits,
 from trainperf.model.diagnosis import (
     Bottleneck,
     Diagnosis,
+    ExperimentChange,
+    ExperimentWay,
     Ignored,
+    Moment,
     Overhead,
     ReportedStage,
     ReportedTimes,
+    Span,
+    Timeline,
     TraceFile,
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
-from trainperf.model.experiments import ExperimentChange, ExperimentWay
 from trainperf.model.facts import (
     CallbackCost,
     ChangingNumber,
@@ -55,7 +59,6 @@ from trainperf.model.parallel import (
     Strategy,
 )
 from trainperf.model.pipeline import DrawnFrom, Function, Stage
-from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
 from trainperf.model.torch.loader import Access, ItemLength, Loader
 from trainperf.model.torch.step import (
@@ -70,8 +73,7 @@ from trainperf.model.torch.step import (
     TorchOptimizer,
     Trace,
 )
-from trainperf.model.trainer import Trainer
-from trainperf.model.training import Item, Length, Training
+from trainperf.model.training import Item, Length, Trainer, Training
 from trainperf.model.trials import (
     Control,
     Outcome,

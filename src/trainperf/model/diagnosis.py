@@ -7,14 +7,12 @@ from typing import Literal
 
 from trainperf.model.basics import Site
 from trainperf.model.check import Check
-from trainperf.model.experiments import ExperimentChange
 from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
 from trainperf.model.findings import Finding, NotTaken, Patch
 from trainperf.model.outside import Outside
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.running import RunningJob
-from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, OverTime, StartUp
 from trainperf.model.torch.step import LogCall, Part, SyncPoint
 from trainperf.model.training import Training
@@ -30,6 +28,83 @@ Grade = Literal["settled", "probable", "not examined"]
 of one that was not examined, the text says what was not, and what would examine it."""
 
 Bottleneck = Literal["input", "model", "host", "sync", "memory", "storage", "environment", "none"]
+
+WorkUnit = Literal["real tokens", "samples", "steps"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A phase of the observed run; seconds since its start."""
+
+    phase: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Moment:
+    """How busy the machine was at one moment; `t` in seconds since the start of the run.
+
+    `cpu_cores` counts the script's processes, `machine_cpu_cores` everything. `gpu_percent`
+    has one entry per GPU, None where the driver did not say. `rss` is bytes.
+    """
+
+    t: float
+    cpu_cores: float | None
+    machine_cpu_cores: float | None
+    rss: int | None
+    gpu_percent: tuple[float | None, ...] = ()
+    read_bytes_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The samples of the observed run, thinned to a few hundred, with its phases."""
+
+    seconds: float
+    cores: float
+    phases: tuple[Span, ...]
+    moments: tuple[Moment, ...]
+
+
+@dataclass(frozen=True)
+class ExperimentWay:
+    """One way to make a change that alters the experiment, as it was measured.
+
+    `variant` says which, where there are several ("batch=64"). `speedup` with `low` and `high` is
+    work per second over that of the script as it is, as in `Trial`; `after_per_s` with its limits
+    is that work per second.
+    """
+
+    variant: str
+    speedup: float
+    low: float
+    high: float
+    pairs: int
+    steps: int
+    after_per_s: float
+    after_low_per_s: float
+    after_high_per_s: float
+
+
+@dataclass(frozen=True)
+class ExperimentChange:
+    """A change that is faster and makes the training another one: in no patch unless asked for.
+
+    `why` says what makes it another one: what the change does, or how the losses of one that was
+    to keep the numbers differed (`losses_differ`). `before_per_s` is the work per second of the
+    script as it is, in the trials: in samples, or in steps of the script as it is where the size
+    of its batches is not known (`unit`). Of `ways` the first is the one that `finding` and
+    `patch`, which holds nothing else, make: `trainperf fix --only ID`.
+    """
+
+    finding: Finding
+    why: str
+    losses_differ: bool
+    unit: WorkUnit
+    before_per_s: float
+    ways: tuple[ExperimentWay, ...]
+    patch: Patch
 
 
 @dataclass(frozen=True)

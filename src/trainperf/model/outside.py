@@ -10,7 +10,7 @@ from trainperf.model.basics import Missing, Site
 NOTHING_SEEN = Missing("nothing was seen to stand between the steps")
 
 CALLED_EAGERLY = "model(x)"
-"""The name of a Keras model that runs its layers from Python (`child/keras/eager_calls.py`)."""
+"""The name of a Keras model that runs its layers from Python (`child/keras/hooks.py`)."""
 
 Turn = Literal["fit", "epoch", "evaluation", "pause", "step"]
 

@@ -10,7 +10,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Finding, Patch, Site
 from trainperf.recording.cells import is_notebook
 from trainperf.rewrite.diff import changed_lines
-from trainperf.rewrite.reading import Reader
+from trainperf.rewrite.editing import Reader
 from trainperf.source.scopes import FUNCTIONS, LOOPS
 from trainperf.source.text import parsed
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from trainperf.errors import TrainperfError
-from trainperf.ranks._values import Place
-from trainperf.ranks.clusters import RESOURCES, sagemaker, tf_config
-from trainperf.ranks.ranks import open_mpi, pmi, slurm, torchrun
+from trainperf.ranks._values import Place, checked, number
 from trainperf.run.launchers import TORCHRUN, after, value
 
 SAGEMAKER_CONFIG = "/opt/ml/input/config"
+
+_NO_RUN_ID = ("", "none")
+"""`TORCHELASTIC_RUN_ID` of a job that nobody named."""
+_FIRST_OF_SLURMS_OWN = 0xFFFFFFF0
+"""Slurm gives the steps of batch scripts and of shells numbers from here on: no ranks."""
+
+RESOURCES = "resourceconfig.json"
+TF_CONFIG_HINT = (
+    'it should be like {"cluster": {"worker": ["a:1", "b:1"]}, '
+    '"task": {"type": "worker", "index": 0}}'
+)
 
 
 def find(environ: Mapping[str, str], sagemaker_dir: str | Path = SAGEMAKER_CONFIG) -> Place | None:
@@ -53,3 +66,178 @@ def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:
 
 
 __all__ = ["RESOURCES", "Place", "check_alone", "find"]
+
+
+def torchrun(environ: Mapping[str, str]) -> Place | None:
+    """torchrun's, or `RANK` and `WORLD_SIZE` as set by hand."""
+    if not environ.get("RANK"):
+        return None  # WORLD_SIZE alone is often exported for a launcher that comes later
+    by = "torchrun" if "TORCHELASTIC_RUN_ID" in environ else "RANK and WORLD_SIZE"
+    named = environ.get("TORCHELASTIC_RUN_ID", "")
+    master = (environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))
+    unnamed = "-".join(master) if all(master) else ""
+    return checked(
+        environ,
+        by,
+        ("RANK", "WORLD_SIZE"),
+        job_id=unnamed if named in _NO_RUN_ID else named,
+        local_rank=number(environ, "LOCAL_RANK"),
+        local_world_size=number(environ, "LOCAL_WORLD_SIZE"),
+        node=number(environ, "GROUP_RANK"),
+        restarts=number(environ, "TORCHELASTIC_RESTART_COUNT") or 0,
+    )
+
+
+def open_mpi(environ: Mapping[str, str]) -> Place | None:
+    """Open MPI's mpirun."""
+    if not environ.get("OMPI_COMM_WORLD_RANK"):
+        return None
+    names = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid")
+    return checked(
+        environ,
+        "mpirun",
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        job_id=next((environ[name] for name in names if environ.get(name)), _slurm_id(environ)),
+        local_rank=number(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
+        local_world_size=number(environ, "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    )
+
+
+def pmi(environ: Mapping[str, str]) -> Place | None:
+    """The mpirun of MPICH and Intel MPI."""
+    if not environ.get("PMI_RANK"):
+        return None
+    if environ["PMI_RANK"] == environ.get("SLURM_PROCID") and _in_a_step(environ):
+        return slurm(environ)  # srun --mpi=pmi2 sets both, and says more in its own
+    return checked(
+        environ,
+        "mpirun",
+        ("PMI_RANK", "PMI_SIZE"),
+        job_id=_slurm_id(environ),
+        local_rank=number(environ, "MPI_LOCALRANKID"),
+        local_world_size=number(environ, "MPI_LOCALNRANKS"),
+    )
+
+
+def slurm(environ: Mapping[str, str]) -> Place | None:
+    """srun's, within a step."""
+    if not _in_a_step(environ):
+        return None
+    size = "SLURM_STEP_NUM_TASKS" if environ.get("SLURM_STEP_NUM_TASKS") else "SLURM_NTASKS"
+    return checked(
+        environ,
+        "srun",
+        ("SLURM_PROCID", size),
+        job_id=_slurm_id(environ),
+        local_rank=number(environ, "SLURM_LOCALID"),
+        node=number(environ, "SLURM_NODEID"),
+        restarts=number(environ, "SLURM_RESTART_COUNT") or 0,
+    )
+
+
+def _in_a_step(environ: Mapping[str, str]) -> bool:
+    """Whether srun started this: a batch script has the variables too, and is no rank."""
+    if not environ.get("SLURM_PROCID"):
+        return False
+    step = number(environ, "SLURM_STEP_ID")
+    return step is not None and step < _FIRST_OF_SLURMS_OWN
+
+
+def _slurm_id(environ: Mapping[str, str]) -> str:
+    parts = [environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
+    return ".".join(part for part in parts if part) if parts[0] else ""
+
+
+def tf_config(environ: Mapping[str, str]) -> Place | None:
+    """A task of the cluster in `TF_CONFIG`."""
+    text = environ.get("TF_CONFIG", "")
+    if not text.strip():
+        return None
+    said = read_json(text, "TF_CONFIG")
+    cluster, task = said.get("cluster"), said.get("task")
+    if not cluster:
+        return None
+    if not isinstance(cluster, dict) or not isinstance(task, dict):
+        raise TrainperfError("TF_CONFIG has no cluster with a task in it", TF_CONFIG_HINT)
+    kind, index = str(task.get("type", "")), task.get("index")
+    training = {name: _listed(cluster.get(name)) for name in ("chief", "master", "worker")}
+    size = sum(map(len, training.values()))
+    if kind not in training:
+        raise TrainperfError(
+            f"TF_CONFIG makes this {kind or 'no task'} of the cluster, which trains no model",
+            "observe the workers; start this one without trainperf",
+        )
+    if not _whole(index) or not 0 <= int(str(index)) < len(training[kind]):
+        raise TrainperfError(
+            f"TF_CONFIG says {kind} {index!r}, but its cluster has {len(training[kind])} of them",
+            TF_CONFIG_HINT,
+        )
+    before = 0 if kind != "worker" else size - len(training["worker"])
+    return Place(before + int(str(index)), size, "TF_CONFIG", _digest(cluster))
+
+
+def sagemaker(environ: Mapping[str, str], config: Path) -> Place | None:
+    """One host of a SageMaker training job."""
+    said = _resources(environ, config)
+    if said is None:
+        return None
+    hosts, current, source = said
+    if current not in hosts:
+        raise TrainperfError(
+            f"{source} does not list this host, {current!r}, among its hosts",
+            f"its hosts are {', '.join(hosts) or 'none'}",
+        )
+    rank = sorted(hosts).index(current)
+    job = environ.get("TRAINING_JOB_NAME") or _job_name(environ) or _digest(sorted(hosts))
+    return Place(rank, len(hosts), "SageMaker", job, node=rank)
+
+
+def _resources(environ: Mapping[str, str], config: Path) -> tuple[list[str], str, str] | None:
+    """The hosts, the name of this one, and where that is said."""
+    file = config / RESOURCES
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if text:
+        said = read_json(text, str(file))
+        return _listed(said.get("hosts")), str(said.get("current_host", "")), str(file)
+    if not environ.get("SM_HOSTS"):
+        return None
+    try:
+        hosts = _listed(json.loads(environ["SM_HOSTS"]))
+    except ValueError:
+        raise TrainperfError(
+            "SM_HOSTS is not JSON", 'it should be like ["algo-1","algo-2"]'
+        ) from None
+    return hosts, environ.get("SM_CURRENT_HOST", ""), "SM_HOSTS"
+
+
+def _job_name(environ: Mapping[str, str]) -> str:
+    try:
+        return str(json.loads(environ["SM_TRAINING_ENV"])["job_name"])
+    except (KeyError, ValueError, TypeError):
+        return ""
+
+
+def read_json(text: str, source: str) -> dict[str, Any]:
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise TrainperfError(f"{source} is not JSON: {error}", "correct it, or unset it") from None
+    if not isinstance(said, dict):
+        raise TrainperfError(f"{source} holds no object", "correct it, or unset it")
+    return said
+
+
+def _listed(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _whole(value: object) -> bool:
+    return not isinstance(value, bool) and re.fullmatch(r"[0-9]+", str(value)) is not None
+
+
+def _digest(value: object) -> str:
+    """A name for a job that nobody named: the same wherever its hosts are the same."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""How bad a finding is for whoever asked: what makes a check fail, what is only told."""
+"""How bad a finding is for whoever asked, its gain in a few words, and neighbours' share in it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainperf.model import Diagnosis, Finding, Outcome, Trial, by_fix
+from trainperf.model import words as units
+from trainperf.model.outside import TURNS
 
 Level = Literal["error", "warning", "note"]
+
+_BUSY = 0.15
+"""Cores others kept busy, as a share of those we may use, from which it is said."""
+
+_LEAST = 0.3
+"""Cores below which it is not said on a small machine either."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +95,73 @@ def _worth(finding: Finding, trial: Trial | None) -> float | None:
     if trial is not None and trial.speedup is not None:
         return trial.speedup
     return finding.bound
+
+
+def took(others: float | None, cores: float) -> str:
+    """Say how many cores others took; "" where they are few, or that was not told."""
+    if others is None or others <= max(_LEAST, _BUSY * cores):
+        return ""
+    return f"neighbours took about {others:.1f} of {cores:.3g} cores"
+
+
+def beside_trials(diagnosis: Diagnosis) -> str:
+    """Say what a busy machine makes of changes that came out without an effect; "" if nothing."""
+    if all(one.outcome is not Outcome.NO_EFFECT for one in diagnosis.trials):
+        return ""
+    seen: list[tuple[float | None, str]] = []
+    if diagnosis.trying is not None:
+        seen.append((diagnosis.trying.neighbours_cores, "when the trials began"))
+    if diagnosis.parallel is None:  # else the other ranks of the job may be those that took them
+        timed = (use for use in diagnosis.utilization if use.phase == "real")
+        seen += [(use.others_cores, "while the steps were timed") for use in timed]
+    for others, when in seen:
+        if told := took(others, diagnosis.machine.cores):
+            return f"{told.capitalize()} {when}: what had no measurable effect may have one."
+    return ""
+
+
+def worth(finding: Finding, diagnosis: Diagnosis) -> str:
+    """Return what repairing it gives: measured with its interval, else at most; no stop."""
+    trial = by_fix(diagnosis.trials).get(finding.id)
+    if trial is None or trial.outcome is Outcome.NOT_TRIED:
+        return _bound(finding)
+    reason = trial.reason.strip().rstrip(".")
+    because = f" ({reason})" if reason else ""
+    if trial.speedup is None:
+        return f"tried: {trial.outcome}{because}; {_bound(finding)}"
+    figure = units.measured(trial.speedup, trial.low, trial.high)
+    of = of_what(trial, diagnosis)
+    if trial.kept:
+        return f"{figure} as fast{of}, measured; {predicted(finding, trial)}"
+    return f"tried: {trial.outcome}, {figure}{of}{because}; {predicted(finding, trial)}"
+
+
+def of_what(trial: Trial, diagnosis: Diagnosis) -> str:
+    """Say of what a speed-up is, after a figure; "" where it is of the steps."""
+    if trial.basis == "whole runs":
+        return f", the whole script in {units.count(trial.pairs, 'run')} each"
+    if trial.basis == "in the loop":
+        return " in the loop"
+    if trial.basis == "calls" and diagnosis.outside is not None:
+        turn = TURNS[diagnosis.outside.turn]
+        return f", {turn[0].lower()}{turn[1:]}"
+    return ""
+
+
+def predicted(finding: Finding, trial: Trial) -> str:
+    """Say what was predicted of a trial, and where the measured gain lies beyond it."""
+    bound = finding.bound if trial.bound is None else trial.bound
+    if bound is None:
+        return "nothing was predicted"
+    beyond = ""
+    if trial.exceeds(bound):
+        beyond = ", which was too low"
+    elif trial.speedup is not None and trial.speedup > bound:
+        beyond = ", within that interval"
+    return f"predicted at most {units.bound(bound)}{beyond}"
+
+
+def _bound(finding: Finding) -> str:
+    if finding.bound is None:
+        return "what it can give is not known"
+    return f"at most {units.bound(finding.bound)} as fast"

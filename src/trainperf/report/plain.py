@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import os.path
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from trainperf.recording.cells import spot
+
+if TYPE_CHECKING:  # this is read in before the script starts, what judges it is not
+    from trainperf.model import Function, Site
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor movement
@@ -81,3 +90,59 @@ def to_ascii(text: str) -> str:
 def _last_shown(line: str) -> str:
     shown = [part for part in line.split("\r") if part.strip("\b ")]
     return shown[-1] if shown else ""
+
+
+def place(site: Site, cwd: str) -> str:
+    """Return "file:line", the file relative to `cwd` where it stands beneath it."""
+    return spot(_file(site.file, cwd), site.line)
+
+
+def defined(function: Function, cwd: str) -> str:
+    """Return where a function is defined; nothing if that is not known."""
+    if not function.file:
+        return ""
+    return place(Site(function.file, function.line), cwd)
+
+
+def places(sites: Sequence[Site], cwd: str, most: int = 3) -> str:
+    """Return the first places, each once, and how many more there are."""
+    told = []
+    for site in sites:
+        inside = f" in {site.function}" if site.function and site.function != "<module>" else ""
+        told.append(place(site, cwd) + inside)
+    told = list(dict.fromkeys(told))
+    more = f" and {len(told) - most} more" if len(told) > most else ""
+    return ", ".join(told[:most]) + more
+
+
+def _file(file: str, cwd: str) -> str:
+    if os.path.isabs(file) and cwd and file.startswith(cwd.rstrip("/") + "/"):
+        return file[len(cwd.rstrip("/")) + 1 :]
+    return file
+
+
+def inside(path: str, root: str) -> str | None:
+    """Return `path` relative to `root`, None where it lies outside."""
+    if not os.path.isabs(path):
+        path = os.path.join(root, path)
+    path, root = os.path.normpath(path), os.path.normpath(root)
+    prefix = root if root.endswith("/") else f"{root}/"
+    return path[len(prefix) :] if path.startswith(prefix) else None
+
+
+def relative_uri(path: str) -> str:
+    """Return a relative path as a URI: the bytes of its name, percent-encoded."""
+    return quote(_bytes(path), safe="/")
+
+
+def file_uri(path: str) -> str:
+    """Return an absolute path as a file URI."""
+    return f"file://{quote(_bytes(path), safe='/')}"
+
+
+def _bytes(path: str) -> bytes:
+    """The name as it is on disk: what is no text in it comes as lone surrogates."""
+    try:
+        return path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return path.encode("utf-8", "replace")

@@ -10,11 +10,9 @@ from xml.etree import ElementTree
 
 from trainperf.model import Diagnosis, Finding, Site
 from trainperf.recording.cells import is_notebook
-from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
-from trainperf.report.plain import one_line, plain
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, worth
+from trainperf.report.plain import inside, one_line, plain
 from trainperf.report.sections import told
-from trainperf.report.uris import inside
-from trainperf.report.worth import worth
 
 # What XML 1.0 has no way to write, https://www.w3.org/TR/xml/#charsets.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

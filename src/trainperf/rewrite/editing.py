@@ -4,18 +4,204 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 
+from trainperf import bounded
+from trainperf.errors import CannotRewrite
+from trainperf.model import Site
 from trainperf.rewrite import layout
-from trainperf.rewrite.calls import CallChange
-from trainperf.rewrite.checks import names_imported
-from trainperf.rewrite.command import AddedOptions
+from trainperf.rewrite.calls import CallChange, EditedFile
+from trainperf.rewrite.checks import check_users, names_imported
 from trainperf.rewrite.configuration import Configuration
-from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.edits import Edit, Insert, Rank
-from trainperf.rewrite.reading import Reader, Reading, default_reader
+from trainperf.source.arguments import keyword, positional
+from trainperf.source.module import Module
+from trainperf.source.origins.project import Project
+from trainperf.source.text import Function, Source, parsed
+
+LARGEST = 64 * bounded.MIB
+"""No source is as large; what names one may be a name that the script made up."""
+Reader = Callable[[str], bytes]
+
+
+@dataclass(frozen=True)
+class AddedOptions:
+    """Options with their values, as they follow the command that was run."""
+
+    options: tuple[tuple[str, str], ...] = ()
+
+    def plus(self, option: str, value: str) -> AddedOptions:
+        """Return these and one more; raises `CannotRewrite` where it has another value already."""
+        before = dict(self.options).get(option)
+        if before not in (None, value):
+            raise CannotRewrite(f"another fix sets {option} to {before}")
+        return self if before == value else AddedOptions((*self.options, (option, value)))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words, each as the script gets it."""
+        return tuple(word for each in self.options for word in each)
+
+
+def default_reader(path: str) -> bytes:
+    """Return the bytes of a file; raises `OSError` where it is none, or too large."""
+    return bounded.read(path, LARGEST)
+
+
+class Reading:
+    """The user's source files, each read when it is first asked for.
+
+    `root` is the folder whose files may be read; `read` returns the bytes of a file by
+    its absolute path. Every method raises `CannotRewrite` where a file is not the
+    user's, or nothing stands at a site.
+    """
+
+    def __init__(self, root: str | Path, read: Reader = default_reader) -> None:
+        self.root = os.path.realpath(root)
+        self._read = read
+        self._files: dict[str, EditedFile] = {}
+
+    def expression(self, site: Site) -> str:
+        """Return the original source text of the expression at `site`."""
+        source = self._file(site.file).source
+        return source.text_of(source.expression(site))
+
+    def call(self, site: Site) -> ast.Call:
+        """Return the call at `site`, to be read and never changed."""
+        return self._file(site.file).source.call(site)
+
+    def call_keywords(self, site: Site) -> dict[str, str]:
+        """Return the keywords written out in the call at `site`, with their source text."""
+        source = self._file(site.file).source
+        keywords = source.call(site).keywords
+        return {each.arg: source.text_of(each.value) for each in keywords if each.arg}
+
+    def argument(self, site: Site, index: int, name: str = "") -> Site | None:
+        """Return where an argument of the call at `site` stands, given by place or by name."""
+        source = self._file(site.file).source
+        call = source.call(site)
+        named = keyword(call, name) if name else None
+        node = named.value if named else positional(call, index)
+        return None if node is None else source.site(node, site)
+
+    def source(self, file: str) -> Source:
+        """Return the original text of a file with its syntax tree, never to be changed."""
+        return self._file(file).source
+
+    def linked(self, file: str) -> Module:
+        """Return a file whose imports lead into the user's other files, to be read only."""
+        return self.source(file).module.linked(Path(self.path(file)), self.project([file]))
+
+    def project(self, start: Sequence[str]) -> Project:
+        """Return the user's files as they import each other, reached from `start`."""
+        return Project(_Files(self), [self.path(name) for name in start])
+
+    def definition(self, site: Site) -> Function:
+        """Return the function whose head is at `site`, to be read and never changed."""
+        return self._file(site.file).source.function(site)
+
+    def methods(self, site: Site) -> dict[str, Function]:
+        """Return the functions of the class that the one at `site` stands in, by name."""
+        source = self._file(site.file).source
+        own = source.function(site)
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and own in node.body:
+                return {each.name: each for each in node.body if isinstance(each, Function)}
+        return {}
+
+    def around(self, site: Site) -> tuple[ast.stmt, ...]:
+        """Return the statements around `site`, outermost first, to be read and never changed."""
+        return tuple(node for node, _ in self._file(site.file).source.around(site))
+
+    def module(self, file: str) -> ast.Module:
+        """Return the syntax tree of a file, to be read and never changed."""
+        return self._file(file).source.tree
+
+    def site_of(self, near: Site, node: ast.expr) -> Site:
+        """Return where an expression stands that is part of the file of another site."""
+        return self._file(near.file).source.site(node, near)
+
+    def names(self, file: str) -> set[str]:
+        """Return every name that a file binds or reads, wherever it stands."""
+        found: set[str] = set()
+        for node in ast.walk(self.module(file)):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, ast.arg):
+                found.add(node.arg)
+            elif isinstance(node, Function | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.alias):
+                found.add((node.asname or node.name).partition(".")[0])
+            elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+                found.add(node.name or "")
+            elif isinstance(node, ast.Global | ast.Nonlocal):
+                found |= set(node.names)
+        return found
+
+    def free_name(self, file: str, *names: str, beside: Collection[str] = ()) -> str:
+        """Return the first of some names that a file does not use, else the first numbered.
+
+        `beside` are those that the same edit gives to something else.
+        """
+        taken = self.names(file) | set(beside)
+        numbered = (f"{names[0]}_{number}" for number in count(2))
+        return next(name for name in chain(names, numbered) if name not in taken)
+
+    def receiver(self, site: Site) -> Site:
+        """Return where `x` of the call `x.method()` at `site` stands."""
+        source = self._file(site.file).source
+        call = source.call(site)
+        if not isinstance(call.func, ast.Attribute):
+            raise CannotRewrite(f"no method is called in {source.name}:{site.line}")
+        return source.site(call.func.value, site)
+
+    def data(self, name: str) -> bytes:
+        """Return the bytes of a file of the user's."""
+        path = self.path(name)
+        real = os.path.realpath(path)
+        if real in self._files:
+            return self._files[real].source.data
+        check_users(real, self.root)
+        try:
+            return self._read(path)
+        except OSError as error:
+            raise CannotRewrite(f"{name} cannot be read: {error.strerror}") from error
+
+    def _file(self, name: str) -> EditedFile:
+        path = self.path(name)
+        real = os.path.realpath(path)
+        if real not in self._files:
+            data = self.data(name)
+            source = parsed(os.path.relpath(real, self.root), data)
+            self._files[real] = EditedFile(path, source)
+        return self._files[real]
+
+    def path(self, name: str) -> str:
+        """Return the absolute path of a file."""
+        return os.path.abspath(os.path.join(self.root, name))
+
+
+class _Files:
+    """The files that may be read, for what follows names through them."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def data(self, path: str) -> bytes | None:
+        try:
+            return self._reading.data(path)
+        except CannotRewrite:
+            return None
+
+    def module(self, path: str) -> Module | None:
+        try:
+            return self._reading.source(path).module
+        except CannotRewrite:
+            return None
 
 
 class Editing(Reading):

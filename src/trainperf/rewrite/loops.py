@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace
-from trainperf.rewrite.wrapping import indentation
+from trainperf.rewrite.extraction import indentation
 from trainperf.source.iterations import of_own_loop, stored
 from trainperf.source.text import Source
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite import extraction, imports, layout, statements, wrapping
+from trainperf.rewrite import extraction, imports, layout, statements
 from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.editing import Editing
 from trainperf.rewrite.edits import Insert, Rank
@@ -115,7 +115,7 @@ class StatementEdits(Editing):
         if any(self._file(site.file).source is not file.source for site in sites):
             raise CannotRewrite("the statements stand in different files")
         around = [file.source.around(site) for site in sites]
-        self._edit(file, wrapping.under(file.source, around, header, until is not None))
+        self._edit(file, extraction.under(file.source, around, header, until is not None))
 
     def move_into_function(
         self, first: Site, last: Site, head: str, result: str, call: str

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 ACCELERATE = ("accelerate", "accelerate-launch", "accelerate.commands.launch")
@@ -11,6 +14,21 @@ MPIRUN = ("mpirun", "mpiexec", "orterun", "mpiexec.hydra")
 FLAGS_BEFORE_THE_SCRIPT = ("-m", "--module", "--no-python", "--no_python")
 
 Command = tuple[str, ...]
+
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+"""Options of Python's own that take a word more."""
+
+_PROGRAM = re.compile(r"-[bBdEhiIOPqRsSuvVx?]*([mc])(.*)", re.DOTALL)
+"""`-m` and `-c`, alone or behind other options (`-um`), with their word or before it."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program that an interpreter is given; its arguments begin at `at`."""
+
+    kind: Literal["script", "module", "code"]
+    name: str
+    at: int
 
 
 def after(command: Sequence[str], launchers: Sequence[str]) -> int | None:
@@ -64,3 +82,18 @@ def replaced(command: Command, at: int, names: Sequence[str], value: str) -> Com
         elif name in names and index + 1 < end:
             made[index + 1] = value
     return tuple(made)
+
+
+def program(words: Sequence[str]) -> Program | None:
+    """The program in a command line whose first word is an interpreter; None if it has none."""
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        if found := _PROGRAM.fullmatch(words[at]):
+            kind: Literal["module", "code"] = "module" if found[1] == "m" else "code"
+            if found[2]:
+                return Program(kind, found[2], at + 1)
+            return Program(kind, words[at + 1], at + 2) if at + 1 < len(words) else None
+        at += 2 if words[at] in _WITH_VALUE else 1
+    if at >= len(words) or words[at] == "-":
+        return None
+    return Program("script", words[at], at + 1)

@@ -12,18 +12,8 @@ from pathlib import Path
 import psutil
 
 from trainperf.errors import TrainperfError
-from trainperf.run.owner import began, is_gone
-from trainperf.run.python_command import Program, program
-from trainperf.run.python_processes import (
-    first_rank,
-    is_mpirun,
-    is_python,
-    launcher_of,
-    launches,
-    not_helping,
-    pythons_below,
-    runs_python,
-)
+from trainperf.run.groups import began, is_gone
+from trainperf.run.launchers import ACCELERATE, MPIRUN, TORCHRUN, Program, program
 
 KERNELS = ("ipykernel", "colab_kernel")
 """How the programs are named that run the cells of a notebook."""
@@ -31,6 +21,15 @@ CLOCKS_S = 2.0
 """By so much may the clock that tells when a process began differ from that of files."""
 SHOWN = 8
 """Python processes below one that is none, at most, that are named."""
+
+_OF_A_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+"""Variables that a launcher sets for each rank and does not have itself."""
+_PROXIES = ("orted", "prted", "hydra_pmi_proxy")
+"""Processes of mpirun's own between it and the ranks."""
+_LAUNCHERS = (*TORCHRUN, *ACCELERATE)
+"""Programs of Python that start the ranks of a job."""
+_HELPERS = ("from multiprocessing.", "from torch.multiprocessing.")
+"""How the code begins by which `multiprocessing` starts processes: workers, servers, trackers."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +109,11 @@ def _check_reachable(process: psutil.Process) -> None:
 
 
 def _job(asked: psutil.Process) -> Job:
-    trains = not_helping(asked)
-    starter = launcher_of(trains) or trains
+    trains = _not_helping(asked)
+    starter = _launcher_of(trains) or trains
     words, environment = starter.cmdline(), dict(starter.environ())
-    found = program(words) if is_python(starter) else None
-    if found is None and not is_mpirun(starter):
+    found = program(words) if _is_python(starter) else None
+    if found is None and not _is_mpirun(starter):
         raise _not_a_program(starter)
     if found is not None and os.path.basename(found.name).startswith(KERNELS):
         raise TrainperfError(
@@ -127,7 +126,7 @@ def _job(asked: psutil.Process) -> Job:
     return Job(
         asked=asked.pid,
         pid=starter.pid,
-        trains=(first_rank(starter) or trains).pid if starter == trains else trains.pid,
+        trains=(_first_rank(starter) or trains).pid if starter == trains else trains.pid,
         command=(_interpreter(starter, words[0], cwd, environment), *words[1:]),
         label=_label(words, found),
         cwd=cwd,
@@ -142,7 +141,7 @@ def _job(asked: psutil.Process) -> Job:
 def _label(words: Sequence[str], found: Program | None) -> str:
     if found is None:
         return " ".join((os.path.basename(words[0]), *words[1:]))
-    if launches(found):
+    if _launches(found):
         return " ".join((os.path.basename(found.name), *words[found.at :]))
     return {"script": found.name, "module": f"-m {found.name}", "code": "python -c"}[found.kind]
 
@@ -150,10 +149,10 @@ def _label(words: Sequence[str], found: Program | None) -> str:
 def _not_a_program(process: psutil.Process) -> TrainperfError:
     """Why a process is not one that can be run again, and which of those below it may be."""
     name, pid = process.name(), process.pid
-    if is_python(process):
+    if _is_python(process):
         why = "a Python without a script in its command: a prompt, or what it was piped"
         return TrainperfError(f"process {pid} is {why}", "trainperf diagnose SCRIPT")
-    below = [one for one in pythons_below(process) if one.pid != os.getpid()]
+    below = [one for one in _pythons_below(process) if one.pid != os.getpid()]
     if below:
         told = ", ".join(f"{one.pid} ({' '.join(one.cmdline())[:80]})" for one in below[:SHOWN])
         return TrainperfError(
@@ -161,7 +160,7 @@ def _not_a_program(process: psutil.Process) -> TrainperfError:
             f"trainperf diagnose --pid {below[0].pid}",
         )
     said = "not Python, and starts none"
-    if runs_python(process):
+    if _runs_python(process):
         said = "Python, but has written over its command line"
     return TrainperfError(f"process {pid} ({name}) is {said}", "trainperf diagnose SCRIPT")
 
@@ -171,7 +170,7 @@ def _not_a_program(process: psutil.Process) -> TrainperfError:
 
 def _script(words: Sequence[str], found: Program | None) -> str | None:
     """The file of the program, as it stands in the command; a launcher's is what it starts."""
-    if launches(found):
+    if _launches(found):
         at = found.at if found is not None else 1
         return next((word for word in words[at:] if word.endswith(".py")), None)
     return found.name if found is not None and found.kind == "script" else None
@@ -200,7 +199,7 @@ def _folder(process: psutil.Process, script: str | None, environment: Mapping[st
 def _file(cwd: str, script: str | None, found: Program | None) -> Path | None:
     if script is not None:
         return Path(cwd) / script
-    if found is None or found.kind != "module" or launches(found):
+    if found is None or found.kind != "module" or _launches(found):
         return None
     at = Path(cwd).joinpath(*found.name.split("."))
     return next((one for one in (at.with_suffix(".py"), at / "__main__.py") if one.exists()), None)
@@ -235,3 +234,97 @@ def _newer(file: Path | None, since: float) -> Iterator[str]:
         with suppress(OSError):
             if one.stat().st_mtime > since + CLOCKS_S:
                 yield str(one)
+
+
+def _launches(found: Program | None) -> bool:
+    """Whether a program is a launcher; what is not Python's is mpirun."""
+    return found is None or os.path.basename(found.name) in _LAUNCHERS
+
+
+def _is_python(process: psutil.Process) -> bool:
+    """Whether it is an interpreter, and its command line is still that of one."""
+    words = process.cmdline()
+    return _runs_python(process) and bool(words) and _named_python(words[0])
+
+
+def _runs_python(process: psutil.Process) -> bool:
+    """Whether its program is an interpreter, whatever its command line says now."""
+    try:
+        return _named_python(os.readlink(f"/proc/{process.pid}/exe"))
+    except OSError:
+        return False  # of the kernel, or of another user
+
+
+def _is_mpirun(process: psutil.Process) -> bool:
+    """Whether it is `mpirun` itself."""
+    return os.path.basename((process.cmdline() or [""])[0]) in MPIRUN
+
+
+def _named_python(path: str) -> bool:
+    return os.path.basename(path).startswith(("python", "pypy"))
+
+
+def _not_helping(process: psutil.Process) -> psutil.Process:
+    """The process itself; of a worker or another helper of Python's the one that started it."""
+    while _is_python(process):
+        words, parent = process.cmdline(), process.parent()
+        found = program(words)
+        helps = found is not None and found.kind == "code" and found.name.startswith(_HELPERS)
+        forked = parent is not None and parent.cmdline() == words
+        if parent is None or not (helps or forked) or not _is_python(parent):
+            break
+        process = parent
+    return process
+
+
+def _launcher_of(rank: psutil.Process) -> psutil.Process | None:
+    """Return the launcher of a rank of a job; None for no rank, or where it cannot be seen."""
+    if not _is_rank(rank):
+        return None
+    with suppress(psutil.AccessDenied, PermissionError):
+        for one in rank.parents():
+            if _is_mpirun(one) or (_is_python(one) and not _is_rank(one) and _starts_ranks(one)):
+                return one
+            if one.name() not in _PROXIES:
+                return None
+    return None
+
+
+def _starts_ranks(process: psutil.Process) -> bool:
+    """Whether it is a launcher; a scheduler, or an editor, may have started one rank of many."""
+    found = program(process.cmdline())
+    if found is not None and _launches(found):
+        return True
+    return len({number for number, _ in _ranks(process)}) > 1
+
+
+def _is_rank(process: psutil.Process) -> bool:
+    environment = process.environ()
+    return any(environment.get(name) for name in _OF_A_RANK)
+
+
+def _first_rank(launcher: psutil.Process) -> psutil.Process | None:
+    """The rank 0 of a launcher's, or another where that cannot be seen."""
+    ranks = _ranks(launcher)
+    return min(ranks, key=lambda pair: (pair[0], pair[1].pid))[1] if ranks else None
+
+
+def _ranks(launcher: psutil.Process) -> list[tuple[int, psutil.Process]]:
+    ranks: list[tuple[int, psutil.Process]] = []
+    for one in launcher.children(recursive=True):
+        with suppress(psutil.Error, OSError):
+            given = (one.environ().get(name) for name in _OF_A_RANK)
+            number = next((text for text in given if text and text.isdigit()), None)
+            if number is not None and _is_python(one):
+                ranks.append((int(number), one))
+    return ranks
+
+
+def _pythons_below(process: psutil.Process) -> Iterator[psutil.Process]:
+    """The topmost Python processes below one."""
+    for one in process.children():
+        with suppress(psutil.Error, OSError):
+            if _is_python(one):
+                yield one
+            else:
+                yield from _pythons_below(one)

@@ -20,7 +20,7 @@ from trainperf import bounded, store, trainer_settings
 from trainperf.errors import TrainperfError
 from trainperf.recording.cells import in_traceback, is_configuration, is_notebook
 from trainperf.recording.run import Run
-from trainperf.run import groups, owner, view
+from trainperf.run import groups, view
 from trainperf.run.guarding import tracker_environment
 from trainperf.run.stopping import SCRATCH, VIEW
 from trainperf.source.notebooks.notebook import as_run
@@ -60,8 +60,8 @@ def prepare(run: Run, folder: Path) -> str:
     settings = {
         "folder": str(folder),
         "parent": os.getpid(),
-        "parent_ticks": owner.began(os.getpid()),
-        "machine": owner.machine(),
+        "parent_ticks": groups.began(os.getpid()),
+        "machine": groups.machine(),
         "group": str(groups.place(str(file)) or ""),
         "steps": run.steps,
         "measure_s": run.measure_s,

@@ -7,6 +7,7 @@ nothing of trainperf, so that it starts from its path alone.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import select
@@ -14,17 +15,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from trainperf.run import groups
-from trainperf.run.mpi_sessions import remove_sessions
-from trainperf.run.orphans import GUARD, Adopted, Orphans, alive, send
-from trainperf.run.shm import remove_shm
+from trainperf.run.groups import began
 from trainperf.run.view import remove
 
 TRACKERS_S = 3.0
@@ -43,6 +43,15 @@ START = "import os, runpy; runpy.run_path(os.environ['GUARD_OF_RUNS'], run_name=
 NOBODY = -1
 """Leads no session: that of a run which has no process yet."""
 
+_FOLDER = "/dev/shm"
+_NAMED = re.compile(r"(?:torch_(\d+)_\w+|sem\.loky-(\d+)-\w+)")
+"""Names that carry the id of the process that made the file: PyTorch's and loky's."""
+
+GUARD = "GUARD_OF_RUNS"
+"""The variable that tells a guard where its source is."""
+_PR_SET_CHILD_SUBREAPER = 36
+_GONE_S = 5.0
+
 
 def stop_session(leader: int, run_file: str) -> None:
     """Stop every process of a run and wait until none is left.
@@ -58,25 +67,25 @@ def stop_session(leader: int, run_file: str) -> None:
     processes = _processes(leader, run_file, group)
     stopped = {process.pid for process in processes}
     for process in processes:
-        send(process, signal.SIGSTOP)
+        _send(process, signal.SIGSTOP)
     trackers = [process for process in processes if _is_tracker(process)]
     compilers = [process for process in processes if _is_compiler(process)]
     for process in processes:
         if process not in (*trackers, *compilers):
-            send(process, signal.SIGKILL)
+            _send(process, signal.SIGKILL)
     for process in compilers:
-        send(process, signal.SIGTERM)
+        _send(process, signal.SIGTERM)
     for process in (*trackers, *compilers):
-        send(process, signal.SIGCONT)
+        _send(process, signal.SIGCONT)
     until = time.monotonic() + TRACKERS_S
-    while time.monotonic() < until and any(map(alive, (*trackers, *compilers))):
+    while time.monotonic() < until and any(map(_alive, (*trackers, *compilers))):
         time.sleep(0.01)
     if group is not None:
         groups.end(group)
     until = time.monotonic() + GONE_S
     while left := _processes(leader, run_file, None):  # forked while they were being listed
         for process in left:
-            send(process, signal.SIGKILL)
+            _send(process, signal.SIGKILL)
             stopped.add(process.pid)
         if time.monotonic() > until:
             break
@@ -89,7 +98,7 @@ def _processes(leader: int, run_file: str, group: Path | None) -> list[psutil.Pr
     found = []
     inside = set() if group is None else groups.members(group)
     for process in psutil.process_iter():
-        if process.pid == os.getpid() or not alive(process):
+        if process.pid == os.getpid() or not _alive(process):
             continue
         with suppress(OSError, psutil.Error):
             if (
@@ -103,7 +112,6 @@ def _processes(leader: int, run_file: str, group: Path | None) -> list[psutil.Pr
 
 TRACKERS = ("resource_tracker", "torch_shm_manager")
 """Processes that clean up after others and end when these are gone."""
-
 COMPILER = re.compile(r"(^|[/-])(g?cc|[gc]\+\+|clang(\+\+)?|nvcc)(-[\d.]+)?$")
 """Programs that start others to compile (`torch.compile`), with files in the temporary folder."""
 
@@ -230,6 +238,168 @@ def clear(folder: str) -> None:
         remove(os.path.join(folder, name))
     if os.path.basename(folder).startswith(LEG):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_sessions(pids: Collection[int], folder: str | None = None) -> list[str]:
+    """Remove `ompi.<host>.<user>/pid.<pid>` of processes that were just stopped.
+
+    `folder` is the one for temporary files. Returns the paths that are gone.
+    """
+    here = Path(folder or tempfile.gettempdir())
+    removed = []
+    for session in here.glob(f"ompi.*.{os.getuid()}/pid.*"):
+        number = session.name.partition(".")[2]
+        if not number.isdigit() or int(number) not in pids:
+            continue
+        shutil.rmtree(session, ignore_errors=True)
+        removed.append(str(session))
+        with suppress(OSError):  # another job's session may be in it
+            session.parent.rmdir()
+    return removed
+
+
+# Shared memory that processes of a run left behind in `/dev/shm`.
+#
+# PyTorch's tensors between processes are files without a name under its default sharing strategy,
+# and end with the last process that has them open. Under `file_system` they are files
+# `torch_<pid>_<random>_<count>` that a manager process removes, unless it is killed too. Python's
+# own semaphores and blocks (`sem.mp-…`, `psm_…`) carry no process id: Python's resource tracker
+# removes them.
+
+
+def shm_of(pids: Collection[int], folder: str = _FOLDER) -> list[str]:
+    """The paths of the shared memory that processes with these ids made, sorted.
+
+    A process id may have been given to another process since: ask only for processes
+    that were just stopped. Empty where there is no such folder.
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        match = _NAMED.fullmatch(name)
+        if match and int(match[1] or match[2]) in pids:
+            found.append(os.path.join(folder, name))
+    return sorted(found)
+
+
+def remove_shm(pids: Collection[int], folder: str = _FOLDER) -> list[str]:
+    """Remove what `shm_of` finds and this user may remove; return the paths that are gone."""
+    removed = []
+    for path in shm_of(pids, folder):
+        with suppress(OSError):
+            os.unlink(path)
+            removed.append(path)
+    return removed
+
+
+# Daemons that left the session of their run, and its environment: trainperf adopts them.
+#
+# Nothing tells such a one from any other, but whose child it becomes: while there are runs
+# trainperf takes what is orphaned below it (`_PR_SET_CHILD_SUBREAPER`), and ends what is left when
+# they are over. Its guard remembers whom it has taken, for the case that trainperf is killed.
+
+
+def _alive(process: psutil.Process) -> bool:
+    """Whether it still runs; a zombie waits for its parent and is none of ours."""
+    with suppress(psutil.Error):
+        return bool(process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
+    return False
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    """Send a signal to a process, if it is still there."""
+    with suppress(psutil.Error, OSError):
+        process.send_signal(number)
+
+
+class Orphans:
+    """What the processes of runs leave to run on, as children of this process from now on."""
+
+    def __init__(self) -> None:
+        self._before: set[psutil.Process] = set()
+        _take(True)
+        with suppress(psutil.Error, OSError):
+            self._before = set(psutil.Process().children())
+
+    def end(self) -> None:
+        """End those that came since, and adopt no more.
+
+        A run's own process carries `TRAINPERF_RUN`, and was waited for once it ended; whatever
+        else this process starts stays in its session, but for guards.
+        """
+        with suppress(psutil.Error, OSError):
+            for child in psutil.Process().children():
+                with suppress(psutil.Error, OSError):
+                    if child in self._before or os.getsid(child.pid) == os.getsid(0):
+                        continue
+                    if not _alive(child):
+                        os.waitpid(child.pid, os.WNOHANG)
+                    elif not _is_named(child):
+                        _kill(child)
+                        child.wait(_GONE_S)
+        _take(False)
+
+
+class Adopted:
+    """The orphans that the parent of this process has taken: to be ended if it is killed.
+
+    By then they are somebody else's children, so they are looked for meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._parent = os.getppid()
+        self._session = _session(self._parent)
+        self._since = began(os.getpid()) or 0
+        self._seen: dict[int, int] = {}
+
+    def look(self) -> None:
+        """Remember those that are there now, and forget those that are not."""
+        found = {pid: began(pid) or 0 for pid in self._children()}
+        if os.getppid() == self._parent:  # when it has ended, all of them are another's
+            self._seen = {
+                pid: ticks
+                for pid, ticks in found.items()
+                if ticks >= self._since and _session(pid) not in (self._session, None)
+            }
+
+    def end(self) -> None:
+        """End those that were seen last, with whatever they have started."""
+        for pid, ticks in self._seen.items():
+            with suppress(psutil.Error, OSError):
+                child = psutil.Process(pid)
+                if began(pid) == ticks and _alive(child) and not _is_named(child):
+                    _kill(child)
+
+    def _children(self) -> list[int]:
+        """The children of its main thread, which adopts; none where the kernel does not tell."""
+        with suppress(OSError, ValueError):
+            path = Path(f"/proc/{self._parent}/task/{self._parent}/children")
+            return list(map(int, path.read_text("ascii").split()))
+        return []
+
+
+def _is_named(process: psutil.Process) -> bool:
+    """Whether a process is one of a run by its environment, or a guard: others end those."""
+    return bool(process.environ().keys() & {"TRAINPERF_RUN", GUARD})
+
+
+def _kill(process: psutil.Process) -> None:
+    for one in (*process.children(recursive=True), process):
+        _send(one, signal.SIGKILL)
+
+
+def _session(pid: int) -> int | None:
+    with suppress(OSError):
+        return os.getsid(pid)
+    return None
+
+
+def _take(taken: bool) -> None:
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(taken))
 
 
 if __name__ == "__main__":

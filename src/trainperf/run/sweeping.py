@@ -19,7 +19,7 @@ import psutil
 
 from trainperf import bounded
 from trainperf.run import groups
-from trainperf.run.owner import is_gone, machine, pid_namespace
+from trainperf.run.groups import is_gone, machine, pid_namespace
 from trainperf.run.stopping import LEG, NOBODY, clear, remove_temporary, stop_session
 
 RUN_FILE = "run.json"

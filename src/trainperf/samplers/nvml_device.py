@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
+from trainperf.recording.machine.clocks import APPLICATION_CLOCKS, POWER_CAP
 from trainperf.recording.machine.machine import ComputeMode, Gpu, MigSlice
 from trainperf.recording.run import GpuSample
-from trainperf.samplers import gpm, throttle
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.
 _PERMANENT = {2, 3, 4, 13, 25, 26}  # invalid, not supported, no permission, no function, version
@@ -18,6 +20,36 @@ _SINCE_LOADED = 0  # NVML_VOLATILE_ECC
 
 _MODES: dict[int, ComputeMode] = {0: "shared", 2: "prohibited", 3: "exclusive"}
 """nvmlComputeMode_t; 1 (one thread) is no longer supported."""
+
+# NVML_GPM_METRIC_* in nvml.h: utilisations in percent, PCIe in MiB/s.
+_SM, _TENSOR, _DRAM, _PCIE_TX, _PCIE_RX = 2, 5, 10, 20, 21
+_METRICS = (_SM, _TENSOR, _DRAM, _PCIE_TX, _PCIE_RX)
+_MIB = 1024 * 1024
+
+# The bits of nvmlClocksEventReasons in nvml.h (nvmlClocksThrottleReasons before driver
+# 535, same values). Bit 1, "GPU idle", is left out: an idle GPU lacks work, not clock.
+_IDLE = 0x1
+_WORDS = {
+    0x2: APPLICATION_CLOCKS,
+    0x4: POWER_CAP,
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+
+
+@dataclass(frozen=True)
+class GpmReading:
+    """Means since the last reading: shares of 1, and bytes a second over PCIe."""
+
+    sm_active: float | None = None
+    tensor_active: float | None = None
+    dram_active: float | None = None
+    pcie_rx_bytes_s: float | None = None
+    pcie_tx_bytes_s: float | None = None
 
 
 class GpuLost(Exception):  # noqa: N818 - an event, not an error
@@ -68,7 +100,7 @@ class GpuDevice:
             memory_used=None if memory is None else int(memory.used),
             power_w=_watts(power),
             sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=(nvml.NVML_CLOCK_SM,)),
-            throttle=None if bits is None else throttle.words(bits),
+            throttle=None if bits is None else throttle_words(bits),
             pcie_rx_bytes_s=received,
             pcie_tx_bytes_s=sent,
             processes=None if processes is None else len(processes),
@@ -182,15 +214,15 @@ class GpuDevice:
         value = self._ask("nvmlDeviceGetPcieThroughput", arguments=(counter,))
         return None if value is None else int(value)
 
-    def _open_gpm(self) -> gpm.Gpm | None:
+    def _open_gpm(self) -> Gpm | None:
         try:
-            if gpm.supported(self._nvml, self._handle):
-                return gpm.Gpm(self._nvml, self._handle)
+            if _gpm_supported(self._nvml, self._handle):
+                return Gpm(self._nvml, self._handle)
         except Exception as error:
             self._note("gpm", error)
         return None
 
-    def _read_gpm(self) -> gpm.GpmReading:
+    def _read_gpm(self) -> GpmReading:
         if self._gpm is not None:
             try:
                 return self._gpm.read()
@@ -198,7 +230,7 @@ class GpuDevice:
                 self._note("gpm", error)
                 if "gpm" in self._refused:
                     self.close()
-        return gpm.GpmReading()
+        return GpmReading()
 
     def _note(self, name: str, error: Exception) -> None:
         """Remember what is not worth asking again; raise if the GPU is gone."""
@@ -231,3 +263,91 @@ def _watts(milliwatts: int | None) -> float | None:
 
 def _kilo(kilobytes: int | None) -> float | None:
     return None if kilobytes is None else kilobytes * 1000.0
+
+
+# GPU performance monitoring: what the chip's own counters say (Hopper and later).
+#
+# The counters are read as two snapshots, and every value is a mean over the time between them. No
+# root is needed.
+
+
+def _gpm_supported(nvml: Any, handle: Any) -> bool:
+    """Say whether the GPU has the counters; raises what NVML raises."""
+    return bool(nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
+
+
+class Gpm:
+    """The counters of one GPU. Every method raises what NVML raises, except `close`."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        """Allocate two snapshots and take the first."""
+        self._nvml = nvml
+        self._handle = handle
+        self._snapshots: list[Any] = []
+        try:
+            for _ in range(2):
+                self._snapshots.append(nvml.nvmlGpmSampleAlloc())
+            nvml.nvmlGpmSampleGet(handle, self._snapshots[0])
+        except Exception:
+            self.close()
+            raise
+        self._request = nvml.c_nvmlGpmMetricsGet_t()
+
+    def read(self) -> GpmReading:
+        """Return the means since the last call, or since the start."""
+        before, after = self._snapshots
+        self._nvml.nvmlGpmSampleGet(self._handle, after)
+        request = self._request
+        request.version = self._nvml.NVML_GPM_METRICS_GET_VERSION
+        request.numMetrics = len(_METRICS)
+        request.sample1, request.sample2 = before, after
+        for place, metric in enumerate(_METRICS):
+            request.metrics[place].metricId = metric
+        self._nvml.nvmlGpmMetricsGet(request)
+        self._snapshots.reverse()
+        got = {
+            request.metrics[place].metricId: _value(request.metrics[place])
+            for place in range(len(_METRICS))
+        }
+        return GpmReading(
+            sm_active=_share(got.get(_SM)),
+            tensor_active=_share(got.get(_TENSOR)),
+            dram_active=_share(got.get(_DRAM)),
+            pcie_rx_bytes_s=_bytes(got.get(_PCIE_RX)),
+            pcie_tx_bytes_s=_bytes(got.get(_PCIE_TX)),
+        )
+
+    def close(self) -> None:
+        """Free the snapshots."""
+        while self._snapshots:
+            snapshot = self._snapshots.pop()
+            try:
+                self._nvml.nvmlGpmSampleFree(snapshot)
+            except Exception:
+                pass
+
+
+def _value(metric: Any) -> float | None:
+    # Two snapshots too close together give NaN for some metrics.
+    if metric.nvmlReturn != 0 or not math.isfinite(metric.value):
+        return None
+    return float(metric.value)
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else min(1.0, max(0.0, percent / 100))
+
+
+def _bytes(mib_s: float | None) -> float | None:
+    return None if mib_s is None else max(0.0, mib_s * _MIB)
+
+
+def throttle_words(bits: int) -> tuple[str, ...]:
+    """Return the reasons in `bits`, lowest bit first; bits without a name by number."""
+    rest = bits & ~_IDLE
+    found = []
+    while rest:
+        bit = rest & -rest
+        found.append(_WORDS.get(bit, f"reason {bit:#x}"))
+        rest ^= bit
+    return tuple(found)

@@ -13,7 +13,7 @@ from pathlib import Path
 from trainperf import store
 from trainperf.diagnose import Request, diagnose
 from trainperf.errors import TrainperfError
-from trainperf.machine.doctor.checkup import Check
+from trainperf.machine.doctor.checks import Check
 from trainperf.model import Control, Diagnosis, Ending, Equivalence, Event, Leg, Ratio, Run
 from trainperf.patch.fix import fix
 from trainperf.run.spawn import interruptible

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trainperf.machine.doctor.checkup import Check, Status
+from trainperf.machine.doctor.checks import Check, Status
 from trainperf.model import Outcome, Trial, Trials
 from trainperf.model.words import ratio, seconds, share
 

@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from trainperf.source.names import canonical
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Binding, Function, Loop, Scope, read_tree
 
 _DEEPEST = 12
 """How many assignments a name is followed through."""
+
+_PREFIXES = (
+    ("tensorflow.compat.v2.", "tensorflow."),
+    ("tensorflow.keras.", "keras."),
+    ("tensorflow.python.keras.", "keras."),
+    ("tf_keras.", "keras."),
+    ("keras.api.", "keras."),
+    ("keras.layers.recurrent.", "keras.layers."),
+    ("torch.utils.data.dataloader.", "torch.utils.data."),
+    ("torch.utils.data.dataset.", "torch.utils.data."),
+    ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
+    ("torch.nn.parallel.data_parallel.", "torch.nn."),
+    ("torch.optim.adam.", "torch.optim."),
+    ("lightning.pytorch.", "lightning."),
+    ("pytorch_lightning.", "lightning."),
+)
+_WHOLE = {
+    "tensorflow.keras": "keras",
+    "tf_keras": "keras",
+    "lightning.pytorch": "lightning",
+    "pytorch_lightning": "lightning",
+    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.autograd.anomaly_mode.set_detect_anomaly": "torch.autograd.set_detect_anomaly",
+}
 
 
 class Unknown:
@@ -184,7 +208,7 @@ class Module:
         """
         if isinstance(node, ast.Attribute):
             base = self.name(node.value, depth)
-            return canonical(f"{base}.{node.attr}") if base else None
+            return _canonical(f"{base}.{node.attr}") if base else None
         if not isinstance(node, ast.Name) or depth > _DEEPEST:
             return None
         found = self.bindings(node)
@@ -192,7 +216,7 @@ class Module:
             return node.id
         certain = [each for each in found if not _is_none(each.value)]
         origins = {
-            canonical(each.origin)
+            _canonical(each.origin)
             if each.kind == "import"
             else self.name(each.value, depth + 1)
             if each.kind == "value" and isinstance(each.value, ast.Name | ast.Attribute)
@@ -283,3 +307,28 @@ def _is_main(node: ast.AST) -> bool:
         and isinstance(node.test.left, ast.Name)
         and node.test.left.id == "__name__"
     )
+
+
+def _canonical(name: str) -> str:
+    """Return the name by which the rules know what `name` stands for."""
+    for prefix, short in _PREFIXES:
+        if name.startswith(prefix):
+            name = short + name[len(prefix) :]
+    return _WHOLE.get(name, name)
+
+
+def file_of(module: str, path: str | Path, there: Callable[[str], bool]) -> str | None:
+    """Return the file of `module`, as the file `path` imports it; None where there is none.
+
+    `module` is dotted, relative if it begins with a dot. It is looked for beside the file that
+    imports it, then in the folders further out. `there` says whether a file exists.
+    """
+    bare = module.lstrip(".")
+    level = len(module) - len(bare)
+    folders = Path(os.path.abspath(path)).parents
+    for folder in folders[level - 1 : level] if level else folders:
+        stem = os.path.join(folder, *bare.split(".")) if bare else str(folder)
+        for file in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+            if there(file):
+                return file
+    return None

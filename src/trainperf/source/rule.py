@@ -1,4 +1,4 @@
-"""The interface of a rule, and how rules are found."""
+"""The interface of a rule, how rules are found, and repairs that need no thought."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from trainperf.source.module import Module
-from trainperf.source.repairs import Repair, repair
 
 MEASURE = "`trainperf diagnose` measures it."
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Text in place of a region of one line; line and columns count from 1, in characters.
+
+    The end is exclusive.
+    """
+
+    line: int
+    column: int
+    end_column: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -85,7 +97,7 @@ class Rule:
         found = self.replaced(module, node)
         if found is None:
             return None
-        return repair(*found, module.line(getattr(found[0], "lineno", 0)))
+        return _repair(*found, module.line(getattr(found[0], "lineno", 0)))
 
 
 def _last_line(node: ast.AST, line: int) -> int:
@@ -93,3 +105,22 @@ def _last_line(node: ast.AST, line: int) -> int:
     if isinstance(body, list) and body:
         return max(line, int(body[0].lineno) - 1)
     return getattr(node, "end_lineno", None) or line
+
+
+def literal(node: ast.expr | None, text: str) -> tuple[ast.AST, str] | None:
+    """Put `text` in place of a literal; None where it is a name, or nothing."""
+    return (node, text) if isinstance(node, ast.Constant) else None
+
+
+def _repair(node: ast.AST, text: str, line: str) -> Repair | None:
+    """Return the repair that replaces `node`, which stands in `line`; None if in several."""
+    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    if not first or first != last:
+        return None
+    start, end = (_column(line, getattr(node, name)) for name in ("col_offset", "end_col_offset"))
+    return Repair(first, start, end, text)
+
+
+def _column(line: str, offset: int) -> int:
+    """A column in characters, from 1, for one in bytes, from 0."""
+    return len(line.encode()[:offset].decode(errors="replace")) + 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes import concern
+from trainperf.fixes import by_id, concern
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, times
+from trainperf.fixes.host._quota import throttled_share
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     Bottleneck,
@@ -19,7 +20,7 @@ from trainperf.model import (
     Trial,
     Verdict,
 )
-from trainperf.verdict import surroundings, torch
+from trainperf.verdict import torch
 from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.healthy import own_share, sound
 from trainperf.verdict.probable import hedged, probably
@@ -49,6 +50,15 @@ MOSTLY_LOST = 0.5
 HOST_SHARE = 0.10
 """Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
 
+_MOST = 0.5
+"""The share of the waiting that storage must take to be called its cause."""
+
+_ALIKE = 0.9
+"""Bounds that differ by less than the noise of a step are as good as equal."""
+
+_OFTEN = 0.5
+"""The share of its periods in which a CPU quota must have been used up to be in the verdict."""
+
 
 def verdict(
     evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial] = ()
@@ -76,7 +86,7 @@ def verdict(
             return Verdict("none", beside, utilization, grade="not examined")
         return sound(evidence, trials)
     if bottleneck != "environment":
-        text += surroundings.also_stopped(evidence, findings)
+        text += _also_stopped(evidence, findings)
     if bottleneck != "environment" and _noise(evidence, bottleneck) > NOISY:
         return Verdict(bottleneck, hedged(text, evidence), utilization, grade="probable")
     return Verdict(bottleneck, text, utilization)
@@ -131,18 +141,18 @@ def _timed(
     if utilization is None:
         return _without_resident(evidence, findings)
     if evidence.input_bound:
-        return surroundings.storage_bound(evidence, findings) or _input(evidence)
+        return _storage_bound(evidence, findings) or _input(evidence)
     if (found := torch.compiling(evidence)) is not None:
         return found
     if utilization < MOSTLY_LOST:  # the bar of the step would show that before all else
-        return surroundings.counted(evidence, findings)
+        return _counted_limit(evidence, findings)
     for judge in (_eager, _host, _tracing, torch.outside):
         found = judge(evidence)
         if found is not None:
             return found
     if utilization < INPUT_BOUND_BELOW:
-        return surroundings.counted(evidence, findings)
-    if (found := surroundings.held_back(evidence, findings)) is not None:
+        return _counted_limit(evidence, findings)
+    if (found := _held_back(evidence, findings)) is not None:
         return found
     return "model", _model(evidence, findings, utilization)
 
@@ -271,3 +281,73 @@ def _without_resident(evidence: Evidence, findings: tuple[Finding, ...]) -> _Ans
     first = findings[0]
     text = f"{first.title}. Each step takes {ms(evidence.times.real)}."
     return side_of(first), text
+
+
+def _storage_bound(
+    evidence: Evidence, findings: tuple[Finding, ...]
+) -> tuple[Bottleneck, str] | None:
+    """The step waits for its input, and most of that is files or objects on their way.
+
+    None where no finding measured that, or other work takes more of the waiting.
+    """
+    known = [one for one in findings if one.category == "storage" and "waits_s" in one.data]
+    found = max(known, key=lambda one: float(one.data["waits_s"]), default=None)
+    if found is None:
+        return None
+    real, resident = evidence.times.real, evidence.times.resident
+    probed = float(found.data["waits_s"])
+    most = float(found.data.get("waits_most_s", probed))
+    waiting = real - resident
+    seconds = min(most, waiting)
+    if seconds < _MOST * waiting:
+        return None
+    verb = "goes into" if evidence.loop.kind == "call" else "waits for"
+    return "storage", (
+        f"Storage-bound: the step could run {times(real / resident)} as fast if data were free; "
+        f"{percent(1 - resident / real)} of each step {verb} data, "
+        f"{'up to ' if most > min(probed, waiting) else ''}{ms(seconds)} of its "
+        f"{ms(real)} for {found.data['waits_for']}."
+    )
+
+
+def _held_back(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Bottleneck, str] | None:
+    """The machine, as it is set up, is what a step loses most to."""
+    first = findings[0] if findings else None
+    if first is None or first.category != "environment" or first.bound is None:
+        return None
+    # A quota is the cause where threads that are too many for it promise the same.
+    quota = next((one for one in findings if concern(one) == "quota"), None)
+    if quota is not None and quota.bound is not None and quota.bound >= _ALIKE * first.bound:
+        first = quota
+    return "environment", (
+        f"{first.title}: each step takes {ms(evidence.times.real)}, and could run up to "
+        f"{times(first.bound or 1.0)} as fast.{_stops(evidence) if first is quota else ''}"
+    )
+
+
+def _counted_limit(
+    evidence: Evidence, findings: tuple[Finding, ...]
+) -> tuple[Bottleneck, str] | None:
+    """The limit that the kernel's or the driver's own counts show, whatever times say."""
+    fix = by_id().get(findings[0].id) if findings else None
+    return _held_back(evidence, findings) if fix is not None and fix.counted else None
+
+
+def _also_stopped(evidence: Evidence, findings: tuple[Finding, ...]) -> str:
+    """A sentence on a CPU quota that was used up most of the time; "" where it was not."""
+    known = any(concern(one) == "quota" for one in findings)
+    return _stops(evidence) if known else ""
+
+
+def _stops(evidence: Evidence) -> str:
+    try:
+        share = throttled_share(evidence)
+    except NotMeasured:
+        return ""
+    if share < _OFTEN or evidence.container is None:
+        return ""
+    quota = evidence.container.quota_cores or 0.0
+    return (
+        f" The CPU quota of {quota:g} core{'' if quota == 1 else 's'} was used up in "
+        f"{percent(share)} of its periods."
+    )

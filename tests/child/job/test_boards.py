@@ -1,7 +1,7 @@
 """Words that ranks leave for each other are read by those of the same start only."""
 
-from trainperf.child.job import boards
-from trainperf.child.job.boards import StoreBoard
+from trainperf.child.job import ranks
+from trainperf.child.job.ranks import StoreBoard
 
 
 class Store:
@@ -36,7 +36,7 @@ def test_a_store_that_outlives_its_ranks_keeps_the_starts_apart():
 def test_ranks_that_were_started_again_do_not_hear_the_first_ones(tmp_path, monkeypatch):
     settings = {"folder": str(tmp_path), "board": None}
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
-    boards.board(settings).put("loop-1-iterator-asked", "")
-    assert boards.board(settings).get("loop-1-iterator-asked") == ""
+    ranks.board(settings).put("loop-1-iterator-asked", "")
+    assert ranks.board(settings).get("loop-1-iterator-asked") == ""
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
-    assert boards.board(settings).get("loop-1-iterator-asked") is None
+    assert ranks.board(settings).get("loop-1-iterator-asked") is None

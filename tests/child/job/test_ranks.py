@@ -9,8 +9,7 @@ import pytest
 
 from kit.child import Watcher, within
 from trainperf.child.job import ranks
-from trainperf.child.job.boards import FileBoard
-from trainperf.child.job.ranks import Agreement, World
+from trainperf.child.job.ranks import Agreement, FileBoard, World
 from trainperf.child.timing.loop import INPUT, LOCAL, REAL, RESIDENT
 from trainperf.child.timing.schedule import IDLE, RankPlan
 

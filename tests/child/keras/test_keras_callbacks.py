@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from kit.child import Watcher
 from trainperf.child.keras.callbacks import time_callbacks
-from trainperf.child.tensorflow.callbacks import definitions
+from trainperf.child.tensorflow.facts import definitions
 
 
 class Base:

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from kit.child import Watcher
-from trainperf.child.keras.eager_calls import MOST_MODELS, NAME, EagerCalls
+from trainperf.child.keras.hooks import MOST_MODELS, NAME, EagerCalls
 from trainperf.child.process.patching import undo
 from trainperf.child.timing.calls import Calls
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import layers
 
-from trainperf.child.keras.on_batch import OnBatch, of_predict, on_batch
+from trainperf.child.keras.hooks import OnBatch, of_predict, on_batch
 
 ONE = np.ones((1, 3), "float32")
 

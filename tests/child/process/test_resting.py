@@ -9,7 +9,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from trainperf.child.process.resting import LOOK_S, Busy, rests
+from trainperf.child.timing.phases import LOOK_S, Busy, rests
 
 
 class Clock:
@@ -104,5 +104,5 @@ def test_who_waits_for_a_core_does_not_rest():
 
 
 def test_it_needs_the_standard_library_only():
-    code = "import trainperf.child.process.resting, sys; assert 'psutil' not in sys.modules"
+    code = "import trainperf.child.timing.phases, sys; assert 'psutil' not in sys.modules"
     subprocess.run((sys.executable, "-c", code), check=True)

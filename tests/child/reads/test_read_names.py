@@ -7,11 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from trainperf.child.reads import names as read_names
+from trainperf.child.reads import files as read_names
 
 
 def names(dataset: Any) -> list[str]:
-    return read_names.of_dataset(dataset)
+    return read_names.names_of_dataset(dataset)
 
 
 def files(folder: Path, many: int) -> list[str]:
@@ -50,18 +50,18 @@ def test_a_file_that_is_mapped_is_held(tmp_path: Path) -> None:
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
-        assert str(path) in read_names.held("/nowhere")
-        assert str(path) not in read_names.held(str(tmp_path))  # trainperf's own
+        assert str(path) in read_names._held_names("/nowhere")
+        assert str(path) not in read_names._held_names(str(tmp_path))  # trainperf's own
     finally:
         mapped.close()
-    assert str(path) not in read_names.held("/nowhere")
+    assert str(path) not in read_names._held_names("/nowhere")
 
 
 def test_a_file_open_for_writing_is_not_held(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w"):
-        assert str(tmp_path / "log") not in read_names.held("/nowhere")
+        assert str(tmp_path / "log") not in read_names._held_names("/nowhere")
 
 
 def test_a_folder_beside_that_of_the_run_is_not_taken_for_it() -> None:
-    assert not read_names.is_data("/runs/1/events.jsonl", "/runs/1")
-    assert read_names.is_data("/runs/10/a.bin", "/runs/1")
+    assert not read_names._is_data("/runs/1/events.jsonl", "/runs/1")
+    assert read_names._is_data("/runs/10/a.bin", "/runs/1")

@@ -13,8 +13,8 @@ import pytest
 
 from trainperf.child.shield import tensorflow, torch, writers
 from trainperf.child.shield.changes import Changes, mend_renames
-from trainperf.child.shield.files import Files
 from trainperf.child.shield.modules import WRITING
+from trainperf.child.shield.tensorflow import Files
 from trainperf.child.shield.writers import Scratch
 from trainperf.child.shield.writing import Writing
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import pytest
 
-from trainperf.child.tensorflow.frozen import frozen
+from trainperf.child.tensorflow.models import frozen
 
 layers = keras.layers
 

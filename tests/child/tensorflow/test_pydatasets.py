@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from trainperf.child.tensorflow import pydatasets
+from trainperf.child.tensorflow import facts
 
 GENERATOR = np.random.default_rng(0)
 
@@ -51,12 +51,12 @@ class OwnGenerator(Plain):
 
 @pytest.mark.parametrize("cls", [Plain, list, object])
 def test_a_dataset_that_only_shuffles_its_files_draws_nothing(cls):
-    assert pydatasets.draws(cls()) is False
+    assert facts.item_draws(cls()) is False
 
 
 @pytest.mark.parametrize("cls", [ByMethod, ByFunction, InLambda, OwnGenerator])
 def test_what_makes_a_batch_is_followed_to_the_generator_it_names(cls):
-    assert pydatasets.draws(cls()) is True
+    assert facts.item_draws(cls()) is True
 
 
 def test_a_class_that_cannot_be_asked_is_not_known():
@@ -69,4 +69,4 @@ def test_a_class_that_cannot_be_asked_is_not_known():
     class Odd(metaclass=Meta):
         pass
 
-    assert pydatasets.draws(Odd()) is None
+    assert facts.item_draws(Odd()) is None

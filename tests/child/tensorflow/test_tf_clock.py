@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from trainperf.child.tensorflow import clock as tf_clock
+from trainperf.child.tensorflow import loops as tf_clock
 
 REMOTE = "/job:localhost/replica:0/task:01/device:CPU:0"
 """Begins like the own one, which is task 0."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainperf.child.tensorflow.draws import drawn_from
+from trainperf.child.tensorflow.stages import drawn_from
 
 
 def flipped(image: Any) -> Any:

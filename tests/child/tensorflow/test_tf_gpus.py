@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from trainperf.child.tensorflow import devices
+from trainperf.child.tensorflow import facts
 
 OWN, OTHER = "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"
 
@@ -36,12 +36,12 @@ def config(monkeypatch):
 
 
 def used():
-    return [one["used"] for one in devices.gpus()]
+    return [one["used"] for one in facts.tf_gpus()]
 
 
 def test_a_gpu_that_held_next_to_nothing_is_not_used(config):
     assert used() == [True, False]
-    assert devices.gpus()[0] == {
+    assert facts.tf_gpus()[0] == {
         "number": 0,
         "name": "NVIDIA A10G",
         "uuid": None,

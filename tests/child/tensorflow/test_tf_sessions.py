@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit.child import Watcher
-from trainperf.child.tensorflow import sessions
+from trainperf.child.tensorflow import hooks
 
 
 class Graph:
@@ -38,9 +38,9 @@ def watcher() -> Any:
     return Watcher()
 
 
-def ran(watcher: Any, *updates: str, times: int = 2 * sessions.ENOUGH) -> Any:
+def ran(watcher: Any, *updates: str, times: int = 2 * hooks.ENOUGH) -> Any:
     module = made()
-    sessions.watch(watcher, module)
+    hooks.watch_sessions(SimpleNamespace(training=watcher), module)
     session = module.BaseSession(*updates)
     for turn in range(times):
         assert session.run(str(turn)) == str(turn)
@@ -53,8 +53,7 @@ def test_other_runs_are_no_training(watcher, why):
         watcher.driver = object()
     updates = () if why == "no updates" else ("Adam",)
     assert (
-        ran(watcher, *updates, times=sessions.ENOUGH - 1 if why == "a few" else 2 * sessions.ENOUGH)
-        == []
+        ran(watcher, *updates, times=hooks.ENOUGH - 1 if why == "a few" else 2 * hooks.ENOUGH) == []
     )
     assert not watcher.finished
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.tensorflow.tape import Tape
+from trainperf.child.tensorflow.loops import Tape
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainperf.child.tensorflow.unpadded import masks_padding
+from trainperf.child.tensorflow.models import masks_padding
 
 ROWS = np.zeros((8, 40), "int32")
 for row, length in enumerate([5, 7, 3, 14, 20, 2, 9, 31]):

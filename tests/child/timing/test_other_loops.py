@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.timing.other_loops import other_loops
+from trainperf.child.timing.completing import other_loops
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainperf.child.timing import length
+from trainperf.child.timing import completing
 
 
 class Driver:
@@ -21,7 +21,7 @@ class Trainer:
         self.state = SimpleNamespace(max_steps=steps)
 
     def _inner_training_loop(self, driver):
-        length.record(driver)
+        completing.record_length(driver)
 
 
 @pytest.mark.parametrize(("given", "steps"), [(120, 120), (-1, None)])
@@ -36,7 +36,7 @@ class _FitLoop:
         self.max_epochs, self.trainer = epochs, SimpleNamespace(max_steps=steps)
 
     def advance(self, driver):
-        length.record(driver)
+        completing.record_length(driver)
 
 
 @pytest.mark.parametrize(

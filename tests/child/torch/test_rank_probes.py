@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from kit.child import FakeProcess, Record
-from trainperf.child.job.boards import FileBoard
+from trainperf.child.job.ranks import FileBoard
 from trainperf.child.job.ranks import World
 from trainperf.child.timing.device.clock import HostClock
 from trainperf.child.timing.probing import alternating

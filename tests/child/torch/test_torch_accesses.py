@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.torch.loader import accesses
+from trainperf.child.torch.loader import stages
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accesses, "time", Clock())
+    monkeypatch.setattr(stages, "time", Clock())
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 def test_a_file_that_each_item_opens_is_timed_with_its_closing(archive: Path) -> None:
-    found = accesses.Accesses()
+    found = stages.Accesses()
     with found.timed():
         for _ in range(4):
             with zipfile.ZipFile(archive) as file:
@@ -52,7 +52,7 @@ def test_a_file_that_each_item_opens_is_timed_with_its_closing(archive: Path) ->
 
 def test_all_is_put_back_even_where_an_item_fails() -> None:
     before = zipfile.ZipFile.__init__
-    found = accesses.Accesses()
+    found = stages.Accesses()
     with pytest.raises(FileNotFoundError), found.timed():
         zipfile.ZipFile("nowhere.zip")
     assert zipfile.ZipFile.__init__ is before
@@ -88,7 +88,7 @@ class Reviews:
 
 @pytest.mark.usefixtures("tables")
 def test_elements_of_columns_are_timed_and_whose_they_are_is_told() -> None:
-    held, found = Reviews(), accesses.Accesses()
+    held, found = Reviews(), stages.Accesses()
     with found.timed():
         assert (held.table["a"][1], held.table["b"][1], held.texts[1]) == (1, -1, 1)
     (one,) = found.of_items(1, 10.0, held)

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from trainperf.child.torch.built.blocks import of_model
+from trainperf.child.torch.built.models import blocks_of_model
 
 
 class Block(nn.Module):
@@ -28,19 +28,19 @@ def listed(cls: Any, count: int) -> Any:
 
 
 def test_too_few_mixed_and_pytorchs_own_are_none() -> None:
-    assert of_model(nn.Sequential(*(nn.ReLU() for _ in range(8)))) == []
-    assert of_model(nn.ModuleList(nn.Linear(2, 2) for _ in range(8))) == []
-    assert of_model(listed(Cell, 3)) == []
-    assert of_model(nn.Sequential(Cell(), Cell(), nn.ReLU(), Cell(), Cell())) == []
+    assert blocks_of_model(nn.Sequential(*(nn.ReLU() for _ in range(8)))) == []
+    assert blocks_of_model(nn.ModuleList(nn.Linear(2, 2) for _ in range(8))) == []
+    assert blocks_of_model(listed(Cell, 3)) == []
+    assert blocks_of_model(nn.Sequential(Cell(), Cell(), nn.ReLU(), Cell(), Cell())) == []
     layer = nn.TransformerEncoderLayer(4, 1, 4)
-    assert of_model(nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)) == []
+    assert blocks_of_model(nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)) == []
 
 
 def test_the_outermost_lists_are_named_as_source_reaches_them() -> None:
     model = nn.Module()
     model.transformer = nn.ModuleDict({"h": listed(Block, 5), "odd name": listed(Cell, 6)})
     model.parts = nn.Sequential(nn.ReLU(), nn.Sequential(*listed(Cell, 7)))
-    assert of_model(model) == [
+    assert blocks_of_model(model) == [
         {"path": ".parts[1]", "cls": "Cell", "count": 7},
         {"path": ".transformer.h", "cls": "Block", "count": 5},
     ]
@@ -49,4 +49,6 @@ def test_the_outermost_lists_are_named_as_source_reaches_them() -> None:
 
 
 def test_a_model_may_be_such_a_list_itself() -> None:
-    assert of_model(nn.Sequential(*listed(Block, 4))) == [{"path": "", "cls": "Block", "count": 4}]
+    assert blocks_of_model(nn.Sequential(*listed(Block, 4))) == [
+        {"path": "", "cls": "Block", "count": 4}
+    ]

@@ -14,8 +14,7 @@ import torch
 from emulation import fake_cuda
 from kit.child import FakeProcess, Watcher, text_at
 from trainperf.child.timing.device.clock import Mark
-from trainperf.child.torch.clock import TorchClock
-from trainperf.child.torch.loops import TorchLoops
+from trainperf.child.torch.loops import TorchClock, TorchLoops
 from trainperf.child.torch.step import detail, products
 from trainperf.child.torch.step.detail import Detail
 from trainperf.evidence.torch import _read

@@ -4,7 +4,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from kit.child import FakeProcess
-from trainperf.child.torch.loader import digest as torch_digest
+from trainperf.child.torch.loader import items as torch_digest
 
 
 class Driver:

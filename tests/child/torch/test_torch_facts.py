@@ -12,7 +12,6 @@ from torch.utils.data import (
 from kit.child import Watcher, text_at
 from kit.exchange import driver_of
 from trainperf.child.torch import facts as torch_facts
-from trainperf.child.torch.built import flags, gpus
 from trainperf.child.torch.loops import TorchLoops
 
 
@@ -87,7 +86,7 @@ def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
         raise RuntimeError("mixed settings")
 
     monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
-    values = flags.flags(made_driver())
+    values = torch_facts.flags(made_driver())
     assert "matmul_precision" not in values
     assert "float64_batch" not in values
     assert "threads" in values
@@ -106,7 +105,7 @@ def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
 def test_flags_of_the_environment(monkeypatch, variable, value, flag, read):
     monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
     monkeypatch.setenv(variable, value)
-    assert flags.flags(made_driver())[flag] == read
+    assert torch_facts.flags(made_driver())[flag] == read
 
 
 def test_a_part_that_fails_leaves_the_others(monkeypatch):
@@ -128,7 +127,7 @@ def watched(monkeypatch):
         (torch, "use_deterministic_algorithms"),
     ):
         monkeypatch.setattr(owner, name, getattr(owner, name))
-    flags.watch_flags(driver.loops, torch)
+    torch_facts.watch_flags(driver.loops, torch)
     yield driver
     torch.set_anomaly_enabled(False)
     torch.use_deterministic_algorithms(False)
@@ -147,7 +146,7 @@ def watched(monkeypatch):
 )
 def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, users, source, flag):
     users(f"import torch\n{source}")
-    values = flags.flags(watched)
+    values = torch_facts.flags(watched)
     assert values[flag] is True
     assert text_at(values[f"{flag}_where"]).startswith("torch.")
 
@@ -163,11 +162,11 @@ def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, users, source, 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_mode_around_a_part_of_each_step_is_on(watched, users, opened, flag):
     users(f"import torch\nwith {opened}:\n    pass\n")
-    values = flags.flags(watched)
+    values = torch_facts.flags(watched)
     assert values[flag] is True
     assert values[f"{flag}_where"]["line"] == 2
     watched.loops.updates += 50
-    assert flags.flags(watched)[flag] is False
+    assert torch_facts.flags(watched)[flag] is False
 
 
 H100 = SimpleNamespace(
@@ -205,7 +204,7 @@ def test_no_gpu_is_asked_of_a_process_that_has_not_begun_with_cuda(monkeypatch):
         torch.cuda, "device_count", lambda: pytest.fail("it might start the driver")
     )
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
-    assert gpus.seen(made_driver([X])) == []
+    assert torch_facts.gpus_seen(made_driver([X])) == []
 
 
 def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(three_gpus):

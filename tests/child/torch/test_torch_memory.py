@@ -7,7 +7,7 @@ import torch
 
 from kit.child import Record
 from trainperf.child.torch import memory
-from trainperf.child.torch.probes import larger_batch
+from trainperf.child.torch.probes import probes
 from trainperf.child.torch.probes.passes import NotOffered
 
 GIB = 2**30
@@ -90,7 +90,7 @@ def test_twice_the_samples_need_as_much_gpu_memory_again(cuda, free, fits):
     cuda(5, free=free, allocated=5, most=10)
     found = SimpleNamespace(device="cuda", parameters=[SimpleNamespace(device=GPU)])
     if fits:
-        larger_batch._check_memory(found)
+        probes._check_memory(found)
     else:
         with pytest.raises(NotOffered, match="twice the samples"):
-            larger_batch._check_memory(found)
+            probes._check_memory(found)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kit.child import FakeProcess
-from trainperf.child.torch.probes import packed
+from trainperf.child.torch import facts
 
 LENGTHS = [5, 9, 3, 7]
 ROWS = torch.zeros(4, 12, dtype=torch.long)
@@ -58,19 +58,19 @@ class NoPositions(Talks):
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules of Transformers that the question looks into."""
-    auto, collators = ModuleType(packed.CAUSAL), ModuleType(packed.COLLATORS)
+    auto, collators = ModuleType(facts.CAUSAL), ModuleType(facts.COLLATORS)
     auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = {"a": "Talks"}
     collators.DataCollatorWithFlattening = object
-    monkeypatch.setitem(sys.modules, packed.CAUSAL, auto)
-    monkeypatch.setitem(sys.modules, packed.COLLATORS, collators)
+    monkeypatch.setitem(sys.modules, facts.CAUSAL, auto)
+    monkeypatch.setitem(sys.modules, facts.COLLATORS, collators)
 
 
 def test_a_model_that_begins_anew_with_each_sequence_keeps_them_apart() -> None:
-    assert packed.keeps_apart(Talks(), (), BATCH) is True
+    assert facts.keeps_apart(Talks(), (), BATCH) is True
 
 
 def test_a_model_whose_attention_goes_on_does_not() -> None:
-    assert packed.keeps_apart(Leaks(), (), BATCH) is False
+    assert facts.keeps_apart(Leaks(), (), BATCH) is False
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_a_model_whose_attention_goes_on_does_not() -> None:
     ],
 )
 def test_others_are_not_asked(model: Any, given: dict[str, Any]) -> None:
-    assert packed.keeps_apart(model, (), given) is None
+    assert facts.keeps_apart(model, (), given) is None
 
 
 def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
     model, state = Talks(), torch.get_rng_state()
-    packed.keeps_apart(model, (), BATCH)
+    facts.keeps_apart(model, (), BATCH)
     assert model.drop.training
     assert torch.equal(torch.get_rng_state(), state)
     assert all(one.grad is None for one in model.parameters())
@@ -102,13 +102,13 @@ def asking() -> Any:
 
 
 def test_a_version_without_a_collator_that_packs_says_so() -> None:
-    assert packed.of_driver(asking()) == {"apart": True, "flattens": True}
-    del sys.modules[packed.COLLATORS].DataCollatorWithFlattening
-    assert packed.of_driver(asking()) == {"apart": True, "flattens": False}
+    assert facts.packing_of(asking()) == {"apart": True, "flattens": True}
+    del sys.modules[facts.COLLATORS].DataCollatorWithFlattening
+    assert facts.packing_of(asking()) == {"apart": True, "flattens": False}
 
 
 def test_a_model_that_fails_on_a_row_leaves_that_open() -> None:
     asked = asking()
     asked.loops.model_calls[0] = (Talks(), (), {**BATCH, "input_ids": ROWS + 100})
-    assert packed.of_driver(asked) is None
+    assert facts.packing_of(asked) is None
     assert len(asked.process.failures) == 1

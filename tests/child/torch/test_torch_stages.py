@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from kit.child import Driver
 from trainperf.child.torch.loader import stages as torch_stages
+from trainperf.evidence import stages as read_stages
 from trainperf.evidence.events import Observed
-from trainperf.evidence.pipeline import stages as read_stages
 
 pytestmark = pytest.mark.script
 

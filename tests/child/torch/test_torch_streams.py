@@ -9,8 +9,7 @@ import torch
 
 from emulation import fake_cuda
 from kit.child import Clock, FakeProcess, Watcher
-from trainperf.child.torch.clock import TorchClock
-from trainperf.child.torch.loops import TorchLoops
+from trainperf.child.torch.loops import TorchClock, TorchLoops
 from trainperf.child.torch.step.detail import Detail
 
 COMPUTE_S = 0.050

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainperf.child.torch.step.syncs import SyncWarnings
+from trainperf.child.torch.step.detail import SyncWarnings
 
 # In no file of the user's, as the functions of PyTorch's own modules.
 CUDA = """

@@ -13,6 +13,7 @@ from trainperf.fixes.dataloader._edits import set_setting
 from trainperf.fixes.dataloader._loader import (
     MOST_WAITING,
     bound_with_workers,
+    built_each,
     choices,
     cores_per_rank,
     cores_said,
@@ -24,7 +25,6 @@ from trainperf.fixes.dataloader._loader import (
     predicted,
     workers_needed,
 )
-from trainperf.fixes.dataloader._starts import built_each
 from trainperf.model import BetweenEpochs, Evidence
 
 COMPUTES = evidence_of("torch_slow_transform")

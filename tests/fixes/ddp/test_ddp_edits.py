@@ -6,8 +6,8 @@ import pytest
 
 from rewriting import changed, executed, marked, result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.ddp._no_sync_edits import put_under_no_sync
 from trainperf.fixes.ddp.torch_ddp_bucket_size import choices
+from trainperf.fixes.ddp.torch_ddp_no_sync import put_under_no_sync
 
 LOOP = """\
 {before}

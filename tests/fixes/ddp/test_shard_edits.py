@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rewriting import changed, executed, script_of
-from trainperf.fixes.ddp._shard_edits import shard
+from trainperf.fixes.ddp.torch_unsharded_data import shard
 from trainperf.model import Site
 
 torch = pytest.importorskip("torch")

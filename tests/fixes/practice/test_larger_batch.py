@@ -6,8 +6,7 @@ import pytest
 
 from kit.evidence import OTHER_SITE, SITE, evidence, probe, stage
 from kit.torch_evidence import torch_evidence
-from trainperf.fixes.practice._batch_size_words import adjusted
-from trainperf.fixes.practice.batch_size import LargerBatch
+from trainperf.fixes.practice.batch_size import LargerBatch, adjusted
 from trainperf.model import Evidence, Loop, ModelFacts, TorchOptimizer
 
 BATCH = (stage("batch", where=OTHER_SITE, arguments={"batch_size": 8}),)

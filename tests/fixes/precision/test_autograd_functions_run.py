@@ -8,7 +8,7 @@ import pytest
 
 from fixes.case_text import rewrites
 from rewriting import changed, executed, marked, script_of
-from trainperf.fixes.precision._autograd_edits import keep_autocast
+from trainperf.fixes.precision.torch_autocast_upcast import keep_autocast
 
 torch = pytest.importorskip("torch")
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from trainperf.fixes.tf_data.edits.elementwise import elementwise
+from trainperf.fixes.tf_data.tf_vectorised_map import elementwise
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 

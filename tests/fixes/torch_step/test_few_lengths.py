@@ -8,8 +8,12 @@ import pytest
 
 from fixes.case_text import cases
 from rewriting import changed, executed, script_of
-from trainperf.fixes.torch_step.compiling._few_lengths import multiple_of
-from trainperf.fixes.torch_step.compiling.torch_recompiling import FEW_LENGTHS, WAY, StopRecompiling
+from trainperf.fixes.torch_step.compiling.torch_recompiling import (
+    FEW_LENGTHS,
+    WAY,
+    StopRecompiling,
+    multiple_of,
+)
 
 torch = pytest.importorskip("torch")
 

@@ -16,16 +16,27 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
-
-from .boards import Board, board
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ..process.process import Process
 
+
 ASK_AGAIN_S = 0.002
 MEET_S = 20.0
 """A rank waits so long for the others where it does not matter to them that it waits."""
+
+_BOARD = "board"
+
+
+class Board(Protocol):
+    """Where ranks leave words for each other, each under a key that one of them writes."""
+
+    def put(self, key: str, value: str) -> None:
+        """Leave a word."""
+
+    def get(self, key: str) -> str | None:
+        """The word under a key, None if there is none yet."""
 
 
 class World:
@@ -234,8 +245,6 @@ LAUNCHERS = (
     ("", "WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 )
 """Launcher, the variable only it sets, and where rank and size stand: of all, of the host."""
-
-
 NO_TASK = 0xFFFFFFF0
 """Slurm numbers batch scripts and shells from here on: these are no ranks (slurm.h)."""
 
@@ -300,3 +309,63 @@ def silent_text(ranks: Sequence[int]) -> str:
     *names, last = map(str, ranks)
     who = f"ranks {', '.join(names)} and {last}" if names else f"rank {last}"
     return f"{who} did not answer when the phases were to begin"
+
+
+# Where the ranks of a job leave words for each other.
+#
+# A folder that all of them see, or the job's own key-value store where they share no disk.
+
+
+class FileBoard:
+    """Words as files of a folder; whole or not there."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        os.makedirs(folder, exist_ok=True)
+
+    def put(self, key: str, value: str) -> None:
+        """Leave a word."""
+        path = os.path.join(self._folder, key)
+        made = f"{path}.{os.getpid()}"
+        with open(made, "w", encoding="utf-8") as file:
+            file.write(value)
+        os.replace(made, path)
+
+    def get(self, key: str) -> str | None:
+        """The word under a key, None if there is none yet."""
+        try:
+            with open(os.path.join(self._folder, key), encoding="utf-8") as file:
+                return file.read()
+        except OSError:
+            return None
+
+
+class StoreBoard:
+    """Words in the store by which the job's processes found each other."""
+
+    def __init__(self, store: Any, start: str = "0") -> None:
+        self._store = store
+        self._start = start  # the store may outlive ranks that are started again
+
+    def put(self, key: str, value: str) -> None:
+        """Leave a word."""
+        self._store.set(f"trainperf/{self._start}/{key}", value)
+
+    def get(self, key: str) -> str | None:
+        """The word under a key, None if there is none yet."""
+        name = f"trainperf/{self._start}/{key}"
+        if not self._store.check([name]):
+            return None
+        return bytes(self._store.get(name)).decode()
+
+
+def board(settings: dict[str, Any]) -> Board:
+    """Where this process finds the words of the others."""
+    # ranks that torchrun started again must not read what the first ones said
+    again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if settings.get("board") is None:  # all ranks stand under one trainperf
+        return FileBoard(os.path.join(settings["folder"], _BOARD, again))
+    distributed: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    if distributed is not None and distributed.is_initialized():
+        return StoreBoard(distributed._get_default_store(), again)
+    return FileBoard(settings["board"])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+import weakref
+from collections import Counter
+from types import FrameType, ModuleType
 from typing import Any
 
+from ..process import frames
 from ..process.patching import replace
 from ..process.process import Process
 from ..tensorflow.loops import TensorFlowLoops
@@ -14,14 +17,34 @@ from ..tensorflow.strategies.hooks import make_model
 from ..timing.calls import InsteadOf
 from ..timing.loops import Loops
 from .callbacks import time_callbacks, time_logs
-from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
-from .eager_calls import EagerCalls
+from .calls import (
+    count_calls,
+    remember_call,
+    remember_compile,
+    remember_site,
+    samples,
+    time_evaluation,
+)
 from .eager_epochs import EagerEpochs
 from .epochs import Epochs
 from .jax import watch_iterators
 from .modules import HOOKS
-from .on_batch import of_predict
 from .steps import drive_train_function, make_train_on_batch, watch_apply
+
+NAME = "model(x)"
+"""The name of such a call in the record."""
+
+MOST_MODELS = 4
+"""A place where more models than that were called first makes them anew: each would be traced."""
+
+_Place = tuple[Any, int]
+"""An instruction of a code object."""
+
+_MOST_ROWS = 32
+"""Samples that `predict` takes as one batch by default."""
+
+_FOREIGN = frozenset({"FlaxLayer", "JaxLayer", "Lambda", "TFSMLayer", "TorchModuleWrapper"})
+"""Layers of Keras's that run what is not."""
 
 
 def hook(loops: Any, module: ModuleType) -> None:
@@ -118,3 +141,153 @@ def _watch_calls(loops: Any, trainer: Any, instead: InsteadOf | None = None) -> 
     remember_call(loops, trainer, "fit")
     time_evaluation(loops, trainer)
     count_calls(loops, trainer, instead)
+
+
+class EagerCalls:
+    """Counts the user's eager calls of models that do not train, outside of gradient tapes.
+
+    The samples of a call are given as not known where `predict_on_batch` may not stand for it:
+    where the same place was also seen within a tape, a traced function or a step, is told more
+    than the input, or calls a model that has layers of the user's, gets others, or is made anew.
+    """
+
+    def __init__(self, loops: TensorFlowLoops) -> None:
+        self._loops = loops
+        self._elsewhere: set[_Place] = set()
+        self._built: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._first: Counter[_Place] = Counter()
+
+    def watch(self, owner: Any) -> None:
+        """Set the hook of the class of all models."""
+        replace(owner, "__call__", self._make)
+
+    def _make(self, original: Any) -> Any:
+        from tensorflow.python.eager import context, record
+
+        loops, calls = self._loops, self._loops.calls
+
+        def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if loops.depth or record.could_possibly_record() or not context.executing_eagerly():
+                self._elsewhere.add(_place(sys._getframe(1)))
+            elif not calls.passive() and (rows := _rows(args, kwargs)) is not None:
+                caller = sys._getframe(1)
+                if frames.is_users(caller.f_code.co_filename):
+                    same = self._replaceable(model, _place(caller), args, kwargs)
+                    return calls.timed(
+                        NAME,
+                        rows if same else None,
+                        lambda: original(model, *args, **kwargs),
+                        (lambda: on_batch(model, args[0])) if same else None,
+                    )
+            return original(model, *args, **kwargs)
+
+        return __call__
+
+    def _replaceable(
+        self, model: Any, place: _Place, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> bool:
+        try:
+            alone = len(args) == 1 and kwargs.keys() <= {"training"}
+            return alone and place not in self._elsewhere and self._lasts(model, place)
+        except Exception as error:
+            self._loops.process.failed("the call of a model", error)
+            return False
+
+    def _lasts(self, model: Any, place: _Place) -> bool:
+        """Whether a model is Keras's own throughout, and stays the same one."""
+        if not model.built:
+            return False
+        layers = len(getattr(model, "_layers", ()))
+        if model not in self._built:
+            self._built[model] = layers if _is_keras(model) else -1
+            self._first[place] += 1
+        return self._built[model] == layers and self._first[place] <= MOST_MODELS
+
+
+def _place(frame: FrameType) -> _Place:
+    return frame.f_code, frame.f_lasti
+
+
+def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+    """The samples in the arrays that a model is given; None for all else, and where it trains."""
+    training = args[1] if len(args) > 1 else kwargs.get("training")
+    if not args or (training is not None and training is not False):
+        return None
+    return samples(args[0])
+
+
+def _is_keras(model: Any) -> bool:
+    """Whether all layers are Keras's, none of them with code of the user's."""
+    return all(
+        type(layer).__module__.startswith("keras.") and type(layer).__name__ not in _FOREIGN
+        for layer in model._flatten_layers()
+    )
+
+
+class OnBatch:
+    """`predict_on_batch` of one model, on one input."""
+
+    def __init__(self, model: Any, x: Any) -> None:
+        self._model = model
+        self._x = x
+        generators = [one for layer in model._flatten_layers() for one in layer._seed_generators]
+        self._states = [(one.state, one.state.numpy().copy()) for one in generators]
+
+    def __call__(self) -> Any:
+        """Make the call."""
+        return self._model.predict_on_batch(self._x)
+
+    def traces(self) -> int:
+        """Those of the function that the model predicts with; without one there are none."""
+        count = getattr(self._model.predict_function, "experimental_get_tracing_count", None)
+        return 0 if count is None else int(count())
+
+    def undo(self) -> bool:
+        """Put back the states of its random generators, if it drew from them."""
+        drawn = [(state, was) for state, was in self._states if (state.numpy() != was).any()]
+        for state, was in drawn:
+            state.assign(was)
+        return bool(drawn)
+
+    def apart(self, result: Any, other: Any) -> float:
+        """The largest difference, as a share of the largest number of its array."""
+        from tensorflow import nest
+
+        ones, others = nest.flatten(result), nest.flatten(other)
+        if len(ones) != len(others):
+            return 1.0
+        return max(map(_apart, ones, others), default=0.0)
+
+
+def on_batch(model: Any, x: Any) -> OnBatch | None:
+    """Return it where it changes nothing: without state, chance or code of the user's."""
+    still = not any(getattr(one, "stateful", False) for one in model._flatten_layers())
+    return OnBatch(model, x) if still and _is_keras(model) else None
+
+
+def of_predict(args: tuple[Any, ...], kwargs: dict[str, Any]) -> OnBatch | None:
+    """Return what could stand for `predict(self, x)`, where that is told of one small batch."""
+    model, *given = args
+    if len(given) > 1 or not kwargs.keys() <= {"x", "verbose", "batch_size"}:
+        return None
+    x = given[0] if given else kwargs.get("x")
+    count, size = samples(x), kwargs.get("batch_size")
+    if count is None or count > (_MOST_ROWS if size is None else min(size, _MOST_ROWS)):
+        return None
+    return on_batch(model, x)
+
+
+def _apart(result: Any, other: Any) -> float:
+    import numpy as np
+
+    one, two = np.asarray(result), np.asarray(other)
+    if one.shape != two.shape:
+        return 1.0
+    if one.dtype.kind in "OSU":
+        return 0.0 if np.array_equal(one, two) else 1.0
+    first, second = one.astype("float64"), two.astype("float64")
+    if np.array_equal(first, second, equal_nan=True):
+        return 0.0
+    with np.errstate(all="ignore"):
+        apart = float(np.abs(first - second).max() / np.abs(first).max())
+    return min(apart, 1.0) if apart == apart else 1.0

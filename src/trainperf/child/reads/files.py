@@ -10,13 +10,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
-
-from . import names
 
 if TYPE_CHECKING:
     from ..process.process import Process
+
 
 NOT_READ = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY
 BINS_PER_S = 10
@@ -25,6 +24,19 @@ MOST_PATHS = 2_000
 MOST_KNOWN = 100_000
 """So many different paths are told apart, some 15 MB of memory; the count then says "at least"."""
 FLUSH_EVERY_S = 0.1
+
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_NOT_DATA = (_LIBRARY, "/proc/", "/sys/", "/dev/", "/etc/", "/usr/lib", "/usr/share/", "/usr/bin/")
+_PROGRAMS = (".py", ".pyc", ".pyi", ".so", ".pth", ".cubin", ".o")
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+
+_MOST_NAMES = 20_000
+"""Names looked at in one chain or list."""
+_MOST_SIZES = 200
+_SIZES_S = 0.1
+"""Seconds for the sizes of a few files, which may be gone when the script has ended."""
+_LOOKED_AT = 20
+"""So many of them must be files, for all to be taken for files."""
 
 
 class FileReads:
@@ -136,7 +148,7 @@ class FileReads:
 
     def _first(self, path: str) -> bool:
         """Whether a path not seen before is one of data; remembers it."""
-        data = names.is_data(path, self._folder)
+        data = _is_data(path, self._folder)
         if len(self._known) < MOST_KNOWN:
             self._known[path] = data
             self._files += data
@@ -225,8 +237,8 @@ class FileReads:
             helpers_stored += _grown(lines, 1, since)
         alone = not workers or own > 0
         inherited_read, inherited_stored = _inherited(workers, since)
-        named = names.of_dataset(dataset)
-        held = names.held(self._folder)
+        named = names_of_dataset(dataset)
+        held = _held_names(self._folder)
         return {
             "since": since,
             "seconds": now - since,
@@ -244,7 +256,7 @@ class FileReads:
             "named": named[:MOST_PATHS],
             "names": len(named),
             "held": held[:MOST_PATHS],
-            "sizes": names.sizes([*held, *paths, *named]),
+            "sizes": _sizes([*held, *paths, *named]),
         }
 
 
@@ -289,3 +301,126 @@ def _counters() -> tuple[int, int]:
         return int(words[1]), int(words[words.index(b"read_bytes:") + 1])
     except (OSError, ValueError, IndexError):
         return 0, 0
+
+
+def _is_data(path: str, folder: str) -> bool:
+    """Whether a path may be one of training data; those in `folder` are trainperf's own."""
+    if path.endswith(_PROGRAMS) or path.startswith(folder + os.sep):
+        return False
+    if path.startswith(_NOT_DATA):
+        return path.startswith("/dev/shm/")
+    return not any(part in path for part in _PACKAGES)
+
+
+def names_of_dataset(dataset: Any) -> list[str]:
+    """Names of files that a dataset was made from; empty if there is none."""
+    try:
+        if dataset is None:
+            return []
+        found = _in_chain(dataset) if hasattr(dataset, "element_spec") else _in_lists(dataset)
+        paths = [path for names in found for path in _files(names)]
+        return list(dict.fromkeys(paths))
+    except Exception:
+        return []
+
+
+def _in_chain(dataset: Any) -> Iterator[list[str]]:
+    """Strings that a tf.data chain begins with, tensor by tensor of its sources."""
+    pending, seen = [dataset], set()
+    while pending:
+        node = pending.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        pending += node._inputs()
+        for name in ("_filenames", "_tensors", "_tensor"):
+            held = getattr(node, name, None)
+            for one in held if isinstance(held, (list, tuple)) else [held]:
+                if hasattr(one, "element_spec"):
+                    pending.append(one)  # file names may come as a dataset
+                elif getattr(getattr(one, "dtype", None), "name", "") == "string":
+                    tensor: Any = one
+                    values = tensor.numpy().reshape(-1)[:_MOST_NAMES]
+                    yield [os.fsdecode(value) for value in values]
+
+
+def _in_lists(loader: Any) -> Iterator[list[str]]:
+    """Strings in the lists that the dataset of a `DataLoader` holds, list by list."""
+    dataset: Any = getattr(loader, "dataset", loader)
+    for _ in range(5):  # Subset and the like stand around the one that has the files
+        inner = getattr(dataset, "dataset", None)
+        if inner is None:
+            break
+        dataset = inner
+    for value in list(vars(dataset).values()):
+        if not isinstance(value, (list, tuple)):
+            continue
+        firsts = [one[0] if isinstance(one, tuple) and one else one for one in value[:_MOST_NAMES]]
+        if all(isinstance(one, (str, os.PathLike)) for one in firsts):
+            yield [os.fspath(one) for one in firsts]
+
+
+def _files(names: list[str]) -> list[str]:
+    """Absolute paths of names; none unless those looked at, spread over them, are files."""
+    paths = list(dict.fromkeys(os.path.abspath(name) for name in names if "://" not in name))
+    step = max(1, len(paths) // _LOOKED_AT)
+    return paths if all(os.path.isfile(path) for path in paths[::step]) else []
+
+
+def _sizes(paths: list[str]) -> dict[str, int]:
+    """Sizes of some of the files, in bytes: of those spread evenly over the list."""
+    found = {}
+    until = time.monotonic() + _SIZES_S
+    for path in paths[:: max(1, len(paths) // _MOST_SIZES)]:
+        if time.monotonic() > until:
+            break
+        try:
+            found[path] = os.stat(path).st_size
+        except OSError:
+            continue
+    return found
+
+
+def _held_names(folder: str) -> list[str]:
+    """Files that this process holds open for reading, or mapped: what it may read unseen."""
+    found: dict[str, None] = {}
+    until = time.monotonic() + _SIZES_S
+    try:
+        for name in os.listdir("/proc/self/fd"):
+            if time.monotonic() > until:  # some hold ten thousands open
+                break
+            path = _open_to_read(name)
+            if path and _is_data(path, folder):
+                found[path] = None
+        found.update(dict.fromkeys(_mapped(folder)))
+    except OSError:
+        pass
+    return [path for path in found if os.path.isfile(path)]
+
+
+def _open_to_read(name: str) -> str:
+    try:
+        path = os.readlink(f"/proc/self/fd/{name}")
+        if not path.startswith("/"):
+            return ""
+        with open(f"/proc/self/fdinfo/{name}", encoding="ascii") as file:
+            flags = next(int(row.split()[1], 8) for row in file if row.startswith("flags"))
+        return "" if flags & os.O_WRONLY else path
+    except (OSError, ValueError, StopIteration):
+        return ""
+
+
+def _mapped(folder: str) -> list[str]:
+    code: set[str] = set()
+    data: dict[str, None] = {}
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+        for row in file:
+            parts = row.rstrip("\n").split(maxsplit=5)
+            if len(parts) < 6 or not parts[5].startswith("/"):
+                continue
+            path = parts[5]
+            if "x" in parts[1]:
+                code.add(path)
+            elif _is_data(path, folder):
+                data[path] = None
+    return [path for path in data if path not in code]

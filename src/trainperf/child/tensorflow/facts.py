@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import statistics
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from ..timing.probing import gpu_build
 from . import batches as tf_batches
-from . import debug_modes, models, pydatasets
-from . import devices as tf_devices
-from .callbacks import definitions
+from . import debug_modes, models
 from .retraces import users_function
 from .strategies import all_reduce
 from .strategies.exchange import own_graphs
 
 if TYPE_CHECKING:
     from ..timing.drivers.loop_drivers import LoopDriver
+
+
+_OLDER = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
+"""Older names of the hooks, which Keras's own call."""
+
+_LEAST_HELD = 2**20
+"""Bytes that tensors must have held on a GPU for it to count as used: TensorFlow itself takes
+a few kilobytes of each that it sees."""
+
+_MOST_FUNCTIONS = 200
 
 
 def loop_facts(driver: LoopDriver) -> dict[str, Any]:
@@ -141,8 +153,8 @@ def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
                 "use_multiprocessing": x.use_multiprocessing,
                 "max_queue_size": x.max_queue_size,
             },
-            "pydataset_random": pydatasets.draws(x),
-            "pydataset_item": pydatasets.item(x),
+            "pydataset_random": item_draws(x),
+            "pydataset_item": item_maker(x),
         }
     if kinds & {"PyDataset", "Sequence"}:
         return {"input_kind": "PyDataset"}
@@ -166,8 +178,8 @@ def record(driver: LoopDriver) -> None:
         keras=_keras_version(driver),
         legacy=_legacy(driver),
         cuda=bool(build.get("is_cuda_build")),
-        gpus=tf_devices.gpus(),
-        logical=tf_devices.of_a_worker(tf.config.list_logical_devices()),
+        gpus=tf_gpus(),
+        logical=devices_of_a_worker(tf.config.list_logical_devices()),
     )
     gpu_build.record_order(driver)
     driver.process.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
@@ -176,7 +188,7 @@ def record(driver: LoopDriver) -> None:
     driver.process.fact("tf_debug_modes", debug_modes.modes(driver.loops))
     for what, part in (
         ("strategies", all_reduce.record),
-        ("devices", tf_devices.record),
+        ("devices", _record_devices_used),
         ("models", models.record),
         ("callbacks", record_callbacks),
         ("step function", _step_function),
@@ -280,3 +292,141 @@ def _signatures(function: Any) -> list[str]:
         return list(dict.fromkeys(signatures))[:6]  # those without exchange have the same
     except Exception:
         return []
+
+
+def definitions(cls: type) -> dict[str, dict[str, Any]]:
+    """Where the user's own source defines a callback's hooks per batch, by hook."""
+    found = {}
+    for name, older in _OLDER.items():
+        for each in (name, older):
+            code = getattr(getattr(cls, each, None), "__code__", None)
+            # a decorator's inner function has another name, and takes other arguments
+            if code is not None and code.co_name == each and frames.is_users(code.co_filename):
+                found[name] = frames.definition(code)
+                break
+    return found
+
+
+def tf_gpus() -> list[dict[str, Any]]:
+    """The GPUs that the script lets TensorFlow see, each with whether it is `_devices_used`.
+
+    TensorFlow tells neither their UUIDs nor their memory. Where it does not say how much was
+    used of one (it was cut into several, say), that one counts as used.
+    """
+    import tensorflow as tf
+
+    seen = tf.config.get_visible_devices("GPU")
+    cut = devices_of_a_worker(tf.config.list_logical_devices("GPU")) != len(seen)
+    found = []
+    for number, gpu in enumerate(seen):
+        told = tf.config.experimental.get_device_details(gpu)
+        capability = told.get("compute_capability")
+        found.append(
+            {
+                "number": number,
+                "name": told.get("device_name", ""),
+                "uuid": None,
+                "memory": None,
+                "capability": None if capability is None else "{}.{}".format(*capability),
+                "used": cut or _held(tf, number) >= _LEAST_HELD,
+            }
+        )
+    return found
+
+
+def devices_of_a_worker(devices: list[Any]) -> int:
+    """How many devices a worker has: in a cluster each sees those of all the others as well."""
+    workers = Counter(str(one.name).rpartition("/device:")[0] for one in devices)
+    return max(workers.values(), default=0)
+
+
+def _held(tf: Any, number: int) -> int:
+    """Bytes that tensors held on a GPU at most."""
+    try:
+        return int(tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"])
+    except Exception:  # not every allocator counts
+        return _LEAST_HELD
+
+
+def _record_devices_used(driver: LoopDriver) -> None:
+    """Record the fact `devices_used`, where there is more than one device to use."""
+    import tensorflow as tf
+
+    if len(tf.config.list_logical_devices()) > 1:
+        driver.process.fact("devices_used", _devices_used())
+
+
+def _devices_used() -> list[str]:
+    """The devices of all trainable variables that are alive, as "CPU:1"."""
+    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
+
+    devices = {
+        _short(value.device)
+        for value in gc.get_objects()
+        if isinstance(value, BaseResourceVariable) and _trainable(value)
+    }
+    return sorted(device for device in devices if device)
+
+
+def _trainable(variable: Any) -> bool:
+    """Whether a model would learn it; half-made variables do not say."""
+    try:
+        return bool(variable.trainable and variable.dtype.is_floating)
+    except AttributeError:
+        return False
+
+
+def _short(device: str) -> str:
+    return device.rpartition("device:")[2]
+
+
+def item_maker(dataset: Any) -> dict[str, Any] | None:
+    """Where the user defines what makes a batch; None where a library or a decorator does."""
+    function = getattr(type(dataset), "__getitem__", None)
+    if not isinstance(function, FunctionType) or not frames.is_users(function.__code__.co_filename):
+        return None
+    return frames.definition(function.__code__) if function.__name__ == "__getitem__" else None
+
+
+def item_draws(dataset: Any) -> bool | None:
+    """Whether the code that makes a batch names a random generator; None if it cannot be read.
+
+    The user's own functions and methods that it calls count, and no library's.
+    """
+    cls = type(dataset)
+    try:
+        return any(_names_one(code) for code in _reached(cls, getattr(cls, "__getitem__", None)))
+    except Exception:  # a class may answer `getattr` as it likes
+        return None
+
+
+def _names_one(code: CodeType) -> bool:
+    names = [name.lower() for name in (*code.co_names, *code.co_freevars, *code.co_varnames)]
+    return any("random" in name or "rng" in name.split("_") for name in names)
+
+
+def _reached(cls: type, start: Any) -> Iterator[CodeType]:
+    """The user's code that `start` calls by a name of its class or module, its own first."""
+    todo, seen = [start], set[CodeType]()
+    while todo and len(seen) < _MOST_FUNCTIONS:
+        function = todo.pop()
+        function = getattr(function, "__wrapped__", function)
+        if not isinstance(function, FunctionType) or not frames.is_users(
+            function.__code__.co_filename
+        ):
+            continue
+        for code in _with_inner(function.__code__):
+            if code in seen:
+                continue
+            seen.add(code)
+            yield code
+            for name in code.co_names:
+                todo += [getattr(cls, name, None), function.__globals__.get(name)]
+
+
+def _with_inner(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of the lambdas and comprehensions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _with_inner(constant)

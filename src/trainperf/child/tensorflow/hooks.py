@@ -10,14 +10,25 @@ from __future__ import annotations
 import sys
 import threading
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.patching import replace
-from . import debug_modes, sessions
+from ..process.patching import replace, undo
+from ..timing.training import Training
+from . import debug_modes
 from .loops import TensorFlowLoops
 from .modules import HOOKS
 from .strategies import hooks as strategy_hooks
+
+if TYPE_CHECKING:
+    from .loops import TensorFlowLoops
+
+
+ENOUGH = 50
+"""So many runs in a graph that has an update of weights are a training."""
+
+_UPDATES = "train_op"
+"""The collection to which `Optimizer.minimize` adds what it returns (`GraphKeys.TRAIN_OP`)."""
 
 
 def hook(loops: TensorFlowLoops, module: ModuleType) -> None:
@@ -130,12 +141,6 @@ def _replicas(loops: TensorFlowLoops, module: Any) -> None:
     replace(module.MirroredExtended, "_call_for_each_replica", make)
 
 
-def watch_sessions(loops: TensorFlowLoops, module: Any) -> None:
-    """See sessions of TensorFlow 1."""
-
-    sessions.watch(loops.training, module)
-
-
 def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
     """See gradients being taken."""
 
@@ -211,3 +216,38 @@ def watch_variables(loops: TensorFlowLoops, module: Any) -> None:
     for name in ("assign", "assign_add", "assign_sub"):
         replace(module.BaseResourceVariable, name, make)
     replace(module.ResourceVariable, "__init__", strategy_hooks.make_variable(loops.strategies))
+
+
+def watch_sessions(loops: TensorFlowLoops, module: Any) -> None:
+    """Count the runs of sessions until they are known for a training; then end the run."""
+    training, session = loops.training, module.BaseSession
+    runs = 0
+
+    def make(original: Any) -> Any:
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            nonlocal runs
+            runs += 1
+            if runs >= ENOUGH and not training.process.off:
+                undo(session, "run")
+                _trains(training, self)
+            return original(self, *args, **kwargs)
+
+        return run
+
+    replace(session, "run", make)
+
+
+def _trains(training: Training, session: Any) -> None:
+    """Say so if the graph has updates and no loop was seen: nothing else is to come."""
+    process = training.process
+    try:
+        trains = bool(session.graph.get_collection(_UPDATES)) and training.driver is None
+        where = frames.here()
+    except Exception as error:
+        process.failed("sessions of TensorFlow 1", error)
+        return
+    if not trains:
+        return
+    process.record.write("sessions", where=where)
+    if process.settings.get("leg") is None:
+        process.finish()

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from ..process import frames
+from ..timing.device.clock import HostClock
 from ..timing.drivers.iterator_driver import IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
-from .clock import TensorFlowClock
 from .retraces import Retraces
 from .strategies import scopes
 from .strategies.exchange import Exchange
-from .strategies.replicas import Replicas
 from .strategies.scopes import Strategies
-from .tape import Tape
 
 if TYPE_CHECKING:
     from ..timing.driven_loop import Extra, Tracer
     from ..timing.training import Training
+    from .strategies.scopes import Strategies
+
+
+KIND = "GPU"
+"""The type of the devices whose work is queued."""
 
 
 class TensorFlowLoops(Loops):
@@ -313,3 +319,183 @@ def _iterator_among(args: tuple[Any, ...]) -> Any:
         if isinstance(value, (OwnedIterator, DistributedIteratorBase)):
             return value
     return None
+
+
+class TensorFlowClock(HostClock):
+    """The GPUs of this process; the CPU has nothing queued.
+
+    TensorFlow has no events in Python: a mark is the host's own, and times are taken from two
+    lengths in turn.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
+        self._asynchronous: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """Whose clock the times are from, and how."""
+        return super().name + (", from two lengths in turn" if self.asynchronous else "")
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether a GPU is in use; asked once TensorFlow has set its devices up."""
+        if self._asynchronous is None:
+            context: Any = sys.modules.get("tensorflow.python.eager.context")
+            if context is None or not context.context()._initialized:
+                return False
+            self._asynchronous = bool(context.context().list_logical_devices(KIND))
+        return self._asynchronous
+
+    @property
+    def marks(self) -> bool:
+        """Not on a GPU."""
+        return not self.asynchronous
+
+    def wait(self) -> None:
+        """Wait until they have done what was queued; nothing to do on the CPU.
+
+        `tf.test.experimental.sync_devices` visits the devices of other workers as well, and
+        fails there: a process of a `MultiWorkerMirroredStrategy` lists them all.
+        """
+        if not self.asynchronous:
+            return
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import ops
+        from tensorflow.python.ops import gen_sync_ops
+
+        space = context.context().host_address_space()
+        here = (f"{space}/device:", "/device:")  # alone, no job is named
+        for device in context.context().list_logical_devices(KIND):
+            if device.name.startswith(here):
+                with ops.device(device.name):
+                    gen_sync_ops.SyncDevice()
+        context.async_wait()
+
+
+class Replicas:
+    """The replicas that a TensorFlow loop trains; nothing to it where it has but one."""
+
+    def __init__(self, strategies: Strategies, update: Callable[[Any], None]) -> None:
+        self.strategies = strategies
+        self._update = update
+        self._running = False
+        self._updates: list[Any] = []
+
+    def exchange(self) -> Any:
+        """The switch of the exchange; None until one was seen."""
+        exchange = self.strategies.exchange
+        seen = self.strategies.trains_replicas() and exchange.reductions()
+        return exchange if seen else None
+
+    def extras(self, driver: Any) -> list[Extra]:
+        """All-reduces of the gradients' sizes alone, and what connects the replicas."""
+        if self.exchange() is None:
+            return []
+        from .strategies import all_reduce
+
+        return [
+            ("link", lambda deadline: all_reduce.link(driver, deadline)),
+            ("all_reduce", lambda deadline: all_reduce.all_reduce(driver, deadline)),
+        ]
+
+    def apart(self) -> bool:
+        """Whether the ranks drained their input since this was asked last, each by itself.
+
+        A rank whose batches then end before the others' would go on with empty ones: all
+        are to begin an epoch.
+        """
+        exchange = self.strategies.exchange
+        drained, exchange.drained = exchange.drained, False
+        return drained
+
+    def aligned(self, driver: Any, invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A step that begins an epoch of its input where the ranks stand apart."""
+
+        def step(source: Any) -> Any:
+            if source is driver._source and self.apart():
+                driver.reopen()
+                source = driver._source
+            return invoke(source)
+
+        return step
+
+    def ran(self, run: Callable[[], Any]) -> Any:
+        """Run `strategy.run` eagerly: what its replicas update, the step updates once."""
+        self._running = True
+        self._updates.clear()
+        try:
+            return run()
+        finally:
+            self._running = False
+            for key in self._updates:
+                self._update(key)
+
+    def updated(self, key: Any) -> None:
+        """Weights were updated in another thread: a replica's, if replicas run."""
+        if self._running:
+            self._updates.append(key)
+
+
+class Tape:
+    """The function in which the tape was entered last, with its arguments.
+
+    `wanted` says whether to look for it now; `failed` is told of a fault of ours.
+    """
+
+    def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
+        self.wanted = True
+        self.frame: dict[str, Any] | None = None
+        self.arguments: dict[str, Any] | None = None
+        self._failed = failed
+        self._code: Any = None
+        self._frames: list[Any] = []
+        self._own_function: bool | None = None
+
+    def entered(self, updates: int) -> None:
+        """Remember which function of the user's holds the tape; so many updates came before."""
+        try:
+            frame, _ = frames.users_frame()
+            if frame is None:
+                return
+            code = frame.f_code
+            self._notice_frame(frame, updates)
+            self.frame = {**frames.definition(code), "tape": frames.site(frame)}
+            self._code = code
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            self.arguments = {name: frame.f_locals.get(name) for name in names}
+        except Exception as error:
+            self._failed("tape", error)
+
+    def is_in_own_function(self) -> bool:
+        """Whether the tape stands in a function that is called anew for each step."""
+        return bool(self._own_function)
+
+    def find_function(self) -> Any:
+        """The function object that holds the tape, if it is called once per step."""
+        if not self._own_function or self._code is None:
+            return None
+        import gc
+        from types import FunctionType, ModuleType
+
+        # What was frozen (`gc.freeze`) is in its module alone; to ask a lazy one would load it.
+        modules = [one for one in tuple(sys.modules.values()) if type(one) is ModuleType]
+        named = (vars(one).get(self._code.co_name) for one in modules)
+        for value in itertools.chain(named, gc.get_referrers(self._code)):
+            if isinstance(value, FunctionType) and value.__code__ is self._code:
+                return value
+        return None
+
+    def _notice_frame(self, frame: Any, updates: int) -> None:
+        """Compare the frames of two steps: the same one means that it holds the loop.
+
+        A frame keeps its locals alive, so it is let go as soon as the question is
+        answered.
+        """
+        if self._own_function is not None:
+            return
+        if not self._frames:
+            self._frames += [frame, updates]
+        elif updates > self._frames[1]:  # not a second tape of the same step
+            self._own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
+            self._frames.clear()

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import gc
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
 from . import batches as tf_batches
-from . import unpadded
-from .frozen import frozen
 
 if TYPE_CHECKING:
     from ..timing.drivers.loop_drivers import LoopDriver
+
+
+_RANDOM = ("Dropout", "Noise", "Random", "Stochastic")
+"""In the names of Keras's layers that draw random numbers in training: what they give changes."""
+
+_KERAS = ("keras.", "tf_keras.")
+
+_CLOSE = 0.01
+"""Largest distance of two outputs over what tells one row from another: early in a training
+outputs hardly differ, whatever they are made of."""
+
+_ROUNDING = 1e-6
+"""The same over their size, for float32."""
+
+_MOST_ROWS = 8
+"""Rows that the model is asked about: what it does eagerly takes long."""
 
 
 def record(driver: LoopDriver) -> None:
@@ -193,7 +208,7 @@ def record_padding(driver: LoopDriver) -> None:
                     int(end) if row.any() else 0 for row, end in zip(values, ends, strict=True)
                 ]
                 padded += [int(shape[1])] * len(values)
-                first, end = unpadded.used(values)
+                first, end = columns_used(values)
                 longest.append(end - first)
                 ahead += first
                 number = place
@@ -232,7 +247,7 @@ def _masks(driver: LoopDriver, model: Any, rows: Any) -> bool | None:
         return None
     driver.process.off = True
     try:
-        return unpadded.masks_padding(model, rows)
+        return masks_padding(model, rows)
     except Exception as error:  # one made for batches of one shape only
         driver.process.failed("the model on a batch without its padding", error)
         return None
@@ -247,3 +262,123 @@ def steps_per_execution(model: Any) -> int:
     if hasattr(value, "numpy"):
         value = value.numpy()
     return int(value or 1)
+
+
+def frozen(model: Any) -> dict[str, Any] | None:
+    """The layers that come before the first that trains, if the rest can do with their output.
+
+    They hold weights, none of which trains, and give the same for the same input: no dropout, no
+    augmentation, no layer of the user's own. What follows them must need nothing else: it is
+    made into a model of its own here, as the edit would. None as well where Keras cannot divide
+    the model: it is subclassed, or its layers do not stand in a row.
+    """
+    try:
+        return _divided(model)
+    except (AttributeError, ValueError, TypeError, RuntimeError):
+        return None
+
+
+def _divided(model: Any) -> dict[str, Any] | None:
+    layers = list(model.layers)
+    ahead = 0
+    while ahead < len(layers) and _gives_the_same(layers[ahead]):
+        ahead += 1
+    parameters = sum(_count(layer.weights) for layer in layers[:ahead])
+    if not parameters or ahead == len(layers):
+        return None
+    joint = layers[ahead].input
+    shape = getattr(joint, "shape", None)
+    if shape is None:  # several inputs
+        return None
+    known = [int(one) for one in shape[1:] if one is not None]
+    if len(known) != len(shape) - 1:
+        return None
+    kind = _model_class()
+    kind(model.inputs, joint)
+    kind(joint, model.outputs)
+    return {
+        "layers": ahead,
+        "parameters": parameters,
+        "trained": _count(model.trainable_weights),
+        "bytes_per_sample": math.prod(known) * _itemsize(joint.dtype),
+    }
+
+
+def _model_class() -> Any:
+    import keras
+
+    return keras.Model
+
+
+def _gives_the_same(layer: Any) -> bool:
+    inner = getattr(layer, "_flatten_layers", None)
+    if inner is None or layer.trainable_weights:
+        return False
+    return not any(_changes(one) for one in inner(include_self=True, recursive=True))
+
+
+def _changes(layer: Any) -> bool:
+    """Whether a layer's output changes from step to step, or whether that is not known."""
+    kind = type(layer)
+    own = not kind.__module__.startswith(_KERAS) or kind.__name__ == "Lambda"
+    random = any(word in kind.__name__ for word in _RANDOM) and getattr(layer, "rate", 1) != 0
+    averages = kind.__name__ == "BatchNormalization" and layer.trainable
+    return own or random or averages
+
+
+def _count(weights: Any) -> int:
+    return sum(math.prod(int(one) for one in weight.shape) for weight in weights)
+
+
+def _itemsize(dtype: Any) -> int:
+    import tensorflow as tf
+
+    return int(tf.as_dtype(dtype).size)
+
+
+def columns_used(rows: Any) -> tuple[int, int]:
+    """The columns of integer rows, first and end, outside of which all is zero."""
+    places = (rows != 0).any(axis=0).nonzero()[0]
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 1)
+
+
+def masks_padding(model: Any, rows: Any) -> bool | None:
+    """Whether the model gives the same for its shorter rows without the zeros they all have.
+
+    Called in inference, beside its training. None where no zeros can be cut, the model keeps
+    state between batches or is replicated, or it gives something for each step.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    if getattr(model, "_distribute_strategy", None) is not None:
+        return None
+    if any(getattr(layer, "stateful", False) for layer in model._flatten_layers()):
+        return None
+    order = (rows != 0).sum(axis=1).argsort(kind="stable")
+    some = rows[order[: max(1, min(_MOST_ROWS, len(rows) // 2))]]
+    first, end = columns_used(some)
+    if end - first >= rows.shape[1]:
+        return None
+    whole, cut = (
+        [
+            np.asarray(one, "float64")
+            for one in tf.nest.flatten(model(tf.constant(given), training=False))
+        ]
+        for given in (some, some[:, first:end])
+    )
+    if any(one.ndim > 1 and one.shape[1] == rows.shape[1] for one in whole):
+        return None
+    return _alike(whole, cut)
+
+
+def _alike(whole: list[Any], cut: list[Any]) -> bool:
+    for one, other in zip(whole, cut, strict=True):
+        if one.shape != other.shape:
+            return False
+        between_rows = float(one.std(axis=0).mean())
+        if float(abs(one - other).max()) > _CLOSE * between_rows + _ROUNDING * float(
+            abs(one).mean()
+        ):
+            return False
+    return True

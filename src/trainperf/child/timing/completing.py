@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from . import cycles, length, other_loops
+from ..process import frames, turns
+from . import cycles
 from .budget import Budget
 
 if TYPE_CHECKING:
     from .driven_loop import DrivenLoop, Extra
+
 
 PROBES = "probes"
 ALONE = "not taken where several processes train together"
 USUAL_S = 10.0
 """Seconds of the stages, or of the probes, of a script that is not slow."""
 
+_FIT = {"batch_size", "callbacks", "epochs", "steps_per_epoch", "validation_data"}
+"""Arguments of which a `fit` that trains a model has one, and that of a scaler has none."""
+
+_UPDATES = {"apply_gradients", "backward", "train_on_batch"}
+"""Methods that stand in a loop which updates weights."""
+
+_MOST = 5
+
 
 def describe(driver: DrivenLoop) -> None:
     """Record what the loop is: all blocks are done."""
     driver.reads.close(_source(driver))
     driver.record.write("facts", **_description(driver))
-    length.record(driver)
+    record_length(driver)
 
 
 def extras(driver: DrivenLoop) -> list[Extra]:
@@ -67,7 +81,7 @@ def lacks(driver: DrivenLoop, name: str, reason: str) -> None:
 def around(driver: DrivenLoop) -> cycles.Cycles | None:
     """Record the other loops in the source; return the turns around this one, if it has any."""
     try:
-        for one in other_loops.other_loops():
+        for one in other_loops():
             driver.record.write("other", **one)
         return cycles.wanted(driver)
     except Exception as error:
@@ -104,3 +118,125 @@ def _description(driver: DrivenLoop) -> dict[str, Any]:
     except Exception as error:
         driver.process.failed("describing the loop", error)
         return {}
+
+
+def record_length(driver: DrivenLoop) -> None:
+    """Record the loops that hold the step under way, and what a trainer says of its length."""
+    try:
+        driver.record.write("length", loops=turns.around(), trainer=_trainer(sys._getframe(1)))
+    except Exception as error:
+        driver.process.failed("how long the training is to be", error)
+
+
+def _trainer(frame: FrameType | None) -> dict[str, Any] | None:
+    """The length as a trainer among the callers has it; None where there is none."""
+    while frame is not None:
+        owner = frame.f_locals.get("self") if frame.f_code.co_argcount else None
+        if frame.f_code.co_name == "_inner_training_loop":
+            return _hugging_face(owner)
+        if type(owner).__name__ in ("_FitLoop", "FitLoop"):
+            return _lightning(owner)
+        frame = frame.f_back
+    return None
+
+
+def _hugging_face(trainer: Any) -> dict[str, Any]:
+    """Transformers' `Trainer`, of which `max_steps` is worked out when training begins."""
+    steps = int(trainer.state.max_steps)
+    return {"name": "Trainer", "steps": steps if steps > 0 else None, "epochs": None}
+
+
+def _lightning(loop: Any) -> dict[str, Any]:
+    """Lightning's `Trainer`: the earlier of `max_epochs` and `max_steps`, each -1 for no end."""
+    epochs, steps = loop.max_epochs, loop.trainer.max_steps
+    return {
+        "name": "Trainer",
+        "steps": int(steps) if steps is not None and steps > 0 else None,
+        "epochs": int(epochs) if epochs is not None and epochs > 0 else None,
+    }
+
+
+def other_loops() -> list[dict[str, Any]]:
+    """The calls of `fit`, and the loops that train, in which the program does not stand now.
+
+    They are read off the file that holds the user's innermost line; each has the "what" it is.
+    """
+    path, lines = _standing()
+    if not path:
+        return []
+    tree = ast.parse("".join(frames.lines_of(path)))
+    found = [
+        {"what": what, "file": path, "line": node.lineno}
+        for what, node in _training(tree)
+        if not any(_holds(outer, lines) for outer in _loops_that_hold(tree, node))
+    ]
+    return sorted(found, key=lambda one: int(one["line"]))[:_MOST]
+
+
+def _standing() -> tuple[str, set[int]]:
+    """The file of the innermost line of the user's, and the lines in it that are under way."""
+    frame, _ = frames.users_frame()
+    path, lines = "", set()
+    while frame is not None:
+        own = os.path.abspath(frame.f_code.co_filename)
+        if frames.is_users(own):
+            path = path or own
+            if own == path:
+                lines.add(frames.line_of(frame))
+        frame = frame.f_back
+    return path, lines
+
+
+def _training(tree: ast.Module) -> Iterator[tuple[str, Any]]:
+    """The calls of `fit`, and of each nest of loops with updates the innermost with its own."""
+    steps = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _updates(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fit":
+            if _FIT & {keyword.arg for keyword in node.keywords}:
+                yield "fit", node
+        elif isinstance(node, (ast.For, ast.While)) and _updates(node, steps):
+            yield "loop", node
+
+
+def _updates(node: Any, steps: Collection[str] = ()) -> bool:
+    """Whether a loop or function updates weights itself, or by a call of one of `steps`.
+
+    What stands in a loop or a function within it does not count.
+    """
+    todo = list(node.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.For, ast.While, ast.FunctionDef, ast.ClassDef)):
+            continue
+        if isinstance(node, ast.Call) and (_is_update(node.func) or _name(node.func) in steps):
+            return True
+        todo.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def _is_update(called: ast.expr) -> bool:
+    """Whether a method of that name updates weights; `apply` is one of an optimizer only."""
+    if not isinstance(called, ast.Attribute):
+        return False
+    return called.attr in _UPDATES or (
+        called.attr == "apply" and "opt" in _name(called.value).lower()
+    )
+
+
+def _name(node: ast.expr) -> str:
+    """The last name of `a`, `self.a`; "" of anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _loops_that_hold(tree: ast.Module, node: Any) -> Iterator[Any]:
+    """The node itself, and the loops around it."""
+    yield node
+    for outer in ast.walk(tree):
+        if isinstance(outer, (ast.For, ast.While)) and _holds(outer, {node.lineno}):
+            yield outer
+
+
+def _holds(node: Any, lines: set[int]) -> bool:
+    return any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines)

@@ -10,7 +10,7 @@ from ..timing.drivers.iterator_driver import IteratorDriver
 from ..timing.drivers.loop_drivers import LoopDriver, UpdateDriver
 from ..timing.tracing import NotTraced
 from . import batches
-from .loader import digest, loaders
+from .loader import items, loaders
 
 if TYPE_CHECKING:
     from ..timing.device.clock import Mark
@@ -152,7 +152,7 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         """As for every loop; and whether the ranks read the same data."""
         extras = super().exchange_extras()
         if self.world is not None:
-            extras.append(("digest", lambda deadline: digest.record(self)))
+            extras.append(("digest", lambda deadline: items.record(self)))
         return extras
 
     def buffered(self) -> int:

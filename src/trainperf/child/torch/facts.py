@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import os
+import shutil
 import sys
+from collections.abc import Callable
 from typing import Any
 
+from ..process import frames
 from ..timing.probing import gpu_build
+from . import batches, samples, trainers
 from . import batches as torch_batches
 from . import memory as gpu_memory
-from . import samples, trainers
-from .built import flags, gpus, models, optimizers
-from .built.flags import watch_flags
+from .built import models, optimizers
 from .built.places import watch_checkpointing, watch_modules, watch_optimizers
 from .exchange import exchange
 from .loader import padding, settings
-from .probes import packed, unpadded
+from .loader.settings import COLLATORS
+from .probes import unpadded
+from .probes.passes import evaluated
+from .probes.unpadded import CLOSE, largest
 
 __all__ = [
     "loop_facts",
@@ -24,6 +32,21 @@ __all__ = [
     "watch_modules",
     "watch_optimizers",
 ]
+
+_RECENT = 2
+"""A debug mode that was entered within so many updates is on, if only for part of a step."""
+
+_LEAST_HELD = 2**20
+"""Bytes that tensors must have held on a device for it to count as used: a first matrix
+product's workspace alone takes several times as much."""
+
+_FAILED = "CUDA initialization: "
+"""How PyTorch's warning begins (c10/cuda/CUDAFunctions.cpp)."""
+
+CAUSAL = "transformers.models.auto.modeling_auto"
+_EPSILONS = 8
+"""Largest distance of two outputs by their rounding, in units of that of their type, where this
+is more than `CLOSE`: bfloat16."""
 
 
 def loop_facts(driver: Any) -> dict[str, Any]:
@@ -74,14 +97,14 @@ def _length(loader: Any) -> int | None:
 def record(driver: Any) -> None:
     """Record what is known of device, models, optimizers, flags, exchange and CUDA's memory."""
     gpu_build.record_order(driver)
-    driver.process.fact("cuda_failed", gpus.failure())
+    driver.process.fact("cuda_failed", gpu_failure())
     for what, part in (
         ("the device", _framework),
         ("CUDA's memory", _memory),  # before one forward more is run, which could add to it
         ("the GPUs' memory", gpu_memory.record),
         ("models", models.record),
         ("optimizers", optimizers.record),
-        ("flags", flags.record),
+        ("flags", _record_flags),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
         ("the build", gpu_build.record_torch),
@@ -102,7 +125,7 @@ def _padding(driver: Any) -> None:
             "padding",
             **found,
             masked=unpadded.of_driver(driver),
-            packing=packed.of_driver(driver),
+            packing=packing_of(driver),
             collator=settings.collator(driver.loader),
         )
 
@@ -125,10 +148,10 @@ def _framework(driver: Any) -> None:
 def _gpus(driver: Any) -> list[dict[str, Any]]:
     """The GPUs that CUDA shows; of one that is gone, no more than that the loop used it."""
     try:
-        return gpus.seen(driver)
+        return gpus_seen(driver)
     except Exception as error:
         driver.process.failed("facts about the GPUs", error)
-        return [gpus.unknown(index) for index in models.devices(driver)]
+        return [_unknown_gpu(index) for index in models.devices(driver)]
 
 
 def _keras_version() -> str | None:
@@ -140,7 +163,7 @@ def _keras_version() -> str | None:
 
 
 def _memory(driver: Any) -> None:
-    used = gpus.used(driver)
+    used = gpus_used(driver)
     if used:
         driver.record.write("torch_memory", values=memory(used[0]))
 
@@ -157,3 +180,248 @@ def memory(device: int) -> dict[str, int]:
     }
     found = {name: int(stats[key]) for name, key in names.items() if key in stats}
     return found | {"total": int(cuda.get_device_properties(device).total_memory)}
+
+
+# Flags of the whole PyTorch process, and where the user set them.
+#
+# A flag that cannot be read (another version, no such device) is left out.
+
+
+def watch_flags(loops: Any, module: Any) -> None:
+    """Note where debug modes are turned on; `module` is `torch`, fully imported."""
+    autograd = module.autograd
+
+    def mode_on(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return _first(args[1:], kwargs)
+
+    _note(loops, autograd.set_detect_anomaly, "__init__", "anomaly", mode_on)
+    # Not their constructors: these warn, and name their caller's line in the warning.
+    _note(loops, autograd.detect_anomaly, "__enter__", "anomaly", lambda *_: True)
+    _note(loops, autograd.profiler.profile, "_start_trace", "profiler", lambda *_: True)
+    _note(loops, module, "use_deterministic_algorithms", "deterministic", _first)
+
+
+def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the first argument, `mode`, turns something on."""
+    return bool(args[0] if args else kwargs.get("mode"))
+
+
+def _note(loops: Any, owner: Any, name: str, flag: str, turns_on: Callable[..., bool]) -> None:
+    original = vars(owner).get(name)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if loops.process.off:
+                pass
+            elif turns_on(args, kwargs):
+                loops.flag_sites[flag] = frames.here(), loops.updates
+            else:
+                loops.flag_sites.pop(flag, None)
+        except Exception as error:
+            loops.process.failed(f"where {flag} is set", error)
+        return original(*args, **kwargs)
+
+    noted._trainperf_original = original  # type: ignore[attr-defined]
+    setattr(owner, name, noted)
+
+
+def _record_flags(driver: Any) -> None:
+    """Record the flags as the event `torch_flags`."""
+    driver.record.write("torch_flags", values=flags(driver))
+
+
+def flags(driver: Any) -> dict[str, Any]:
+    """All flags that can be read, by name, as `model.torch.step.Torch.flags` has them.
+
+    `anomaly_where`, `deterministic_where` and `profiler_where` are the user's calls that
+    turned these on, there only if they are on and the call was seen.
+    """
+    torch: Any = sys.modules["torch"]
+    loops = driver.loops
+    reads: dict[str, Callable[[], Any]] = {
+        "matmul_precision": torch.get_float32_matmul_precision,
+        "cudnn_benchmark": lambda: bool(torch.backends.cudnn.benchmark),
+        "deterministic": lambda: (
+            torch.are_deterministic_algorithms_enabled() or bool(torch.backends.cudnn.deterministic)
+        ),
+        "anomaly": lambda: torch.is_anomaly_enabled() or _recent(loops, "anomaly"),
+        "profiler": lambda: torch.autograd._profiler_enabled() or _recent(loops, "profiler"),
+        "launch_blocking": lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
+        "threads": torch.get_num_threads,
+        "omp_num_threads": _omp_num_threads,
+        "alloc_conf": _alloc_conf,
+        "bf16_cpu": lambda: _bf16_cpu(torch),
+        "cpp_compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,
+        "float64_batch": lambda: _float64_batch(driver, torch),
+    }
+    found: dict[str, Any] = {}
+    for name, read in reads.items():
+        try:
+            found[name] = read()
+        except Exception:  # absent: what reads it abstains
+            continue
+    for name in ("anomaly", "deterministic", "profiler"):
+        where, _ = loops.flag_sites.get(name, (None, 0))
+        if found.get(name) and where is not None:
+            found[f"{name}_where"] = where
+    return found
+
+
+def _recent(loops: Any, flag: str) -> bool:
+    """Whether a mode is turned on anew in each step: `with detect_anomaly(): backward()`."""
+    _, at = loops.flag_sites.get(flag, (None, None))
+    return at is not None and at > 0 and loops.updates - at <= _RECENT
+
+
+def _omp_num_threads() -> int | None:
+    value = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(value) if value.isdigit() else None
+
+
+def _alloc_conf() -> str:
+    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+    return next((os.environ[name] for name in names if os.environ.get(name)), "")
+
+
+def _bf16_cpu(torch: Any) -> bool:
+    """Whether the CPU has instructions that multiply bfloat16 (AVX512_BF16 or AMX)."""
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    there = [getattr(torch.cpu, name) for name in names if hasattr(torch.cpu, name)]
+    if not there:
+        raise NotImplementedError("this version cannot say")
+    return any(bool(one()) for one in there)
+
+
+def _float64_batch(driver: Any, torch: Any) -> bool:
+    if driver.batch is None:
+        raise LookupError("no batch was seen")
+    return any(leaf.dtype == torch.float64 for leaf in batches.leaves(driver.batch))
+
+
+def gpus_seen(driver: Any) -> list[dict[str, Any]]:
+    """All devices that CUDA shows to this process, each with whether it is `gpus_used`.
+
+    None of it starts CUDA, and describing a device opens no context on it: a process that has
+    not begun with CUDA may still fork its workers.
+    """
+    cuda: Any = sys.modules["torch"].cuda
+    if not cuda.is_initialized():
+        return []
+    on = {*models.devices(driver), *_holding(cuda)}
+    return [_described(cuda, index, index in on) for index in range(cuda.device_count())]
+
+
+def gpu_failure() -> str | None:
+    """Why CUDA did not start, where the script asked for it and was told in a warning.
+
+    It then trains on the CPU, as most scripts do where `is_available()` is false. PyTorch warns
+    from `torch.cuda`, and Python keeps there what it has shown.
+    """
+    told = vars(sys.modules["torch"].cuda).get("__warningregistry__") or {}
+    for key in told:
+        text = str(key[0]) if isinstance(key, tuple) else ""
+        if text.startswith(_FAILED):
+            return " ".join(text.removeprefix(_FAILED).partition("(Triggered")[0].split())
+    return None
+
+
+def gpus_used(driver: Any) -> list[int]:
+    """The indices of the devices that this process computes on."""
+    return [one["number"] for one in gpus_seen(driver) if one["used"]]
+
+
+def _unknown_gpu(index: int) -> dict[str, Any]:
+    """A device that is used, and of which CUDA says no more."""
+    asked = dict.fromkeys(("uuid", "memory", "capability"))
+    return {"number": index, "name": "", "used": True, **asked}
+
+
+def _holding(cuda: Any) -> list[int]:
+    """The devices whose allocator gave out memory: tensors were on them, if only for a while."""
+    opened = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)
+    if opened is None:
+        return []
+    peak = "allocated_bytes.all.peak"
+    return [
+        index
+        for index in range(cuda.device_count())
+        if opened(index) and cuda.memory_stats(index).get(peak, 0) >= _LEAST_HELD
+    ]
+
+
+def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
+    """A device as CUDA describes it. Under MIG it is the slice, its memory included."""
+    told = cuda.get_device_properties(index)
+    uuid = getattr(told, "uuid", None)
+    # ROCm's versions of its GPUs stand in the same fields, and say nothing of NVIDIA's.
+    hip = getattr(sys.modules["torch"].version, "hip", None)
+    return {
+        "number": index,
+        "name": str(told.name),
+        "uuid": None if uuid is None else str(uuid),
+        "memory": int(told.total_memory),
+        "capability": None if hip else f"{told.major}.{told.minor}",
+        "used": is_used,
+    }
+
+
+# Whether a language model keeps sequences apart that follow one another in one row.
+#
+# Transformers has a collator that puts them so, without padding: the positions begin anew with
+# each. Which models and which attention go by that differs from version to version, so the model
+# is asked.
+
+
+def packing_of(driver: Any) -> dict[str, Any] | None:
+    """The fields of a `Packing` for the largest model of a loop; None where it cannot be asked."""
+    called = largest(driver)
+    try:
+        apart = None if called is None else keeps_apart(*called)
+    except Exception as error:
+        driver.process.failed("the model on sequences in one row", error)
+        return None
+    if apart is None:
+        return None
+    flattens = hasattr(sys.modules.get(COLLATORS), "DataCollatorWithFlattening")
+    return {"apart": apart, "flattens": flattens}
+
+
+def keeps_apart(module: Any, args: Any, kwargs: Any) -> bool | None:
+    """Whether each token gives the same in a row of all sequences as in a padded one of its own.
+
+    It is asked without gradients, and in the mode of evaluation. None for any but a causal
+    language model of Transformers that is called with padded tokens, their mask and no positions.
+    """
+    import torch
+
+    ids, mask = kwargs.get("input_ids"), kwargs.get("attention_mask")
+    if args or ids is None or mask is None or kwargs.get("position_ids") is not None:
+        return None
+    if ids.dim() != 2 or mask.shape != ids.shape or not _is_causal(module):
+        return None
+    if "position_ids" not in inspect.signature(module.forward).parameters:
+        return None
+    given = mask.detach() != 0
+    lengths = given.sum(dim=1).tolist()
+    if len(lengths) < 2 or bool(given.all()):
+        return None
+    positions = given.cumsum(dim=1) - 1
+    row = {"input_ids": ids.detach()[given][None], "position_ids": positions[given][None]}
+    with evaluated(module):
+        padded = module(input_ids=ids.detach(), attention_mask=mask.detach()).logits
+        packed = module(**row).logits
+    own, together = padded[given].float(), packed[0].float()
+    rounding = _EPSILONS * torch.finfo(padded.dtype).eps
+    usual = float(own.abs().mean()) or 1.0
+    return float((own - together).abs().max()) <= max(CLOSE, rounding) * usual
+
+
+def _is_causal(module: Any) -> bool:
+    """Whether a model, or what it is a subclass of, is one of the library's that predict tokens."""
+    auto: Any = sys.modules.get(CAUSAL)
+    names = set(getattr(auto, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", {}).values())
+    compiled = any(getattr(one, "_compiled_call_impl", None) for one in module.modules())
+    return not compiled and any(cls.__name__ in names for cls in type(module).__mro__)

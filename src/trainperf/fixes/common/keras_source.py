@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
+from trainperf.errors import CannotRewrite
+from trainperf.source.arguments import starred
+
 if TYPE_CHECKING:
+    from trainperf.model import Site
     from trainperf.rewrite import Script
 
 
@@ -17,3 +22,13 @@ def keras_name(script: Script, file: str, module: str) -> str:
             if trying.sources() == script.sources():  # no import had to be added
                 return name + rest
     return script.module_name(file, module)
+
+
+def fit_call(script: Script, site: Site) -> ast.Call:
+    """Return the call of `fit` at `site`, all arguments of which can be seen."""
+    call = script.call(site)
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "fit":
+        raise CannotRewrite("it is not called as `fit` of a model")
+    if starred(call):
+        raise CannotRewrite("not all arguments of `fit` can be seen")
+    return call

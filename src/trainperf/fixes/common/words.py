@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
 from trainperf.model import Evidence, Site
 from trainperf.model.words import bound as times
 from trainperf.model.words import seconds as ms
 from trainperf.model.words import share as percent
 from trainperf.model.words import size
 from trainperf.recording.cells import short_spot
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
 
 __all__ = ["at", "ms", "percent", "size", "times", "worth", "worth_counted"]
 
@@ -18,6 +26,8 @@ NOISES = 2.0
 """How many times the noise of the times a bound must exceed: below, it may be nothing."""
 
 KIB, MIB, GIB, MB, GB = 1024, 1024**2, 1024**3, 10**6, 10**9
+
+Edit = Callable[["Script"], None]
 
 
 def at(site: Site | None) -> str:
@@ -42,3 +52,26 @@ def worth(evidence: Evidence, bound: float) -> bool:
     step. Raises nothing: unknown noise counts as 10 % (`Times.noise`).
     """
     return bound > 1 + max(SMALLEST_GAIN, NOISES * evidence.times.noise)
+
+
+def make_those_that_can_be(script: Script, edits: Iterable[Edit]) -> None:
+    """Make each edit, whole or not at all; raises what refused the first where none can be made."""
+    refused: list[CannotRewrite] = []
+    made = False
+    for edit in edits:
+        if reason := refusal(script, edit):
+            refused.append(reason)
+        else:
+            edit(script)
+            made = True
+    if refused and not made:
+        raise refused[0]
+
+
+def refusal(script: Script, edit: Edit) -> CannotRewrite | None:
+    """Return why an edit cannot be made in a script, which stays as it is; None where it can."""
+    try:
+        edit(script.copy())
+    except CannotRewrite as error:
+        return error
+    return None

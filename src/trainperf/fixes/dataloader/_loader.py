@@ -1,14 +1,15 @@
-"""Questions of the fixes to a `DataLoader`: what a batch costs, on how many workers."""
+"""Questions of the fixes to a `DataLoader`: what a batch or an item costs, on how many workers."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.pipeline import cores
+from trainperf.fixes.common.pipeline import REAL_SHARE, cores, pipeline_seconds
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
-from trainperf.model import Evidence, Loader, Measure, Site, is_taken
+from trainperf.model import Access, BetweenEpochs, Evidence, Loader, Measure, Site, is_taken
 
 ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
 """Names of the stages that worker processes take over, and of the one they leave behind."""
@@ -57,6 +58,9 @@ BUILTIN_SAMPLERS = (
 )
 """Samplers that draw all their random numbers where an epoch begins, so that fetching
 ahead leaves the order alone."""
+
+_REPEATED = 0.5
+"""Share of the calls given a file that others were given, from which items share their files."""
 
 
 def collate_place(evidence: Evidence) -> Site | None:
@@ -291,3 +295,77 @@ def costs_said(evidence: Evidence) -> str:
     collate = timed.get(COLLATE)
     more = f" and {ms(collate)} to collate them" if collate else ""
     return f"{ms(timed[ITEM])} for the items{more}"
+
+
+def dearest(
+    evidence: Evidence, names: Collection[str], *, cold: bool = False
+) -> tuple[Access, float] | None:
+    """Return the access of such a name that items spend most on, and what saving it gives at most.
+
+    That is what it takes itself, or all that items take where what follows it is slower for it
+    (`cold`). None where the loop does not wait for its items, each has a file of its own, or such
+    accesses are a small part of what it waits for. Raises `NotMeasured`.
+    """
+    accesses = evidence.torch.loader.accesses
+    found = [one for one in accesses if one.name in names and one.repeated >= _REPEATED]
+    if not found or not evidence.input_bound:
+        return None
+    access = max(found, key=lambda one: one.share)
+    items = stage_seconds(evidence).get(ITEM, 0.0) / max(pipeline_seconds(evidence), 1e-9)
+    if min(1.0, items) * access.share < REAL_SHARE:
+        return None
+    share = min(1.0, items) * (1.0 if cold else access.share)
+    bound = evidence.bound_if_input_saves(evidence.times.input * share)
+    return (access, bound) if worth(evidence, bound) else None
+
+
+def epoch_steps(evidence: Evidence, loader: Loader) -> int:
+    """Return the steps of an epoch; raises `NotMeasured` where nothing tells them."""
+    pause = evidence.between_epochs
+    steps = (pause.epoch_steps if pause else None) or evidence.loop.epoch_steps or loader.batches
+    if not steps:
+        raise NotMeasured("how many steps an epoch has is not known")
+    return steps
+
+
+def restart_s(evidence: Evidence, loader: Loader) -> float:
+    """Return what starting the workers takes each time; raises `NotMeasured`.
+
+    The smaller of what opening the loader took and of what passes between epochs until
+    the first batch, where both are known: the first also holds what comes only once.
+    """
+    pause = evidence.between_epochs
+    known = [loader.worker_start_s, pause.restart_s if pause else None]
+    seconds = [each for each in known if each is not None]
+    if not seconds:
+        raise NotMeasured("no start of the workers was timed")
+    return min(seconds)
+
+
+def epoch_s(evidence: Evidence, steps: int, restart: float) -> float:
+    """Return the seconds of an epoch with the pause after it; raises `NotMeasured`."""
+    pause: BetweenEpochs | None = evidence.between_epochs
+    between = pause.seconds if pause is not None and pause.sure else restart
+    return steps * evidence.times.real + max(restart, between)
+
+
+LONG_EPOCH_S = 60.0
+"""Seconds of an epoch above which a start that was not timed is hardly worth a trial: workers
+mostly start in a second or two."""
+
+_BUILT_EPOCHS = 3
+"""Epochs seen, from which as many loaders of one place are one for each epoch; fewer may
+be one each for training, validation and test."""
+
+_BUILT_OFTEN = 10
+"""Loaders built at one place from which they are built within an epoch."""
+
+
+def built_each(loader: Loader, pause: BetweenEpochs | None) -> str:
+    """Say how often the loader is built anew: "epoch", "step" (or every few), "" if once."""
+    epochs = pause.epochs_seen if pause is not None else 0
+    if epochs >= _BUILT_EPOCHS and loader.built >= epochs:
+        return "epoch"
+    if epochs < _BUILT_EPOCHS and loader.built >= _BUILT_OFTEN:
+        return "step"
+    return ""

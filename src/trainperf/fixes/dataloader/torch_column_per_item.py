@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
+from trainperf.fixes.common.keeping import class_of_items
 from trainperf.fixes.common.words import at, ms, percent
-from trainperf.fixes.dataloader._accesses import dearest
-from trainperf.fixes.dataloader._loader import named
-from trainperf.fixes.dataloader.edits.columns import take_rows
+from trainperf.fixes.dataloader._loader import dearest, named
 from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.source.module import inside
+from trainperf.source.statements import names_in
 
 if TYPE_CHECKING:
+    from trainperf.model import Site
     from trainperf.rewrite import Script
+    from trainperf.source.module import Module
+    from trainperf.source.scopes import Function
+
 
 SNIPPET = """\
 row = self.table[index]  # not self.table["text"][index]
@@ -20,6 +28,9 @@ text, label = row["text"], row["label"]"""
 
 FOR_COLUMNS = """\
 self.texts = list(dataset["text"])  # a column alone is a view: each element is read anew"""
+
+_ROWS = ("row", "example", "taken")
+"""Names for the row of an item, the first that the file does not use."""
 
 
 class ColumnPerItem(Fix):
@@ -69,4 +80,70 @@ class ColumnPerItem(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Look up one row for each item."""
-        take_rows(script, finding.where[0], finding.data["tables"], finding.data["columns"])
+        _take_rows(script, finding.where[0], finding.data["tables"], finding.data["columns"])
+
+
+def _take_rows(
+    script: Script, site: Site, tables: Collection[str], columns: Collection[str]
+) -> None:
+    """Have the `__getitem__` whose head is at `site` take its row of a table, not its columns.
+
+    Attributes of the dataset that are `columns` become lists in its `__init__`. Raises
+    `CannotRewrite` where neither is plain in the source.
+    """
+    function = script.definition(site)
+    module = script.linked(site.file)
+    taken = _elements(module, function, tables)
+    free = script.free_name(site.file, *_ROWS)
+    for one in taken:
+        key = script.expression(script.site_of(site, one.value.slice))  # type: ignore[attr-defined]
+        row = free if len(taken) > 1 else _row_of(one)
+        script.replace_call(script.site_of(site, one), f"{row}[{key}]")
+    if len(taken) > 1:
+        script.insert_first(site, f"{free} = {_row_of(taken[0])}")
+    held = [] if taken else _assigned(class_of_items(module, function), columns)
+    for value in held:
+        there = script.site_of(site, value)
+        script.replace_call(there, f"list({script.expression(there)})")
+    if not taken and not held:
+        raise CannotRewrite("where items take their columns cannot be seen")
+
+
+def _elements(module: Module, function: Function, tables: Collection[str]) -> list[ast.Subscript]:
+    """The elements of columns, `self.table["text"][index]`; all must be of one row."""
+    found = []
+    for node in inside(function):
+        if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Subscript):
+            continue
+        table, key = node.value.value, node.value.slice
+        known = any(ast.unparse(table) == f"self.{each}" for each in tables)
+        if (
+            known
+            and isinstance(module.constant(key), str)
+            and not isinstance(node.slice, ast.Slice)
+        ):
+            found.append(node)
+    if len({_row_of(one) for one in found}) > 1:
+        raise CannotRewrite("its columns are of several rows")
+    names = {name for one in found for name in names_in(one.slice)}
+    if any(len(module.opened(function).bindings.get(name, ())) > 1 for name in names):
+        raise CannotRewrite("the index changes within __getitem__")
+    parameters = {each.arg for each in function.args.args}
+    if len(found) > 1 and not names <= parameters:
+        raise CannotRewrite("the index is made within __getitem__")
+    return found
+
+
+def _row_of(element: ast.Subscript) -> str:
+    return f"{ast.unparse(element.value.value)}[{ast.unparse(element.slice)}]"  # type: ignore[attr-defined]
+
+
+def _assigned(owner: ast.ClassDef, columns: Collection[str]) -> list[ast.expr]:
+    """What is assigned to the attributes that are columns, each of them once."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(owner):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            name = ast.unparse(target).removeprefix("self.")
+            if name in columns and isinstance(target, ast.Attribute):
+                found.setdefault(name, []).append(node.value)  # type: ignore[attr-defined]
+    return [values[0] for values in found.values() if len(values) == 1]

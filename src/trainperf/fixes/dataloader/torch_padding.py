@@ -9,8 +9,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, percent, worth
-from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
-from trainperf.fixes.dataloader.edits.trainer_padding import pad_in_trainer
+from trainperf.fixes.dataloader.edits.cutting import cut_to_longest, pad_in_trainer
 from trainperf.fixes.torch_step._step import UNTRIED, compute_seconds
 from trainperf.model import (
     Equivalence,

@@ -8,12 +8,13 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
-from trainperf.fixes.dataloader._loader import named, places
-from trainperf.fixes.dataloader._starts import (
+from trainperf.fixes.dataloader._loader import (
     LONG_EPOCH_S,
     built_each,
     epoch_s,
     epoch_steps,
+    named,
+    places,
     restart_s,
 )
 from trainperf.fixes.torch_step._step import UNTRIED

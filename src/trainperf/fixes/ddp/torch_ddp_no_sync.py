@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trainperf.errors import NotMeasured
+from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.ddp._no_sync_edits import put_under_no_sync
 from trainperf.fixes.ranks._exchange import (
     exchange,
     exchange_at_most,
     exchange_seconds,
     to_try_on_exchange,
 )
+from trainperf.fixes.torch_step._loop_source import innermost_loop
+from trainperf.fixes.torch_step._source import model_target, refuse_if_named
 from trainperf.model import Ddp, Equivalence, Evidence, Finding, Site
+from trainperf.source.statements import called, walk
 
 if TYPE_CHECKING:
+    from trainperf.model import Site
     from trainperf.rewrite import Script
+
 
 SEVERAL = 1.5
 """Backward passes per update from which gradients are added up; between, it varies."""
 
 LEFT_OUT = "of the exchanges left out"
-
 
 SNIPPET = """\
 import contextlib
@@ -37,6 +42,9 @@ for i, (x, y) in enumerate(loader):
     if last:
         optimizer.step()
         optimizer.zero_grad()"""
+
+_READS_GRADIENTS = ("clip_grad_norm_", "clip_grad_value_", "unscale_", "get_total_norm")
+"""Calls that need gradients of all ranks, so that they must follow an exchange."""
 
 
 class NoSync(Fix):
@@ -156,3 +164,132 @@ def _places(evidence: Evidence, ddp: Ddp) -> tuple[Site, ...]:
         return calls.forward, calls.backward
     wrapped = (ddp.where,) if ddp.where is not None and ddp.where.exact else ()
     return calls.forward, calls.backward, step, *wrapped
+
+
+# The loop that adds up gradients: its micro-steps put under `no_sync()`, but the last.
+#
+# Only a loop of one shape is edited: forward, backward and `if <every n-th turn>:` with the update
+# in it stand in one block, and the condition means the same before the forward as after the
+# backward.
+
+
+def put_under_no_sync(
+    script: Script, forward: Site, backward: Site, step: Site, wrapped: Site | None
+) -> None:
+    """Exchange gradients only in the turn that updates. Raises `CannotRewrite`.
+
+    `forward` is where the loop calls the model, `backward` and `step` where it calls
+    these, `wrapped` where DDP is built. Where that is under a condition, or elsewhere,
+    the edited loop also runs with a model that is no DDP.
+    """
+    refuse_if_named(script, forward.file, "no_sync")
+    loop = innermost_loop(script, step)
+    if not innermost_loop(script, forward) is innermost_loop(script, backward) is loop:
+        raise CannotRewrite("forward, backward and update do not stand in one loop")
+    update = _update(script, loop, step)
+    first, last = _direct(script, loop, forward), _direct(script, loop, backward)
+    place = loop.body.index(first)
+    until, at = loop.body.index(last), loop.body.index(update)
+    if not place <= until < at:
+        raise CannotRewrite("the update does not follow the backward in the same block")
+    model = _model(script, forward)
+    _check_body(loop.body, update)
+    _check_condition(update.test, loop.body[place:at], model)
+    context = script.module_name(forward.file, "contextlib", forward)
+    test = ast.unparse(update.test)
+    if not _always_wrapped(script, forward, wrapped, model):
+        test = f'{test} or not hasattr({model}, "no_sync")'
+    header = f"with {context}.nullcontext() if {test} else {model}.no_sync():"
+    script.wrap_statements(forward, backward, header)
+
+
+def _always_wrapped(script: Script, forward: Site, wrapped: Site | None, model: str) -> bool:
+    """Whether what the loop calls is surely a DDP: by its name, and under no condition."""
+    if wrapped is None or wrapped.file != forward.file:
+        return False
+    try:
+        if model_target(script, wrapped) != model:
+            return False
+    except CannotRewrite:
+        return False
+    conditions = [node for node in script.around(wrapped) if isinstance(node, ast.If | ast.Try)]
+    return all(
+        isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) for node in conditions
+    )
+
+
+def _update(script: Script, loop: ast.stmt, step: Site) -> ast.If:
+    """The `if` directly in the loop whose body updates, and which has no `else`."""
+    around = script.around(step)
+    inside = around[around.index(loop) + 1]
+    if not isinstance(inside, ast.If) or inside.orelse:
+        raise CannotRewrite("the update does not stand under a plain `if` of the loop")
+    return inside
+
+
+def _direct(script: Script, loop: ast.For | ast.AsyncFor | ast.While, site: Site) -> ast.stmt:
+    """The statement of the loop's own block that holds `site`."""
+    around = script.around(site)
+    inside = around[around.index(loop) + 1]
+    if inside not in loop.body or isinstance(inside, ast.If | ast.Try | ast.For | ast.While):
+        raise CannotRewrite("forward or backward do not run in every turn of the loop")
+    return inside
+
+
+def _model(script: Script, forward: Site) -> str:
+    """Return the name, or the attributes of one, by which the loop calls the model."""
+    call = ast.parse(f"({script.expression(forward)})", mode="eval").body
+    func = call.func if isinstance(call, ast.Call) else None
+    node = func
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    if func is None or not isinstance(node, ast.Name):
+        raise CannotRewrite("the loop calls the model by no plain name")
+    return ast.unparse(func)
+
+
+def _check_body(body: Sequence[ast.stmt], update: ast.If) -> None:
+    """Refuse a loop with a second backward, or that reads gradients in every turn."""
+    outside = [node for node in body if node is not update]
+    calls = [node for node in walk(outside) if isinstance(node, ast.Call)]
+    if sum(called(call) == "backward" for call in calls) != 1:
+        raise CannotRewrite("the loop has not one backward")
+    reads = [called(call) for call in calls if called(call) in _READS_GRADIENTS]
+    reads += [
+        ".grad" for node in walk(outside) if isinstance(node, ast.Attribute) and node.attr == "grad"
+    ]
+    if reads:
+        raise CannotRewrite(f"every turn of the loop reads gradients ({reads[0]})")
+
+
+def _check_condition(test: ast.expr, before: Iterable[ast.stmt], model: str) -> None:
+    """Refuse a condition that may mean something else before the forward."""
+    allowed = (
+        *(ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Constant, ast.Name),
+        *(ast.Attribute, ast.Call),
+        *(ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context),
+    )
+    nodes = list(ast.walk(test))
+    plain = all(isinstance(node, allowed) for node in nodes)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    if not plain or any(called(call) != "len" or call.keywords for call in calls):
+        raise CannotRewrite("the condition of the update is more than a comparison")
+    if not any(isinstance(node, ast.Mod) for node in nodes):
+        raise CannotRewrite("the condition of the update does not count turns")
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    changed = set(_changed(before)) & {*names, *(_dotted(nodes))}
+    if changed:
+        raise CannotRewrite(f"{min(changed)} changes between the forward and the update")
+
+
+def _dotted(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            yield ast.unparse(node)
+
+
+def _changed(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    """The names and attributes that statements give another value."""
+    for node in walk(statements):
+        if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            yield ast.unparse(node)

@@ -6,10 +6,25 @@ from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.precision._peaks import peaks
 from trainperf.model import Evidence, Gpu, is_taken
 
 LEAST_SAMPLES = 3
 """Samples that a phase must have for its mean clock to be worth a word; our choice."""
+
+_LOW = 0.60
+"""Share of the peak below which a large product is slow; our choice.
+
+Large square products reach 70 to 90 % of the dense peak on data-centre GPUs that run at
+their full clock.
+"""
+
+_COLUMNS = {
+    "float32": "fp32_tflops",
+    "tf32": "tf32_tflops",
+    "float16": "fp16_tensor_tflops",
+    "bfloat16": "bf16_tensor_tflops",
+}
 
 
 def used(evidence: Evidence) -> list[tuple[Gpu, dict[str, Any]]]:
@@ -67,3 +82,28 @@ def _phase(evidence: Evidence) -> tuple[dict[str, Any], ...]:
         return evidence.phase("resident").gpu
     except NotMeasured:
         return evidence.phase("real").gpu
+
+
+def share_of_peak(evidence: Evidence) -> float | None:
+    """Return what the measured product reached of the GPU's peak; None if it is not known."""
+    found = evidence.facts.get("matmul")
+    if not isinstance(found, dict):
+        return None
+    on = [gpu for gpu in evidence.device.used if gpu.number == found.get("device", 0)]
+    row = peaks(on[0].name) if on and not on[0].mig else None  # a slice has a part of its peak
+    column, flops = _COLUMNS.get(str(found.get("dtype"))), found.get("flops_s")
+    if row is None or column is None or not row[column] or not isinstance(flops, (int, float)):
+        return None
+    return float(flops) / (float(row[column]) * 1e12)
+
+
+def said(evidence: Evidence) -> str:
+    """Say what a large product reached, after a blank; "" where it was not low, or not timed."""
+    share = share_of_peak(evidence)
+    if share is None or share >= _LOW:
+        return ""
+    found = evidence.facts["matmul"]
+    return (
+        f" A large product in {found['dtype']} reaches {float(found['flops_s']) / 1e12:.1f} "
+        f"TFLOP/s, {share * 100:.0f} % of the peak of this GPU."
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth_counted
-from trainperf.fixes.gpu._health import bound_at_full_clock, card, clock, used
-from trainperf.fixes.gpu._matmul import said
+from trainperf.fixes.gpu._health import bound_at_full_clock, card, clock, said, used
 from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.recording.machine.clocks import APPLICATION_CLOCKS
 

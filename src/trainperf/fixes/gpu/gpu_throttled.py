@@ -7,8 +7,7 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth_counted
-from trainperf.fixes.gpu._health import bound_at_full_clock, card, clock, used
-from trainperf.fixes.gpu._matmul import said
+from trainperf.fixes.gpu._health import bound_at_full_clock, card, clock, said, used
 from trainperf.model import Equivalence, Evidence, Finding, Gpu
 from trainperf.recording.machine.clocks import HARMFUL
 

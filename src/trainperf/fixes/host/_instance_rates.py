@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainperf.fixes.common.words import MB, worth
-from trainperf.fixes.host._instance_types import same_gpus
-from trainperf.fixes.host._instances import here
+from trainperf.fixes.host._instance_types import here, same_gpus
 from trainperf.model import Evidence, Instance, InstanceType, Objects
 from trainperf.recording.machine.storage import VolumeKind
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, percent, times, worth
-from trainperf.fixes.host._instance_types import same_gpus
-from trainperf.fixes.host._instances import (
+from trainperf.fixes.host._instance_types import (
     change_said,
     has_all_cores,
     here,
     price_said,
+    same_gpus,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Instance, InstanceType
 

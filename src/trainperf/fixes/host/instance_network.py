@@ -10,7 +10,7 @@ from trainperf.fixes.host._instance_rates import (
     rate_said,
     shortage,
 )
-from trainperf.fixes.host._instances import change_said, price_said
+from trainperf.fixes.host._instance_types import change_said, price_said
 from trainperf.model import Equivalence, Evidence, Finding, InstanceType
 from trainperf.recording.machine.storage import VolumeKind
 

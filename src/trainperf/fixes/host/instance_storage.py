@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import GB
 from trainperf.fixes.host._instance_rates import files_on, rate_said, shortage
-from trainperf.fixes.host._instances import change_said, price_said
+from trainperf.fixes.host._instance_types import change_said, price_said
 from trainperf.model import Equivalence, Evidence, Finding, InstanceType
 
 

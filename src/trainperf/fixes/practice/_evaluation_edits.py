@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.fit_source import fit_call
+from trainperf.fixes.common.keras_source import fit_call
 from trainperf.source.arguments import keyword
 from trainperf.source.iterations import carried, of_own_loop, stored
 from trainperf.source.scopes import LOOPS

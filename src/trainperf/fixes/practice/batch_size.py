@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import (
@@ -18,11 +21,11 @@ from trainperf.fixes.common.step import (
 )
 from trainperf.fixes.common.words import percent, times, worth
 from trainperf.fixes.practice._batch_size_edits import chosen, enlarge
-from trainperf.fixes.practice._batch_size_words import adjusted
 from trainperf.model import Equivalence, Evidence, Finding, Measure, Probe
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
+
 
 CPU_LEAST = 1.30
 """Gain in samples per second by doubling the batch from which it is told, on a CPU."""
@@ -35,6 +38,12 @@ GPU_IDLE_BELOW = 0.70
 
 LARGER = (2, 4)
 """How many times as large the batches are that are tried."""
+
+_LINEAR = ("sgd",)
+"""Optimizers whose rate is scaled with the batch (Goyal et al., "Accurate, Large Minibatch SGD",
+2017); those that divide by the size of the gradient, with its square root (Krizhevsky, "One weird
+trick", 2014; Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms",
+2022)."""
 
 
 class LargerBatch(Fix):
@@ -159,3 +168,40 @@ def _by_most(ratio: float) -> float:
     """
     grows = max(0.0, 2 / ratio - 1)  # b, where a + b is the step as it is
     return LARGER[-1] / (1 + (LARGER[-1] - 1) * grows)
+
+
+def adjusted(evidence: Evidence, size: int | None, larger: Sequence[int]) -> str:
+    """Say how the learning rate is usually scaled, with the numbers of this run if they are known.
+
+    `size` is the batch of the script, `larger` how many times as large others are.
+    """
+    optimizer, rate, scheduled = _rate(evidence)
+    if not optimizer:
+        return "A common rule scales it with the batch for SGD, and with its square root for Adam."
+    linear = optimizer.lower() in _LINEAR
+    rule = "with the batch" if linear else "with the square root of the batch"
+    text = f"A common rule scales that of {optimizer} {rule}"
+    if rate is None or not size:
+        return f"{text}."
+    if scheduled:
+        return f"{text}, and with it the whole schedule."
+    grown = (
+        f"{rate * (times if linear else math.sqrt(times)):.2g} for {times * size}"
+        for times in larger
+    )
+    return f"{text}: it was {rate:.2g} in this run, which makes {' and '.join(grown)}."
+
+
+def _rate(evidence: Evidence) -> tuple[str, float | None, bool]:
+    """The optimizer's class, its rate if that is known, and whether a schedule sets it."""
+    if evidence.framework.name == "torch" and not evidence.framework.on_other_backend:
+        try:
+            optimizer = evidence.torch.optimizer
+        except NotMeasured:
+            return "", None, False
+        return optimizer.cls, optimizer.learning_rate, optimizer.scheduled
+    try:
+        model = evidence.model
+    except NotMeasured:
+        return "", None, False
+    return model.optimizer, model.learning_rate, model.learning_rate_scheduled

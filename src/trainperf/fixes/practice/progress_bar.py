@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common import trainers
-from trainperf.fixes.common.fit_source import fit_call
+from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.model import (

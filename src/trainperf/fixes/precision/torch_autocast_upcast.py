@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
-from trainperf.errors import NotMeasured
+from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, ms, percent, times, worth
-from trainperf.fixes.precision._autograd_edits import keep_autocast
 from trainperf.fixes.torch_step._step import compute_seconds, step_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
-from trainperf.model.torch.products import Products, WideProduct
+from trainperf.model.torch.step import Products, WideProduct
+from trainperf.source.statements import Function
 
 if TYPE_CHECKING:
+    from trainperf.model import Site
     from trainperf.rewrite import Script
+
 
 LEAST = 0.10
 """Share of the products' time in float32 below which it is left alone: a small head, a
@@ -33,7 +36,6 @@ FASTER = 1.05
 
 MOST_NAMED = 3
 
-
 SNIPPET = """\
 def forward(self, x):
     x = self.head(x)   # no x.float() before it, no autocast(enabled=False) around it
@@ -48,7 +50,6 @@ class Own(torch.autograd.Function):
     @torch.amp.custom_bwd(device_type="{device}")  # or its products run in float32
     def backward(ctx, grad): ..."""
 
-
 LOSS_SNIPPET = """\
 # one kernel for the last projection and the loss: the logits are never in memory
 from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
@@ -59,6 +60,8 @@ loss = fused(model.head.weight, hidden.flatten(0, 1), targets.flatten())
 # or only where there is a target
 kept = targets != -100
 loss = functional.cross_entropy(head(hidden[kept]), targets[kept])"""
+
+_KEEPS = {"forward": "custom_fwd", "backward": "custom_bwd"}
 
 
 class AutocastUpcast(Fix):
@@ -196,3 +199,32 @@ def _places(products: tuple[WideProduct, ...]) -> tuple[Site, ...]:
     ahead = [one for one in products if one.part != "backward"]
     found = [one.where for one in (ahead or products) if one.where is not None]
     return tuple(dict.fromkeys(found))
+
+
+def keep_autocast(script: Script, site: Site, device: str) -> None:
+    """Decorate the autograd functions in the file of `site`; raises `CannotRewrite` if none is.
+
+    A backward runs without autocast unless `custom_bwd` brings back that of its forward.
+    """
+    methods = [
+        (cls, method)
+        for cls in ast.walk(script.module(site.file))
+        if isinstance(cls, ast.ClassDef) and any(map(_is_function, cls.bases))
+        for method in cls.body
+        if isinstance(method, Function) and method.name in _KEEPS
+    ]
+    if any("custom_" in ast.unparse(each) for _, m in methods for each in m.decorator_list):
+        raise CannotRewrite("its autograd functions say themselves what autocast they run under")
+    if any("setup_context" in ast.unparse(cls) for cls, _ in methods):
+        raise CannotRewrite("its autograd functions set up their context apart")
+    if not methods:
+        raise CannotRewrite("no autograd function of this file keeps products in float32")
+    torch = script.module_name(site.file, "torch", site)
+    for _, method in methods:
+        line = min([method.lineno, *(each.lineno for each in method.decorator_list)])
+        head = type(site)(site.file, line, method.name)
+        script.decorate(head, f'{torch}.amp.{_KEEPS[method.name]}(device_type="{device}")')
+
+
+def _is_function(base: ast.expr) -> bool:
+    return ast.unparse(base) in ("torch.autograd.Function", "autograd.Function", "Function")

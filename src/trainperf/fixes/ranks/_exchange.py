@@ -1,17 +1,16 @@
-"""The exchange's cost to a step, and what doing less of it can save."""
+"""The exchange's cost to a step, what doing less of it can save, and NCCL's variables."""
 
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.words import SMALLEST_GAIN, ms
+from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.torch_step._step import UNTRIED, part_seconds
 from trainperf.model import Ddp, Evidence, Exchange, Missing, Site, is_taken, taken
 from trainperf.model.words import size
 
 WORTH_CHANGING = 0.10
 """Share of a step from which its exchange is worth tuning (PyTorch's TensorBoard plugin)."""
-
 
 AT_MOST_ALL = "no time spent on the exchange, but for what the backward cannot hide of it"
 """The basis of `bound_if_hidden`."""
@@ -156,3 +155,32 @@ def step_without_exchange(evidence: Evidence) -> float:
     if len(local) > 1 and all(is_taken(one) for one in local):
         return max(taken(one).seconds for one in local)
     return max(evidence.times.real - exchange_seconds(evidence), 1e-9)
+
+
+def uses_nccl(evidence: Evidence) -> bool:
+    """Say whether gradients are exchanged by NCCL; raises `NotMeasured` if nothing was seen."""
+    return "nccl" in exchange(evidence).backend.lower()
+
+
+def variables(evidence: Evidence) -> dict[str, str]:
+    """Return the variables of NCCL and libfabric; raises `NotMeasured` if not known.
+
+    They are the fact `nccl_environment`: NCCL_* and FI_* of the training process.
+    """
+    given = evidence.fact("nccl_environment")
+    if not isinstance(given, dict):
+        raise NotMeasured("the variables of NCCL are not known")
+    return {str(name): str(value).strip() for name, value in given.items()}
+
+
+def priced(evidence: Evidence) -> tuple[float | None, str, str, bool]:
+    """Bound, its basis, what the exchange takes as a sentence, and whether it is worth telling.
+
+    Without a bound where the exchange was not measured.
+    """
+    try:
+        bound = bound_by_share(evidence)
+    except NotMeasured:
+        return None, "not measured", "", True
+    basis = "no time spent on the exchange of gradients"
+    return bound, basis, f" {exchange_said(evidence)}.", worth(evidence, bound)

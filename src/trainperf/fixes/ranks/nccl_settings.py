@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.ranks._nccl import priced, uses_nccl, variables
+from trainperf.fixes.ranks._exchange import priced, uses_nccl, variables
 from trainperf.model import Equivalence, Evidence, Finding
 
 WITHIN = {

@@ -7,8 +7,7 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.fit_source import fit_call
-from trainperf.fixes.common.keras_source import keras_name
+from trainperf.fixes.common.keras_source import fit_call, keras_name
 from trainperf.source.arguments import keyword, starred
 from trainperf.source.statements import Function, assigned, names_in
 

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.many import make_those_that_can_be, refusal
 from trainperf.fixes.common.step import at_most, bound_if_saved
-from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
+from trainperf.fixes.common.words import (
+    SMALLEST_GAIN,
+    at,
+    make_those_that_can_be,
+    ms,
+    percent,
+    refusal,
+    worth,
+)
 from trainperf.fixes.tf_step._callback_bodies import EVERY, call_seldom, work_last, work_seldom
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.fit_source import fit_call
+from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, percent, worth
 from trainperf.model import (
     BetweenEpochs,

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.repeating import RANDOM
 from trainperf.fixes.torch_step import _loop_source as source
-from trainperf.fixes.torch_step._feeding import fed_from
-from trainperf.source.statements import Function, assigned, called, keeps_state, root, walk
+from trainperf.source.statements import (
+    Function,
+    assigned,
+    called,
+    keeps_state,
+    last_name,
+    root,
+    walk,
+)
 
 if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
+
 
 CHANGES = frozenset(
     [
@@ -48,6 +58,9 @@ Those whose name ends in `_` change a tensor, by PyTorch's own convention.
 
 TRAINS = ("backward", "step")
 
+_Block = Sequence[ast.stmt]
+_MAKES = (ast.Assign, ast.AnnAssign, ast.For)
+
 
 def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
     """Have the loop at `anchor` look at what is read at `site` only every so many steps.
@@ -64,7 +77,7 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
         statement = found[0][0]
         more = changes(tree, [statement])
         block, owner = source.block_of(loop, statement), source.owner(script, anchor, loop)
-        fed = fed_from(statement, block, owner, partial(changes, tree))
+        fed = _fed_from(statement, block, owner, partial(changes, tree))
         first = source.first_expression(fed)
     else:
         function = source.function_around(script, site)
@@ -193,3 +206,42 @@ def _name(node: ast.expr) -> str:
 def trains(body: Iterable[ast.stmt]) -> bool:
     """Say whether statements call a backward or an update."""
     return any(isinstance(node, ast.Call) and called(node) in TRAINS for node in walk(body))
+
+
+def _fed_from(
+    statement: ast.stmt, block: _Block, owner: _Block, changes: Callable[[_Block], str]
+) -> ast.stmt:
+    """Return the first of those right before a statement that nothing but it needs, else itself.
+
+    `block` holds it, `owner` is the body of the function around; `changes` says what statements
+    change that outlives them. What calls the model, or may draw random numbers, stays.
+    """
+    last = next(index for index, each in enumerate(block) if each is statement)
+    first = last
+    for index in range(last - 1, -1, -1):
+        if not isinstance(block[index], _MAKES) or not all(map(_only_reads, walk([block[index]]))):
+            break
+        together = block[index : last + 1]
+        if _is_closed(together, owner) and not changes(together):
+            first = index
+    return block[first]
+
+
+def _only_reads(node: ast.AST) -> bool:
+    """Whether it is no call but a method's, a library's or a builtin function's."""
+    if isinstance(node, ast.Name | ast.Attribute) and RANDOM.search(last_name(node)):
+        return False
+    if not isinstance(node, ast.Call):
+        return True
+    if isinstance(node.func, ast.Name):
+        return hasattr(builtins, called(node)) and called(node) not in ("next", "input", "exec")
+    return root(node.func) not in ("self", "")
+
+
+def _is_closed(together: _Block, owner: _Block) -> bool:
+    """Whether what statements assign is spoken of nowhere else in their function."""
+    names = [node for node in walk(together) if isinstance(node, ast.Name)]
+    made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    inside = {id(node) for node in names}
+    everywhere = (node for node in walk(owner) if isinstance(node, ast.Name))
+    return all(id(node) in inside for node in everywhere if node.id in made)

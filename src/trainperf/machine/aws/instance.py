@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
+import re
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from trainperf.fixes.host._instance_types import instance_type
-from trainperf.machine.aws import imds, live
-from trainperf.machine.aws.dmi import firmware
-from trainperf.machine.aws.sagemaker import region, training_instance
+from trainperf.machine.aws import live
+from trainperf.machine.cgroup import SAGEMAKER_CONFIG
 from trainperf.model import Instance, Machine, Price
 
 DEADLINE_S = 1.0
@@ -25,6 +29,44 @@ SURE_S, UNSURE_S = 0.8, 0.3
 NOT_AWS = "not an AWS instance"
 OPTION = "--price-per-hour"
 NO_PRICE = "AWS's price list did not answer in time"
+
+ENDPOINT = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+_MODE = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"
+_DISABLED = "AWS_EC2_METADATA_DISABLED"
+
+_IPV4, _IPV6 = "http://169.254.169.254", "http://[fd00:ec2::254]"
+
+_MOST = 4096
+"""Bytes of an answer that are read: a type has a dozen."""
+
+_WITHOUT_TOKEN = (403, 404, 405)
+"""Answers to the request for a token after which AWS's own clients ask without one."""
+
+_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d[a-z](-[a-z0-9-]+)?|[a-z]{2}(-[a-z]+)+-\d-[a-z0-9-]+")
+_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
+
+_INSTANCE_TYPE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]{2,20}")
+"""How EC2 names its types: "g5.xlarge", "p6-b200.48xlarge", "g4dn.metal"."""
+
+_FIELDS = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version", "product_name")
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """Whether this is a machine of EC2's (None: it does not say), and its type, if told."""
+
+    amazon: bool | None
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The answer of the service; `reason` is why there is no type, "" if there is one."""
+
+    type: str = ""
+    region: str | None = None
+    zone: str | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,21 +121,21 @@ def identify(
     The firmware decides whether the metadata service is asked at all: elsewhere nothing
     may answer at its address. Without `network` it is not asked.
     """
-    if (job := training_instance(root, environment)) is not None:
+    if (job := _training_instance(root, environment)) is not None:
         return replace(job, type=instance_type(job.name)), ""
-    box, given = firmware(root), imds.ENDPOINT in environment
+    box, given = firmware(root), ENDPOINT in environment
     if box.amazon is False and not given:
         return None, NOT_AWS
-    said = imds.Metadata(reason="the instance metadata service was not asked")
+    said = Metadata(reason="the instance metadata service was not asked")
     if network:
-        said = imds.ask(environment, SURE_S if box.amazon or given else UNSURE_S)
+        said = ask_metadata_service(environment, SURE_S if box.amazon or given else UNSURE_S)
     if name := said.type or box.type:
         return (
             Instance(
                 "ec2",
                 name,
                 instance_type(name),
-                said.region or region(environment),
+                said.region or _region(environment),
                 said.zone,
                 source="instance metadata" if said.type else f"firmware; {said.reason}",
             ),
@@ -137,3 +179,168 @@ def with_late_answers(machine: Machine, root: Path = Path("/")) -> Machine:
         price=given or known.price,
         price_reason="" if given else known.price_reason,
     )
+
+
+def _training_instance(root: Path, environment: Mapping[str, str]) -> Instance | None:
+    """Return the instance of the training job, None outside of one.
+
+    From `resourceconfig.json`, else from the variables of SageMaker's training toolkit.
+    None in its local mode, where the type is "local" or "local_gpu".
+    """
+    told = _resources(root)
+    name, hosts = told.get("current_instance_type"), told.get("hosts")
+    source = "SageMaker's resourceconfig.json"
+    if not isinstance(name, str):
+        name, source = environment.get("SM_CURRENT_INSTANCE_TYPE"), "SM_CURRENT_INSTANCE_TYPE"
+    if not isinstance(hosts, list):
+        hosts = _list(environment.get("SM_HOSTS", ""))
+    if not name or not name.startswith("ml."):
+        return None
+    return Instance(
+        "sagemaker", name, region=_region(environment), hosts=max(1, len(hosts)), source=source
+    )
+
+
+def _region(environment: Mapping[str, str]) -> str | None:
+    """Return the region that the environment names, None if none."""
+    return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
+
+
+def _resources(root: Path) -> dict[str, Any]:
+    try:
+        told = json.loads((root / SAGEMAKER_CONFIG / "resourceconfig.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _list(text: str) -> list[Any]:
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return []
+    return told if isinstance(told, list) else []
+
+
+def ask_metadata_service(environment: Mapping[str, str], timeout: float) -> Metadata:
+    """Ask the service; `timeout` is seconds for each wait, of which there are a few.
+
+    By IMDSv2 (a token first), by IMDSv1 where there is no token to be had. Goes past
+    proxies and follows no redirects. Raises nothing.
+    """
+    if _switched_off(environment):
+        return Metadata(reason=f"asking the instance metadata service is off ({_DISABLED})")
+    try:
+        return _Asking(_place(_endpoint(environment)), timeout).metadata()
+    except TimeoutError:
+        return Metadata(reason=f"the instance metadata service did not answer within {timeout:g} s")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Metadata(reason=f"no instance metadata service can be reached ({_named(error)})")
+
+
+def _switched_off(environment: Mapping[str, str]) -> bool:
+    """Whether the user forbids asking the service."""
+    return environment.get(_DISABLED, "").lower() == "true"
+
+
+def _endpoint(environment: Mapping[str, str]) -> str:
+    """Return where the service is, as AWS's own clients find it."""
+    given = environment.get(ENDPOINT, "")
+    if given:
+        return given if "//" in given else f"http://{given}"
+    return _IPV6 if environment.get(_MODE, "").lower() == "ipv6" else _IPV4
+
+
+def _place(url: str) -> SplitResult:
+    place = urlsplit(url)
+    if place.scheme not in ("http", "https") or not place.hostname:
+        raise ValueError(url)
+    return place
+
+
+class _Asking:
+    """A few requests to one endpoint."""
+
+    def __init__(self, place: SplitResult, timeout: float) -> None:
+        self.place = place
+        self.timeout = timeout
+        self.headers: dict[str, str] = {}
+
+    def metadata(self) -> Metadata:
+        ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+        status, token = self._ask("PUT", "/latest/api/token", ttl)
+        if status == 200 and token.isascii() and token.isprintable():
+            self.headers = {"X-aws-ec2-metadata-token": token}
+        elif status not in _WITHOUT_TOKEN:
+            return Metadata(reason=_refused(status))
+        status, name = self._get("instance-type")
+        if status != 200:
+            return Metadata(reason=_refused(status))
+        if not _INSTANCE_TYPE.fullmatch(name):
+            said = "".join(sign if sign.isprintable() else " " for sign in name[:30])
+            return Metadata(reason=f"what answers for the metadata service gave {said!r} as type")
+        zone = self._if_like(_ZONE, "placement/availability-zone")
+        region = self._if_like(_REGION, "placement/region")
+        if region is None and zone is not None and (found := _REGION.match(zone)):
+            region = found.group()
+        return Metadata(name, region, zone)
+
+    def _if_like(self, pattern: re.Pattern[str], name: str) -> str | None:
+        status, text = self._get(name)
+        return text if status == 200 and pattern.fullmatch(text) else None
+
+    def _get(self, name: str) -> tuple[int, str]:
+        return self._ask("GET", f"/latest/meta-data/{name}", self.headers)
+
+    def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+        secure = self.place.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = kind(self.place.hostname or "", self.place.port, timeout=self.timeout)
+        try:
+            connection.request(method, self.place.path.rstrip("/") + path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read(_MOST).decode("utf-8", "replace").strip()
+        finally:
+            connection.close()
+
+
+def _refused(status: int) -> str:
+    if 300 <= status < 400:
+        return f"what answers for the instance metadata service redirects (HTTP {status})"
+    return f"the instance metadata service refused to tell (HTTP {status})"
+
+
+def _named(error: Exception) -> str:
+    if isinstance(error, ValueError):
+        return f"its endpoint, {ENDPOINT}, is no URL"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return type(error).__name__
+
+
+def firmware(root: Path = Path("/")) -> Firmware:
+    """Read what the firmware says, below `root`.
+
+    On Nitro the vendor is "Amazon EC2" and the product name the instance type; on Xen
+    the version of the BIOS ends in "amazon", or the hypervisor's UUID begins with "ec2"
+    (AWS, "Identify EC2 instances").
+    """
+    folder = root / "sys/devices/virtual/dmi/id"
+    told = {name: _text(folder / name) for name in _FIELDS}
+    identifiers = [_text(root / "sys/hypervisor/uuid"), _text(folder / "product_uuid")]
+    if any(one.lower().startswith("ec2") for one in identifiers):
+        return Firmware(True, _type(told["product_name"]))
+    if any("amazon" in text.lower() for text in told.values()):
+        return Firmware(True, _type(told["product_name"]))
+    return Firmware(False if any(told.values()) else None)
+
+
+def _type(text: str) -> str:
+    return text if _INSTANCE_TYPE.fullmatch(text) else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:  # product_uuid is root's alone
+        return ""

@@ -5,15 +5,16 @@ Runs in a thread that nobody has to wait for: `tell` is called with what is know
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from trainperf.fixes.host._instance_types import ML, same_gpus
-from trainperf.machine.aws import prices
-from trainperf.machine.aws.instance_types import described
-from trainperf.model import Instance, Price
+from trainperf.fixes.common.words import GB, MB, MIB
+from trainperf.fixes.host._instance_types import GIGABIT, ML, same_gpus
+from trainperf.model import Instance, InstanceType, Price
 
 CONNECT_S, READ_S = 0.5, 0.9
 """Seconds that a connection and an answer may take; the thread is given up soon after."""
@@ -23,6 +24,9 @@ NO_REGION = "the region is not known"
 
 Tell = Callable[[Instance, Price | None, str], None]
 """Takes the instance, its price, and why there is none."""
+
+_PRICES_REGION = "us-east-1"
+"""Where the price list is served for all regions."""
 
 
 def ask(instance: Instance, tell: Tell) -> None:
@@ -55,7 +59,7 @@ def _ask(instance: Instance, tell: Tell) -> None:
         instance = _with_type(instance, session.client("ec2", config=config))
         tell(instance, None, "AWS's price list did not answer in time")
     names = [instance.name, *(one.name for one in same_gpus(instance))]
-    client = session.client("pricing", region_name=prices.REGION, config=config)
+    client = session.client("pricing", region_name=_PRICES_REGION, config=config)
     _Prices(instance, tell, client).of(names)
 
 
@@ -93,8 +97,8 @@ class _Prices:
 
     def _one(self, name: str) -> None:
         try:
-            answer = self.client.get_products(**prices.query(self.instance, name))
-            found = prices.per_hour(answer.get("PriceList") or [])
+            answer = self.client.get_products(**_price_query(self.instance, name))
+            found = _price_per_hour(answer.get("PriceList") or [])
         except Exception as error:
             found = f"AWS's price list was asked in vain: {_named(error)}"
         with self.lock:
@@ -118,3 +122,113 @@ def _named(error: Exception) -> str:
     response = getattr(error, "response", None)
     code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
     return str(code or type(error).__name__)
+
+
+def described(answer: dict[str, Any]) -> InstanceType | None:
+    """Read one element of `InstanceTypes` in an answer of describe-instance-types.
+
+    None where it does not even tell vCPUs and memory.
+    """
+    gpus = _part(answer, "GpuInfo").get("Gpus") or []
+    first: dict[str, Any] = gpus[0] if gpus else {}
+    ebs = _part(_part(answer, "EbsInfo"), "EbsOptimizedInfo")
+    lasts, most = _network(_part(answer, "NetworkInfo"))
+    vcpus = _part(answer, "VCpuInfo").get("DefaultVCpus")
+    memory = _part(answer, "MemoryInfo").get("SizeInMiB")
+    if not vcpus or not memory:
+        return None
+    each = _part(first, "MemoryInfo").get("SizeInMiB")
+    return InstanceType(
+        name=str(answer.get("InstanceType", "")),
+        vcpus=int(vcpus),
+        memory=int(memory) * MIB,
+        gpus=sum(int(gpu.get("Count", 0)) for gpu in gpus),
+        gpu=str(first.get("Name", "")),
+        gpu_memory=int(each) * MIB if each else None,
+        network_bytes_s=lasts,
+        network_burst_bytes_s=most,
+        ebs_bytes_s=_times(ebs.get("BaselineThroughputInMBps"), MB),
+        ebs_burst_bytes_s=_times(ebs.get("MaximumThroughputInMBps"), MB),
+        ebs_iops=ebs.get("BaselineIops"),
+        nvme_bytes=int(_part(answer, "InstanceStorageInfo").get("TotalSizeInGB") or 0) * GB,
+        efa=int(_part(_part(answer, "NetworkInfo"), "EfaInfo").get("MaximumEfaInterfaces") or 0),
+        source="AWS describe-instance-types, asked now",
+    )
+
+
+def _network(info: dict[str, Any]) -> tuple[float | None, float | None]:
+    """The lasting rate and that of bursts, bytes per second.
+
+    The headline ("Up to 10 Gigabit") tells the most; what lasts of an "up to" type is
+    the baseline of its one card.
+    """
+    headline = str(info.get("NetworkPerformance", ""))
+    found = re.search(r"([\d.]+)\s*(Gigabit|Gbps|Megabit)", headline)
+    if found is None:
+        return None, None
+    size = float(found[1]) * (GIGABIT / 1000 if found[2] == "Megabit" else GIGABIT)
+    if not headline.lower().startswith("up to"):
+        return size, size
+    cards = info.get("NetworkCards") or []
+    base = cards[0].get("BaselineBandwidthInGbps") if len(cards) == 1 else None
+    return _times(base, GIGABIT), size
+
+
+def _times(value: float | None, unit: float) -> float | None:
+    return None if value is None else value * unit
+
+
+def _part(answer: dict[str, Any], name: str) -> dict[str, Any]:
+    part = answer.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _price_query(instance: Instance, name: str) -> dict[str, Any]:
+    """Return the request for type `name` where `instance` runs: on demand, Linux, shared.
+
+    The arguments of `get_products`; a training job's price is that of SageMaker.
+    """
+    wanted = {"regionCode": instance.region or ""}
+    if instance.service == "sagemaker":
+        wanted |= {"instanceName": name, "component": "Training"}
+    else:
+        wanted |= {
+            "instanceType": name,
+            "operatingSystem": "Linux",
+            "tenancy": "Shared",
+            "preInstalledSw": "NA",
+            "capacitystatus": "Used",
+            "marketoption": "OnDemand",
+        }
+    return {
+        "ServiceCode": "AmazonSageMaker" if instance.service == "sagemaker" else "AmazonEC2",
+        "FormatVersion": "aws_v1",
+        "MaxResults": 20,
+        "Filters": [
+            {"Type": "TERM_MATCH", "Field": field, "Value": value}
+            for field, value in wanted.items()
+        ],
+    }
+
+
+def _price_per_hour(products: list[Any]) -> float | str:
+    """Return US dollars an hour from a `PriceList`, or why there is no one price in it."""
+    found = {price for product in products for price in _on_demand(product)}
+    if not found:
+        return "AWS's price list has no price for it"
+    if len(found) > 1:
+        return f"AWS's price list has {len(found)} prices for it"
+    return found.pop()
+
+
+def _on_demand(product: Any) -> list[float]:
+    """The hourly prices of one product; what has another shape has none."""
+    try:
+        terms = json.loads(product) if isinstance(product, str) else product
+        offers = terms["terms"]["OnDemand"].values()
+        dimensions = [one for offer in offers for one in offer["priceDimensions"].values()]
+        hourly = [one for one in dimensions if str(one["unit"]).lower() in ("hrs", "hours", "hour")]
+        prices = [float(one["pricePerUnit"]["USD"]) for one in hourly]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return [price for price in prices if price > 0]

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainperf.machine import ROOT, host, inspect_machine
+from trainperf.machine.aws.instance import NOT_AWS
 from trainperf.machine.doctor import checks
-from trainperf.machine.doctor.checkup import Check, Checkup
+from trainperf.machine.doctor.checks import Check, Checkup
 from trainperf.machine.doctor.compatibility import check_fit
 from trainperf.machine.doctor.frameworks import (
     TIMEOUT_S,
@@ -16,10 +17,26 @@ from trainperf.machine.doctor.frameworks import (
     installed_builds,
     installed_version,
 )
-from trainperf.machine.doctor.gpu_checks import check_gpu_health
-from trainperf.machine.doctor.instance_checks import check_container, check_instance
-from trainperf.model import Machine
+from trainperf.model import Gpu, InstanceType, Machine
+from trainperf.model.words import size
 from trainperf.run import groups
+
+_HELD = 0.25
+"""Share of a GPU's memory in use from which a training may lack it; our choice."""
+
+_BUSY = 0.05
+"""Share of the time from which others keep a GPU busy; below, they only hold memory."""
+
+_GIGABIT = 1e9 / 8
+
+_KINDS = {
+    "sagemaker": "SageMaker",
+    "kubernetes": "Kubernetes",
+    "ecs": "Amazon ECS",
+    "podman": "Podman",
+    "docker": "Docker",
+    "lxc": "LXC",
+}
 
 
 def examine(
@@ -156,3 +173,167 @@ def _keras(
 
 
 _BACKENDS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
+
+
+def check_gpu_health(machine: Machine) -> tuple[Check, ...]:
+    """Say what is wrong with each GPU; nothing of what the driver does not tell.
+
+    The width and the speed of the PCIe link and the clocks are judged during a run: an
+    idle GPU lowers them.
+    """
+    return tuple(
+        check
+        for gpu in machine.gpus
+        for check in (
+            *(_ecc(gpu), _others(gpu), _full(gpu)),
+            *(_mode(gpu), _mig(gpu), _persistence(gpu)),
+        )
+        if check is not None
+    )
+
+
+def _ecc(gpu: Gpu) -> Check | None:
+    if not gpu.ecc_errors:
+        return None
+    errors = "1 error" if gpu.ecc_errors == 1 else f"{gpu.ecc_errors} errors"
+    return Check(
+        f"GPU {gpu.index} memory",
+        "problem",
+        f"{errors} that could not be corrected since the driver was loaded",
+        f"with nothing running on it: sudo nvidia-smi -i {gpu.index} --gpu-reset;"
+        " if errors come back, replace the card",
+    )
+
+
+def _others(gpu: Gpu) -> Check | None:
+    if not gpu.other_processes:
+        return None
+    who = "1 process has" if gpu.other_processes == 1 else f"{gpu.other_processes} processes have"
+    busy = "" if gpu.busy_before is None else f", busy {gpu.busy_before * 100:.0f} % of the time"
+    idle = gpu.busy_before is not None and gpu.busy_before < _BUSY
+    return Check(
+        f"GPU {gpu.index} use",
+        "ok" if idle else "warning",
+        f"{who} it open{busy}",
+        "" if idle else "end them, or train on another GPU (CUDA_VISIBLE_DEVICES)",
+    )
+
+
+def _full(gpu: Gpu) -> Check | None:
+    held, total = gpu.memory_before, gpu.memory_total
+    if gpu.mig or not held or not total or held < _HELD * total:
+        return None
+    return Check(
+        f"GPU {gpu.index} free memory",
+        "warning",
+        f"{size(total - held)} of {size(total)}: others hold the rest",
+        "end them (nvidia-smi lists them), or train on another GPU",
+    )
+
+
+def _mode(gpu: Gpu) -> Check | None:
+    if gpu.compute_mode not in ("exclusive", "prohibited"):
+        return None
+    off = f"sudo nvidia-smi -i {gpu.index} -c 0"
+    if gpu.compute_mode == "prohibited":
+        return Check(f"GPU {gpu.index} mode", "problem", "prohibited: no program can use it", off)
+    return Check(
+        f"GPU {gpu.index} mode",
+        "warning",
+        "exclusive: one program at a time, so that trials run one after another",
+        off,
+    )
+
+
+def _mig(gpu: Gpu) -> Check | None:
+    if not gpu.mig:
+        return None
+    return Check(f"GPU {gpu.index} MIG", "ok", "on: a program gets a slice of the card")
+
+
+def _persistence(gpu: Gpu) -> Check | None:
+    if gpu.persistence is not False:
+        return None
+    return Check(
+        f"GPU {gpu.index} persistence",
+        "ok",
+        "off: each program waits for the driver to start the card (sudo nvidia-smi -pm 1)",
+    )
+
+
+def check_instance(machine: Machine) -> tuple[Check, ...]:
+    """Say which AWS instance this is, what it offers and what it costs."""
+    instance = machine.instance
+    if instance is None:
+        return _no_instance(machine.instance_reason)
+    where = instance.zone or instance.region or "region not known"
+    source = f"told by {instance.source}" if instance.source else ""
+    if instance.type is None:
+        text = f"{instance.name}, {where}: what it offers is not known"
+        return (Check("AWS instance", "unknown", text), *_price(machine))
+    text = f"{instance.name}, {where}: {_offers(instance.type)}"
+    return (_seen(machine, instance.type, text, source), *_price(machine))
+
+
+def _no_instance(reason: str) -> tuple[Check, ...]:
+    if not reason:  # it was not looked at
+        return ()
+    text = f"{reason[:1].upper()}{reason[1:]}"
+    return (Check("AWS instance", "ok" if reason.startswith(NOT_AWS) else "unknown", text),)
+
+
+def _seen(machine: Machine, kind: InstanceType, text: str, source: str) -> Check:
+    """Compare the GPUs of the type with those that the driver shows."""
+    seen = len(machine.gpus)
+    told = f"{text} ({source})" if source else text
+    if 0 < seen < kind.gpus:
+        return Check(
+            "AWS instance",
+            "warning",
+            f"{told}; {seen} of its {kind.gpus} GPUs can be seen here",
+            "give the container all of them, or take a smaller instance",
+        )
+    return Check("AWS instance", "ok", told)
+
+
+def _offers(kind: InstanceType) -> str:
+    """Say what a type offers: "4 vCPUs, 16.0 GiB, 1 × A10G, network 2.5 Gbit/s …"."""
+    told = [f"{kind.vcpus} vCPUs", size(kind.memory)]
+    if kind.gpus:
+        told.append(f"{kind.gpus} × {kind.gpu}")
+    elif kind.gpu:
+        told.append(kind.gpu)
+    network = _rate(kind.network_bytes_s, kind.network_burst_bytes_s, _GIGABIT, "Gbit/s")
+    disk = _rate(kind.ebs_bytes_s, kind.ebs_burst_bytes_s, 1e6, "MB/s")
+    told += [f"network {network}"] if network else []
+    told += [f"EBS {disk}"] if disk else []
+    told.append(f"{kind.nvme_bytes / 1e9:,.0f} GB local NVMe" if kind.nvme_bytes else "no NVMe")
+    return ", ".join(told)
+
+
+def _rate(lasts: float | None, most: float | None, unit: float, name: str) -> str:
+    """Say what lasts, and what is reached for a while where that is more."""
+    if lasts is None:
+        return "" if most is None else f"up to {most / unit:g} {name}"
+    burst = f" (up to {most / unit:g} for a while)" if most is not None and most > lasts else ""
+    return f"{lasts / unit:g} {name}{burst}"
+
+
+def _price(machine: Machine) -> tuple[Check, ...]:
+    if machine.price is not None:
+        price = machine.price
+        return (Check("Price", "ok", f"${price.per_hour:.4g} an hour ({price.source})"),)
+    return (
+        Check(
+            "Price",
+            "unknown",
+            f"not known: {machine.price_reason or 'not asked'}",
+            "to see costs, give it: trainperf diagnose --price-per-hour DOLLARS …",
+        ),
+    )
+
+
+def check_container(machine: Machine) -> tuple[Check, ...]:
+    """Name the container, if this is one."""
+    kind = machine.container
+    return (Check("Container", "ok", _KINDS.get(kind, kind)),) if kind else ()

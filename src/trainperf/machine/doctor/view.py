@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trainperf.machine.doctor.checkup import Check, Checkup, Status
+from trainperf.machine.doctor.checks import Check, Checkup, Status
 
 # The word stands for itself where there is no colour.
 _STYLES: dict[Status, str] = {

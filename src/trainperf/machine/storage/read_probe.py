@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import functools
+import mmap
 import os
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock, Thread
-
-from trainperf.machine.storage import page_cache
-from trainperf.machine.storage.read_pieces import (
-    MOST_BYTES,
-    MOST_FILES,
-    PIECE,
-    Piece,
-    Read,
-    opened,
-    read,
-    sample,
-)
-
-__all__ = ["MOST_BYTES", "MOST_FILES", "PIECE", "Piece", "Probed", "probe", "sample"]
+from typing import Any
 
 PROBE_S = 2.0
 TURN_BYTES = 16 * 1024**2
@@ -32,6 +24,32 @@ COLD_SHARE = 0.05
 
 STUCK_S = 8.0
 """A file system that has not answered for so long is left alone."""
+
+MOST_BYTES = 64 * 1024**2
+MOST_FILES = 200
+PIECE = 4 * 1024**2
+_CHUNK = 1024**2
+
+PAGE = mmap.PAGESIZE
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A range of a file; `whole` if it is all of it."""
+
+    path: str
+    offset: int
+    length: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Read:
+    """How long a piece took, seconds, and the bytes that came."""
+
+    opening: float
+    seconds: float
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -64,17 +82,17 @@ class _Cache:
 
     def evict(self, piece: Piece) -> bool:
         """Whether the piece is out of memory now; each is asked for but once."""
-        fd = opened(piece.path)
+        fd = _opened(piece.path)
         try:
-            if not page_cache.written(fd, piece.offset, piece.length):
+            if not _written(fd, piece.offset, piece.length):
                 with self._lock:
                     self.holes += 1
                 return False
-            if not page_cache.tells(fd):
+            if not tells(fd):
                 with self._lock:
                     self.blind += 1
                 return False
-            before = page_cache.resident(fd, piece.offset, piece.length)
+            before = resident(fd, piece.offset, piece.length)
             cold = _dropped(fd, piece)
         finally:
             os.close(fd)
@@ -89,11 +107,11 @@ class _Cache:
             if before >= 0.5:
                 continue
             try:
-                fd = opened(piece.path)
+                fd = _opened(piece.path)
             except OSError:
                 continue
             try:
-                page_cache.drop(fd, piece.offset, piece.length)
+                drop(fd, piece.offset, piece.length)
             finally:
                 os.close(fd)
 
@@ -102,8 +120,8 @@ def _dropped(fd: int, piece: Piece) -> bool:
     """Have a piece dropped; what was just written is written out first, which takes a moment."""
     for patience in (0.0, 0.01, 0.05):
         time.sleep(patience)
-        page_cache.drop(fd, piece.offset, piece.length)
-        left = page_cache.resident(fd, piece.offset, piece.length)
+        drop(fd, piece.offset, piece.length)
+        left = resident(fd, piece.offset, piece.length)
         if left is None or left <= COLD_SHARE:
             return left is not None
     return False
@@ -185,7 +203,7 @@ def _cold(pieces: Sequence[Piece], cache: _Cache, until: float) -> list[tuple[Pi
         if time.monotonic() > until:
             break
         if cache.evict(piece):
-            reads.append((piece, read(piece)))
+            reads.append((piece, _read(piece)))
     return reads
 
 
@@ -232,7 +250,7 @@ def _at_once(shares: Sequence[Sequence[Piece]]) -> int:
 
     def read_all(pieces: Sequence[Piece]) -> None:
         try:
-            found.append(sum(read(piece).bytes for piece in pieces))
+            found.append(sum(_read(piece).bytes for piece in pieces))
         except OSError as error:
             errors.append(error)
 
@@ -251,10 +269,149 @@ def _warm(pieces: Sequence[Piece], until: float) -> list[Read]:
     for piece in pieces:
         if reads and time.monotonic() > until:
             break
-        reads.append(read(piece))
+        reads.append(_read(piece))
     return reads
 
 
 def _rate(reads: Sequence[Read]) -> float | None:
     spent = sum(one.seconds for one in reads)
     return sum(one.bytes for one in reads) / spent if reads and spent > 0 else None
+
+
+def sample(files: Sequence[tuple[str, int]]) -> list[Piece]:
+    """Choose what to read: at most `MOST_FILES` files and `MOST_BYTES`, spread evenly.
+
+    `files` are paths with their sizes in bytes. Of a large file, several pieces far apart.
+    """
+    chosen = _spread([one for one in files if one[1] > 0], MOST_FILES)
+    if not chosen:
+        return []
+    each = max(PIECE, MOST_BYTES // len(chosen))
+    pieces: list[Piece] = []
+    total = 0
+    for path, size in chosen:
+        for piece in _pieces(path, size, each):
+            if total + piece.length > MOST_BYTES:
+                return pieces
+            pieces.append(piece)
+            total += piece.length
+    return pieces
+
+
+def _spread(files: list[tuple[str, int]], most: int) -> list[tuple[str, int]]:
+    if len(files) <= most:
+        return files
+    return [files[index * len(files) // most] for index in range(most)]
+
+
+def _pieces(path: str, size: int, most: int) -> list[Piece]:
+    if size <= PIECE:
+        return [Piece(path, 0, size, True)]
+    many = min(max(1, most // PIECE), size // PIECE)
+    page = PAGE
+    starts = [index * (size // many) // page * page for index in range(many)]
+    return [Piece(path, start, PIECE, False) for start in starts]
+
+
+def _opened(path: str) -> int:
+    """Open a file to read; a pipe or a device that has taken its place is refused, not waited for.
+
+    Raises `OSError`.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no regular file any more")
+    return fd
+
+
+def _read(piece: Piece) -> Read:
+    """Open, read and close; the opening is timed apart."""
+    buffer = memoryview(bytearray(min(_CHUNK, piece.length)))
+    began = time.perf_counter()
+    fd = _opened(piece.path)
+    began_reading = time.perf_counter()
+    done = 0
+    try:
+        while done < piece.length:
+            room = buffer[: min(len(buffer), piece.length - done)]
+            got = os.preadv(fd, [room], piece.offset + done)
+            if not got:
+                break
+            done += got
+    finally:
+        os.close(fd)
+    return Read(began_reading - began, time.perf_counter() - began, done)
+
+
+@functools.cache
+def _libc() -> Any:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+    return library
+
+
+def tells(fd: int) -> bool:
+    """Whether the kernel says what it holds of this file: only to those who may write to it.
+
+    To others `mincore` calls every page resident (Linux 5.2 and later, man page mincore(2)).
+    """
+    status = os.fstat(fd)
+    if os.geteuid() in (0, status.st_uid):
+        return True
+    try:
+        return os.access(f"/proc/self/fd/{fd}", os.W_OK)
+    except OSError:
+        return False
+
+
+def _written(fd: int, offset: int, length: int) -> bool:
+    """Whether a range holds data all through: of a hole no disk is asked, which looks fast.
+
+    A file system that does not tell holes counts as one without.
+    """
+    try:
+        if os.lseek(fd, offset, os.SEEK_DATA) != offset:
+            return False
+        return os.lseek(fd, offset, os.SEEK_HOLE) >= offset + length
+    except OSError as error:
+        return error.errno != errno.ENXIO  # no data behind the offset
+
+
+def resident(fd: int, offset: int, length: int) -> float | None:
+    """Share of the pages of a range that the kernel holds in memory; None where it says nothing.
+
+    `offset` is a multiple of the page size. Looking reads nothing in.
+    """
+    if length <= 0:
+        return None
+    libc = _libc()
+    address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
+    if address in (None, ctypes.c_void_p(-1).value):
+        return None
+    try:
+        pages = -(-length // PAGE)
+        found = ctypes.create_string_buffer(pages)
+        if libc.mincore(address, length, found):
+            return None
+        return sum(byte & 1 for byte in found.raw[:pages]) / pages
+    finally:
+        libc.munmap(address, length)
+
+
+def drop(fd: int, offset: int, length: int) -> None:
+    """Ask the kernel to drop a range; pages that are dirty or mapped elsewhere stay."""
+    try:
+        os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
+    except OSError:
+        pass

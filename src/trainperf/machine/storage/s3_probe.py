@@ -13,9 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainperf.machine.storage.s3_client import NoClient, client, own_store
-from trainperf.machine.storage.s3_errors import name_of, reason_of
-from trainperf.machine.storage.s3_limits import Budget, Limits, Spent, usd
 from trainperf.model import Objects
 
 FIRST_BYTES = 5
@@ -28,6 +25,74 @@ LISTED = 16
 PIECE = 64 * 1024
 SHARE_S = 0.9
 """The share of the time that S3 is asked; the rest is for what does not stop at once."""
+
+CONNECT_S = 1.0
+READ_S = 1.5
+
+_BY_STATUS = {
+    "301": "PermanentRedirect",
+    "400": "BadRequest",
+    "403": "AccessDenied",
+    "404": "NotFound",
+    "500": "InternalError",
+    "503": "SlowDown",
+}
+"""A HEAD has no body to name its error in."""
+
+_REASONS = {
+    "AccessDenied": "S3 denied access: these credentials may not read there (s3:GetObject)",
+    "AllAccessDisabled": "S3 denied access to the bucket",
+    "BadRequest": "S3 refused the request: the bucket may be in another region",
+    "ConnectionRefused": "S3 could not be reached: the connection was refused or dropped",
+    "ExpiredToken": "the credentials have expired",
+    "InvalidAccessKeyId": "the credentials are not valid",
+    "MfaNeeded": "the profile's role wants an MFA code, and trainperf asks nobody for one",
+    "NoSuchBucket": "there is no such bucket",
+    "NoSuchKey": "the objects are not there any more",
+    "NotFound": "the bucket or its objects are not there",
+    "PermanentRedirect": "the bucket is in another region",
+    "ProxyConnectionError": "the proxy of the environment could not be reached",
+    "SSLError": "no secure connection: is AWS_CA_BUNDLE there, and does it fit?",
+    "SignatureDoesNotMatch": "the credentials are not valid",
+    "SSOTokenLoadError": "the sign-on of the profile has run out: aws sso login",
+    "UnauthorizedSSOTokenError": "the sign-on of the profile has run out: aws sso login",
+    "SlowDown": "S3 asked to slow down (503)",
+    "Timeout": "S3 did not answer in time",
+}
+
+_CONNECTION = frozenset(
+    {"EndpointConnectionError", "ConnectionClosedError", "ProtocolError", "IncompleteReadError",
+     "ResponseStreamingError", "ConnectionError", "ConnectionResetError"}
+)  # fmt: skip
+_TIMEOUTS = frozenset({"ReadTimeoutError", "ConnectTimeoutError", "TimeoutError"})
+
+_USD_PER_REQUEST = 0.0004 / 1000
+"""AWS's published price of a GET or HEAD of S3 Standard, us-east-1."""
+
+_USD_PER_LIST = 0.005 / 1000
+"""AWS's published price of a LIST of S3 Standard, us-east-1."""
+
+_USD_PER_BYTE_OUT = 0.09 / 1e9
+"""AWS's published price of transfer to the internet, us-east-1, first 10 TB of a month: what
+leaves a region for another costs less, what stays in it nothing."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that all buckets together may take; seconds of wall time."""
+
+    requests: int = 40
+    bytes: int = 64 * 1024**2
+    seconds: float = 3.0
+    buckets: int = 3
+
+
+class Spent(Exception):  # noqa: N818 - an outcome, not an error
+    """A limit is reached: no further request."""
+
+
+class NoClient(Exception):  # noqa: N818 - an outcome; its text is the reason
+    """There is nothing to ask S3 with."""
 
 
 def probe(
@@ -86,11 +151,11 @@ def _bounded(one: Objects, env: Mapping[str, str], region: str | None, limits: L
     thread.join(limits.seconds)
     same = found.region is not None and found.region == region
     cost = usd(budget.requests, budget.lists, budget.bytes, same)
-    return _told(one, found, budget, 0.0 if own_store(env, one.endpoint) else cost)
+    return _told(one, found, budget, 0.0 if _own_store(env, one.endpoint) else cost)
 
 
 def _ask(one: Objects, env: Mapping[str, str], budget: Budget, found: _Found) -> None:
-    s3 = client(env, one.endpoint, budget)
+    s3 = _client(env, one.endpoint, budget)
     found.region = _region(s3, one.bucket, found)
     keys = [key for key, _ in one.keys] or _listed(s3, one, found)
     if not keys:
@@ -218,7 +283,7 @@ def _failed(found: _Found, error: Exception) -> None:
 
 def _note(found: _Found, error: BaseException) -> None:
     if not isinstance(error, Spent):
-        found.errors[name_of(error)] += 1
+        found.errors[_name_of(error)] += 1
 
 
 def _told(one: Objects, found: _Found, budget: Budget, cost: float) -> Objects:
@@ -227,7 +292,7 @@ def _told(one: Objects, found: _Found, budget: Budget, cost: float) -> Objects:
     if not found.latencies and not reason:
         common = dict(found.errors).items()
         worst = max(common, key=lambda pair: pair[1], default=("Timeout", 0))[0]
-        reason = reason_of(worst)
+        reason = _reason_of(worst)
     sizes = list(found.sizes.values())
     keys = one.keys or tuple(found.sizes.items())[:8]
     size = one.mean_object_bytes
@@ -244,3 +309,123 @@ def _told(one: Objects, found: _Found, budget: Budget, cost: float) -> Objects:
         probed_usd=cost,
         reason=reason,
     )
+
+
+def _client(env: Mapping[str, str], endpoint: str, budget: Budget) -> Any:
+    """Return a boto3 client that asks once, and through `budget`.
+
+    Credentials, profile and region are those of `env`, the environment of the script, else
+    what boto3 finds by itself; `AWS_ENDPOINT_URL_S3` and `AWS_ENDPOINT_URL` are honoured,
+    after the `endpoint` of the script's own client. Raises `NoClient` where there are none:
+    nothing is asked anonymously.
+    """
+    try:
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError, ProfileNotFound
+
+        from trainperf.machine.aws import session as aws_session
+    except ImportError:
+        raise NoClient("boto3 is not installed") from None
+    try:
+        session = aws_session.session(
+            aws_access_key_id=env.get("AWS_ACCESS_KEY_ID") or None,
+            aws_secret_access_key=env.get("AWS_SECRET_ACCESS_KEY") or None,
+            aws_session_token=env.get("AWS_SESSION_TOKEN") or None,
+            profile_name=env.get("AWS_PROFILE") or None,
+        )
+        if session.get_credentials() is None:
+            raise NoClient("no AWS credentials were found")
+        made = session.client(
+            "s3",
+            region_name=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or None,
+            endpoint_url=_endpoint(env, endpoint),
+            config=Config(
+                retries={"total_max_attempts": 1, "mode": "standard"},
+                connect_timeout=CONNECT_S,
+                read_timeout=READ_S,
+                max_pool_connections=32,
+            ),
+        )
+    except ImportError:
+        raise NoClient("boto3 is not installed") from None
+    except ProfileNotFound as error:
+        raise NoClient(f"no S3 client: {error}") from None
+    except (BotoCoreError, ValueError) as error:
+        # Its name alone: what a credential_process wrote to stderr may stand in the text.
+        raise NoClient(f"no S3 client: {type(error).__name__}") from None
+
+    def count(request: Any, **more: Any) -> None:
+        budget.ask(str(more.get("event_name", "")).rpartition(".")[2])
+
+    made.meta.events.register_first("before-send.s3", count)
+    return made
+
+
+def _own_store(env: Mapping[str, str], endpoint: str) -> bool:
+    """Whether requests go to a store that is not AWS's: its prices do not hold there."""
+    return "amazonaws.com" not in (_endpoint(env, endpoint) or "amazonaws.com")
+
+
+def _endpoint(env: Mapping[str, str], endpoint: str) -> str | None:
+    return endpoint or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
+
+
+def _name_of(error: BaseException) -> str:
+    """The name of an error: S3's own code, or what happened to the connection."""
+    response: Any = getattr(error, "response", None)
+    if isinstance(response, dict):
+        said = response.get("Error") or {}
+        code = str(said.get("Code") or "")
+        status = str((response.get("ResponseMetadata") or {}).get("HTTPStatusCode") or "")
+        return _BY_STATUS.get(code) or code or _BY_STATUS.get(status) or f"status {status}"
+    kind = type(error).__name__
+    if kind in _TIMEOUTS:
+        return "Timeout"
+    return "ConnectionRefused" if kind in _CONNECTION else kind
+
+
+def _reason_of(name: str) -> str:
+    """Why there was no probe, in words."""
+    if name in _REASONS:
+        return _REASONS[name]
+    ours = name.endswith(("Error", "Exception", "NotFound")) and name != "InternalError"
+    return f"S3 could not be asked: {name}" if ours else f"S3 answered {name}"
+
+
+class Budget:
+    """Counts requests and bytes, from any thread, against the limits."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        self.requests = 0
+        self.lists = 0
+        self.bytes = 0
+        self._clock = clock
+        self._until = clock() + limits.seconds
+        self._lock = threading.Lock()
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left, 0 at least."""
+        return max(0.0, self._until - self._clock())
+
+    def ask(self, operation: str = "") -> None:
+        """Take a request out of the budget, each attempt by itself; raises `Spent`."""
+        with self._lock:
+            if self.requests >= self.limits.requests or self.left_s <= 0:
+                raise Spent
+            self.requests += 1
+            self.lists += operation.startswith("ListObjects")
+
+    def got(self, many: int) -> None:
+        """Count bytes that came; raises `Spent` once there are too many, or time is up."""
+        with self._lock:
+            self.bytes += many
+            if self.bytes >= self.limits.bytes or self.left_s <= 0:
+                raise Spent
+
+
+def usd(requests: int, lists: int, many_bytes: int, same_region: bool) -> float:
+    """The highest cost of requests and bytes, US dollars, by the published prices above."""
+    out = 0.0 if same_region else many_bytes * _USD_PER_BYTE_OUT
+    return (requests - lists) * _USD_PER_REQUEST + lists * _USD_PER_LIST + out

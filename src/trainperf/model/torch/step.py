@@ -9,8 +9,7 @@ from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.torch.compiling import Blocks, Compiling
 from trainperf.model.torch.loader import Loader
-from trainperf.model.torch.products import Products
-from trainperf.model.trainer import Trainer
+from trainperf.model.training import Trainer
 
 NOT_SPLIT = Missing("the parts of a step were not timed")
 Part = Literal[
@@ -26,10 +25,43 @@ Part = Literal[
     "rest",
 ]
 
-
 HOOK_S = 20e-6
 """The most that timing one call costs the code around it, on a busy core: two readings of the
 clock, a walk to the user's frame, a dictionary (5 µs on an idle one)."""
+
+
+@dataclass(frozen=True)
+class WideProduct:
+    """Work in float32 or wider of one place, in one step under autocast.
+
+    `module` is the name of the innermost module around them, "" if there is none; `part`
+    the part of the step ("forward", "backward", "rest"). `flops` counts the operations of
+    matrix products, or of a loss the values that it works on.
+    """
+
+    where: Site | None
+    module: str
+    part: str
+    seconds: float
+    flops: float
+    calls: int
+
+
+@dataclass(frozen=True)
+class Products:
+    """The matrix products, convolutions and attentions of one step under autocast.
+
+    Seconds and floating-point operations of those in 16 bits ("narrow") and in float32 or
+    wider, and where the dearest of the latter stand. `losses` are softmaxes of a loss over
+    millions of values in float32, and the casts to it. All times were taken one by one.
+    """
+
+    wide_s: float
+    wide_flops: float
+    narrow_s: float
+    narrow_flops: float
+    places: tuple[WideProduct, ...] = ()
+    losses: tuple[WideProduct, ...] = ()
 
 
 @dataclass(frozen=True)

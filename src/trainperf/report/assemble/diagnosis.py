@@ -10,6 +10,7 @@ import trainperf
 from trainperf.evidence.events import NoLoop, Parts
 from trainperf.model import (
     FORMAT_VERSION,
+    Cost,
     Device,
     Diagnosis,
     Ending,
@@ -17,17 +18,18 @@ from trainperf.model import (
     Finding,
     Framework,
     Machine,
+    Measure,
     Missing,
     Overhead,
     Patch,
     Recording,
     ReportedTimes,
+    Stack,
     Verdict,
 )
+from trainperf.model.words import seconds, signal_name
 from trainperf.report.assemble.absent import not_measured, nothing_measured
-from trainperf.report.assemble.cost import cost
-from trainperf.report.assemble.last_place import last_place
-from trainperf.report.assemble.no_loop import way_out
+from trainperf.report.assemble.no_loop import framework_seen, last_place, way_out
 from trainperf.report.assemble.notes import notes, run_notes
 from trainperf.report.assemble.parallel import parallel
 from trainperf.report.assemble.parts import (
@@ -35,14 +37,25 @@ from trainperf.report.assemble.parts import (
     kernels,
     log_calls,
     operators,
+    stages,
     step_parts,
     sync_points,
 )
-from trainperf.report.assemble.seen import framework_seen
-from trainperf.report.assemble.signals import ended_by
-from trainperf.report.assemble.stages import stages
-from trainperf.report.assemble.timeline import timeline
-from trainperf.report.assemble.times import times
+from trainperf.report.assemble.timeline import timeline, times
+
+_MEANINGS = {
+    "SIGABRT": "it gave itself up: a failed assertion, or an exception of C++ that nobody caught",
+    "SIGBUS": "memory that is not there: `/dev/shm` or a mapped file may be cut short",
+    "SIGFPE": "a division by zero of whole numbers, in compiled code",
+    "SIGILL": "an instruction that this processor does not have",
+    "SIGKILL": "as the kernel does where memory runs out, and who limits a job",
+    "SIGSEGV": "a segmentation fault, in compiled code",
+    "SIGTERM": "somebody asked it to end",
+    "SIGXCPU": "its limit of processor time is used up",
+}
+
+_HOUR_S = 3600.0
+_MILLION = 1e6
 
 
 def assemble(
@@ -63,7 +76,7 @@ def assemble(
         command=run.command,
         cwd=run.cwd,
         ending=recording.ending,
-        ended_by=parts.read_or("", "how the script ended", ended_by, recording),
+        ended_by=parts.read_or("", "how the script ended", _ended_by, recording),
         framework=evidence.framework,
         device=evidence.device,
         machine=evidence.machine,
@@ -108,7 +121,6 @@ def assemble(
 
 
 NO_TIMES = ReportedTimes(None, None, None, None, 0, None, None, None)
-
 SHOWN = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 """Endings after which the reader wants to see what the script printed last."""
 
@@ -138,7 +150,7 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
         command=run.command,
         cwd=run.cwd,
         ending=recording.ending,
-        ended_by=parts.read_or("", "how the script ended", ended_by, recording),
+        ended_by=parts.read_or("", "how the script ended", _ended_by, recording),
         framework=parts.read_or(Framework("", ""), "the framework", framework_seen, recording),
         device=Device("", "", 0),
         machine=machine,
@@ -169,3 +181,74 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
         seconds=time.monotonic() - began,
         output_tail=recording.output_tail,
     )
+
+
+def _ended_by(recording: Recording) -> str:
+    """Return the signal that killed the script, what that means, and when it came; "" if none."""
+    status = recording.exit_status
+    if recording.ending is not Ending.SIGNALLED or status is None:
+        return ""
+    name = signal_name(status)
+    counted = dict(recording.container.memory_events) if recording.container is not None else {}
+    if name == "SIGKILL" and counted.get("oom_kill"):
+        meaning = "by the kernel, as the memory of its container ran out"
+    else:
+        meaning = _MEANINGS.get(name, "")
+    after = f"{seconds(recording.ended - recording.started)} after its start"
+    return ", ".join(one for one in (name, meaning, after) if one)
+
+
+def cost(evidence: Evidence) -> Cost | None:
+    """The cost of a million samples and of an epoch now; None where no price is known.
+
+    US dollars: the price of an hour for each host, times hosts, times measured time. What
+    passes between epochs is in both, where the length of an epoch is known.
+    """
+    machine, real = evidence.machine, evidence.times.real_
+    if machine.price is None or not isinstance(real, Measure) or real.seconds <= 0:
+        return None
+    loop, hosts = evidence.loop, _hosts(evidence)
+    per_s = machine.price.per_hour * hosts / _HOUR_S
+    epoch_s = _epoch_s(evidence, real.seconds)
+    each_s = epoch_s / loop.epoch_steps if epoch_s and loop.epoch_steps else real.seconds
+    return Cost(
+        price=machine.price,
+        hosts=hosts,
+        million_samples_before=_MILLION / loop.batch_size * each_s * per_s
+        if loop.batch_size
+        else None,
+        epoch_before=None if epoch_s is None else epoch_s * per_s,
+    )
+
+
+def cost_after(before: Cost | None, stack: Stack | None) -> Cost | None:
+    """The cost with what the kept fixes of `stack` make of it, by their measured speed-up.
+
+    By that of an epoch where the stack has one: what passes between epochs does not get
+    shorter with its steps.
+    """
+    if before is None or stack is None or not stack.fixes:
+        return before
+    million, epoch = before.million_samples_before, before.epoch_before
+    share = None
+    if stack.before_epoch_s and stack.after_epoch_s is not None:
+        share = stack.after_epoch_s / stack.before_epoch_s
+    return replace(
+        before,
+        million_samples_after=None if million is None else million * (share or 1 / stack.speedup),
+        epoch_after=None if epoch is None or share is None else epoch * share,
+    )
+
+
+def _hosts(evidence: Evidence) -> int:
+    """The hosts that are paid for: those SageMaker started, or those that ranks run on."""
+    instance, job = evidence.machine.instance, evidence.parallel_
+    return max(1, instance.hosts if instance else 1, job.hosts if job else 1)
+
+
+def _epoch_s(evidence: Evidence, step_s: float) -> float | None:
+    """Seconds of an epoch and of what passes until the next; None: its length is not known."""
+    if not evidence.loop.epoch_steps:
+        return None
+    between = evidence.between_epochs
+    return evidence.loop.epoch_steps * step_s + (between.seconds if between else 0.0)

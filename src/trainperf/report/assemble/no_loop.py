@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+from collections.abc import Iterator
 
-from trainperf.model import Event, Recording
-from trainperf.report.assemble.gpu_failures import gpu_failure
+from trainperf.fixes.common.words import at
+from trainperf.model import Ending, Event, Framework, Gpu, Recording, Site
+from trainperf.model.words import seconds, share, size
 
 MULTI_WORKER = "MultiWorkerMirroredStrategy"
 
@@ -41,6 +44,44 @@ OWN_NAMES = {
 
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
 """Variables that launchers set, and scripts read with `os.environ[…]`."""
+
+_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): (.*)", re.MULTILINE)
+"""The last line of a traceback. TensorFlow's log has the words of CUDA's errors on machines
+without a GPU as well, where nothing failed."""
+
+_GONE = re.compile(r"GPU (\d+): no more samples[^;]*")
+_FULL = re.compile(r"CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|OOM when allocating", re.I)
+_TAKEN = re.compile(r"CUDA-capable devices?(?:\(s\))? (?:is/)?are busy or unavailable")
+_NONE = re.compile(
+    r"no CUDA-capable device is detected|Found no NVIDIA driver|No CUDA GPUs are available"
+)
+_HELD = 0.25
+"""Share of a GPU's memory that others must have held for it to be said."""
+
+_TOLD = {
+    "Torch not compiled with CUDA enabled": "This PyTorch was built without CUDA, and the script "
+    "asks for a GPU: install a build with CUDA, or let the script take the CPU",
+    "driver on your system is too old|CUDA driver version is insufficient": "CUDA does not start: "
+    "the NVIDIA driver is too old for the CUDA of this build. Update the driver, or install a "
+    "build for an older CUDA (`trainperf doctor` compares the two)",
+    "system not yet initialized": "CUDA does not start: the GPUs of this machine are joined by "
+    "NVSwitch, and the service that sets it up does not run. Start it: "
+    "`sudo systemctl start nvidia-fabricmanager`",
+    "unsupported display driver / cuda driver combination": "CUDA does not start: the driver was "
+    "updated while it was running, or the container brings a libcuda of another version. Reboot, "
+    "or take an image that brings none",
+    "CUDA unknown error|CUDA error: unknown error|CUDA_ERROR_UNKNOWN": "CUDA does not start, and "
+    "does not say why. Often CUDA_VISIBLE_DEVICES was changed when CUDA had begun, or the machine "
+    "slept: reload the module with `sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm`, or reboot",
+    "uncorrectable ECC error": "The memory of the GPU had an error that could not be corrected: "
+    "reset the GPU with nothing running on it (`sudo nvidia-smi --gpu-reset`), or take another "
+    "machine",
+}
+"""Errors in the words of CUDA (cudaGetErrorString) and of PyTorch, and what they mean."""
+
+_GIVEN_UP = (Ending.STALLED, Ending.OUT_OF_BUDGET, Ending.INTERRUPTED)
+_LOOKS_S = 3.0
+"""So many seconds pass between two looks, see `child.process.process`."""
 
 
 def way_out(recording: Recording) -> str | None:
@@ -103,3 +144,105 @@ def _several_workers(events: list[Event], recording: Recording) -> bool:
     """Whether a strategy of several workers was built; a lone worker's fails as well."""
     built = {event.get("cls") for event in events if event["e"] == "tf_strategy"}
     return MULTI_WORKER in built if built else MULTI_WORKER in recording.output_tail
+
+
+def gpu_failure(recording: Recording) -> str | None:
+    """Say why the GPU made the script fail; None if it did not fail, or for another reason."""
+    if recording.ending not in (Ending.FAILED, Ending.SIGNALLED):
+        return None
+    gone = _GONE.search(recording.sampling_note)
+    if gone:
+        return (
+            f"GPU {gone[1]} went away while the script ran, and the script with it; what was "
+            "measured until then stands. `sudo dmesg | grep -i xid` has the driver's reason"
+        )
+    said = "\n".join(_errors(recording))
+    if _FULL.search(said):
+        return _full(recording.gpus)
+    if _TAKEN.search(said):
+        return _taken(recording.gpus)
+    if _NONE.search(said):
+        return _none(recording)
+    return next((sentence for words, sentence in _TOLD.items() if re.search(words, said)), None)
+
+
+def _errors(recording: Recording) -> Iterator[str]:
+    for events in recording.events.values():
+        yield from (str(event.get("text", "")) for event in events if event["e"] == "error")
+    yield from _ERROR.findall(recording.output_tail)
+
+
+def _full(gpus: tuple[Gpu, ...]) -> str:
+    """A GPU whose memory ran out; who held it, where NVML said so before the run."""
+    ran_out = "The memory of the GPU ran out"
+    for gpu in gpus:
+        held, total = gpu.memory_before, gpu.memory_total
+        if held and total and held >= _HELD * total and gpu.other_processes != 0:
+            return (
+                f"{ran_out}: others held {size(held)} of {size(total)} ({share(held / total)}) of "
+                f"GPU {gpu.index} before the script began. End them (`nvidia-smi` lists them), or "
+                "take another GPU"
+            )
+    return f"{ran_out}: a smaller batch, or activation checkpointing, takes less of it"
+
+
+def _taken(gpus: tuple[Gpu, ...]) -> str:
+    """A GPU that takes no other process."""
+    modes = {gpu.compute_mode for gpu in gpus}
+    if "prohibited" in modes:
+        return (
+            "The GPU takes no process at all: its compute mode is prohibited. Turn that off: "
+            "`sudo nvidia-smi -c 0`"
+        )
+    if "exclusive" in modes:
+        return (
+            "The GPU takes one process at a time (compute mode exclusive), and another has it. "
+            "End that one, or turn the mode off: `sudo nvidia-smi -c 0`"
+        )
+    return (
+        "The GPU takes no other process: another has it to itself, or it is out of order. "
+        "`nvidia-smi` says who has it, and its compute mode"
+    )
+
+
+def _none(recording: Recording) -> str:
+    """CUDA sees no GPU; what the driver says of it."""
+    there = len(recording.gpus)
+    if not there:
+        why = f": {recording.gpu_reason}" if recording.gpu_reason else ""
+        return f"CUDA finds no GPU here, and the script asks for one{why}"
+    return (
+        f"CUDA sees no GPU, though the driver lists {there}: CUDA_VISIBLE_DEVICES hides them, or "
+        "the container was not given the `compute` capability"
+    )
+
+
+def framework_seen(recording: Recording) -> Framework:
+    """The framework that was imported, if any; of two the first, which the script asked for."""
+    for events in recording.events.values():
+        for event in events:
+            if event["e"] == "import" and event["name"] == "torch":
+                return Framework("torch", event["version"])
+            if event["e"] == "import":
+                return Framework("tensorflow", event["version"])
+    return Framework("", "")
+
+
+def last_place(recording: Recording) -> str:
+    """Say at which line a script stood that was given up, as a sentence; "" if that is not known.
+
+    Of several processes, that of the line which was reached last.
+    """
+    if recording.ending not in _GIVEN_UP:
+        return ""
+    seen = [event for events in recording.events.values() for event in events if event["e"] == "at"]
+    if not seen:
+        return ""
+    last = max(seen, key=lambda event: float(event["t"]))
+    place = at(Site(last["file"], last["line"], last["function"]))
+    if not last["function"].startswith("<"):
+        place = f"{place} in `{last['function']}`"
+    within = f", in a call of `{last['into']}`" if last["into"] else ""
+    passed = recording.ended - float(last["t"])
+    since = f"had been for {seconds(passed)}" if passed > 2 * _LOOKS_S else "was"
+    return f"When it was stopped, the script {since} at {place}{within}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.model import BetweenEpochs, CallbackCost, Diagnosis, Site
 from trainperf.model import words as units
 from trainperf.report.document import SHORT, WARN, Page, Words, say
-from trainperf.report.places import defined, place
+from trainperf.report.plain import defined, place
 
 INPUT_MATTERS = 0.10
 """Input time, as a share of the real step, from which its stages are worth a table."""

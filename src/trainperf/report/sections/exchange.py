@@ -1,4 +1,4 @@
-"""The cost of exchanging gradients, beside what the links could give."""
+"""The cost of exchanging gradients, beside what the links could give, and ways around it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from trainperf.model.reported_parallel import (
     ReportedExchange,
     ReportedParallel,
 )
-from trainperf.report.document import Page
-from trainperf.report.places import place
+from trainperf.report.document import STRONG, Page, say
+from trainperf.report.plain import place
 from trainperf.report.sections.shares import EXPOSED
 
 LABEL = 18
 """Columns of the labels at the left of the facts."""
+
+_NOT_WORTH = "parallel_not_worth"
+"""The finding that says the same with its numbers."""
 
 
 def exchange(diagnosis: Diagnosis, page: Page) -> None:
@@ -110,3 +113,50 @@ def _break_even(job: ReportedParallel, batch: float) -> str:
         f"a batch of about {units.number(max(1.0, batch), 2)} per replica: from there on "
         f"{job.replicas} replicas give more samples per second than one{now}"
     )
+
+
+def remains(diagnosis: Diagnosis, page: Page) -> None:
+    """Say how a step has less of the exchange, where that is what the job is bound by."""
+    job = diagnosis.parallel
+    if job is None or job.exchange is None or diagnosis.verdict.bottleneck != "sync":
+        return
+    if not diagnosis.findings and not open_question(diagnosis):
+        return
+    if any(finding.id == _NOT_WORTH for finding in diagnosis.findings) or not _dominates(job):
+        return
+    page.gap()
+    page.prose(say("To exchange less often", STRONG))
+    for way in _ways(job):
+        page.item(way)
+    page.prose(
+        "Each changes the experiment: adjust the learning rate to the global batch, and compare "
+        "the losses.",
+        indent=2,
+    )
+
+
+def open_question(diagnosis: Diagnosis) -> bool:
+    """Whether a whole run was slow, so that a reader asks why."""
+    return (
+        diagnosis.ending.complete
+        and diagnosis.times.real_s is not None
+        and not diagnosis.verdict.healthy
+    )
+
+
+def _ways(job: ReportedParallel) -> list[str]:
+    ways = ["a larger batch per replica: the exchange takes as long for a large one"]
+    if job.ddp and all((one.micro_steps or 1.0) <= 1.0 for one in job.ddp):
+        ways.append("one update after several batches, all but the last under `model.no_sync()`")
+    many = "ranks" if job.expected > 1 else "replicas"
+    ways.append(f"fewer {many}: compare samples per second; or a faster link between them")
+    return ways
+
+
+def _dominates(job: ReportedParallel) -> bool:
+    """Whether the exchange takes more of a step than a tenth, and than waiting for a rank."""
+    found = job.exchange
+    if found is None or not found.low_s or found.seconds_per_step is None:
+        return False
+    behind = max((late.behind_s for late in job.stragglers), default=0.0)
+    return (found.share or 0.0) > EXPOSED and found.seconds_per_step >= behind

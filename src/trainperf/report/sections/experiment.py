@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainperf.model import Diagnosis, ExperimentChange, ExperimentWay, Outcome
 from trainperf.model import words as units
 from trainperf.report.document import QUIET, STRONG, Apart, Code, Commands, Page, say
-from trainperf.report.places import places
+from trainperf.report.plain import places
 
 HEADING = "These would change the experiment"
 IN_NO_PATCH = (

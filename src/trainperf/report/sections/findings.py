@@ -5,12 +5,11 @@ from __future__ import annotations
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, Verdict, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import GOOD, QUIET, STRONG, WARN, Apart, Code, Page, exactly, say
-from trainperf.report.level import rejected
-from trainperf.report.places import places
+from trainperf.report.level import of_what, predicted, rejected
+from trainperf.report.plain import places
+from trainperf.report.sections.exchange import open_question
 from trainperf.report.sections.experiment import apart
 from trainperf.report.sections.proofs import to_prove
-from trainperf.report.sections.remains import open_question
-from trainperf.report.worth import of_what, predicted
 
 EQUIVALENCE = {
     Equivalence.EXACT: "exact: same numbers",

@@ -8,7 +8,7 @@ from trainperf.model import Diagnosis
 from trainperf.model import words as units
 from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
 from trainperf.report.document import Page
-from trainperf.report.places import place
+from trainperf.report.plain import place
 
 MOST = 5
 """How many places of the samples are shown."""

@@ -29,7 +29,7 @@ from trainperf.report.document import (
     exactly,
     say,
 )
-from trainperf.report.places import place
+from trainperf.report.plain import place
 from trainperf.report.sections import money as _money
 from trainperf.report.sections.shares import shares
 

@@ -1,10 +1,12 @@
-"""The whole training as it is configured: how long it takes now, and with the changes."""
+"""The whole training as configured, now and with the changes; where the run's time goes."""
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis, Item, Training
+from trainperf.model import Diagnosis, Item, Outside, Spent, Training
 from trainperf.model import words as units
+from trainperf.model.outside import SPENT_ON, TURNS
 from trainperf.report.document import DATA, GOOD, Page, Words
+from trainperf.report.plain import place
 from trainperf.report.sections.money import dollars
 
 HEADING = "The whole training"
@@ -16,6 +18,16 @@ LEDGER = (
 END = "The end of the process is reckoned from one garbage collection, which it consists of mostly."
 SPREAD = "The interval is that of the speed-up, not of the sum."
 TAIL = "What the script does after its last step is not in it."
+
+_MATTERS = 0.05
+"""Share of a turn from which what is no training step is worth a table."""
+
+_TURN_HEADING = "Where the run's time goes"
+
+HEADER = ("spent on", "in", "where", "calls", "time", "share")
+
+_Row = tuple[str, str, str, str, float, float]
+"""Kind of work, name, place, calls, seconds, share of a turn."""
 
 
 def training(diagnosis: Diagnosis, page: Page) -> None:
@@ -114,3 +126,53 @@ def _row(one: Item, after: bool) -> list[Words | str]:
     if after:
         row.append("" if one.after_s is None else units.duration(one.after_s))
     return row
+
+
+def outside(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what a turn of the script is made of, where its steps are not all of it."""
+    turn = shown(diagnosis)
+    if turn is None:
+        return
+    page.heading(_TURN_HEADING)
+    page.prose(said(turn), indent=2)
+    lines: list[list[Words | str]] = [
+        [what, name, where, calls, units.seconds(seconds), units.share(share)]
+        for what, name, where, calls, seconds, share in rows(turn, diagnosis.cwd)
+    ]
+    page.table(lines, header=HEADER, right=(3, 4, 5), elastic=(1, 2))
+
+
+def shown(diagnosis: Diagnosis) -> Outside | None:
+    """The turn that is worth a table; of an epoch only where more is known than its parts."""
+    turn = diagnosis.outside
+    if turn is None or turn.share < _MATTERS:
+        return None
+    if turn.turn == "epoch" and not any(one.name for one in turn.spent):
+        return None
+    return turn
+
+
+def said(turn: Outside) -> str:
+    """A turn in a sentence: how long it takes, and what of it is training."""
+    whole = "" if turn.whole else "at least "
+    seen = f", seen {turn.turns} times" if turn.turns > 1 else ""
+    left = "" if turn.whole else ": it was not over when the run was stopped"
+    return (
+        f"{TURNS[turn.turn]}: {whole}{units.seconds(turn.seconds)}{seen}{left}. The steps of the "
+        f"training are {units.share(turn.training_s / turn.seconds)} of it; what is said of a "
+        "step is said of that part."
+    )
+
+
+def rows(turn: Outside, cwd: str) -> list[_Row]:
+    """The parts of a turn: its steps first, then the dearest."""
+    many = f"{turn.steps:,}" if turn.turn != "step" else ""
+    training = turn.training_s / turn.seconds
+    steps: _Row = ("training steps", "", "", many, turn.training_s, training)
+    return [steps, *(_spent_row(one, cwd) for one in turn.spent)]
+
+
+def _spent_row(one: Spent, cwd: str) -> _Row:
+    calls = "" if one.calls is None else units.number(one.calls)
+    where = "" if one.where is None else place(one.where, cwd)
+    return SPENT_ON[one.what], one.name, where, calls, one.seconds, one.share

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from trainperf.model import Diagnosis, Finding, Site
 from trainperf.model import words as units
 from trainperf.recording.cells import is_notebook
-from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
-from trainperf.report.plain import one_line
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level, worth
+from trainperf.report.plain import inside, one_line
 from trainperf.report.sections import told
-from trainperf.report.uris import inside
-from trainperf.report.worth import worth
 from trainperf.reporters.github.commands import command
 
 MOST = 10

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trainperf.model import Diagnosis
 from trainperf.model import words as units
 from trainperf.report.plain import one_line
-from trainperf.report.sections import operators, parts
+from trainperf.report.sections import parts
 from trainperf.report.sections.shares import shares
 from trainperf.reporters.html.drawing import percent
 from trainperf.reporters.html.markup import clipped
@@ -117,7 +117,7 @@ def by_parts(diagnosis: Diagnosis) -> list[Piece]:
 
 def by_operators(diagnosis: Diagnosis) -> list[Operator]:
     """The dearest operators of forward and backward, as the terminal names them."""
-    found = [one for one in diagnosis.operators if one.share >= operators.WORTH_A_ROW]
+    found = [one for one in diagnosis.operators if one.share >= parts._WORTH_AN_OPERATOR]
     return [
         Operator(
             name=clipped(one_line(one.name), 160),
@@ -126,7 +126,7 @@ def by_operators(diagnosis: Diagnosis) -> list[Operator]:
             share=units.share(one.share),
             width=percent(one.share / found[0].share),
         )
-        for one in found[: operators.ROWS]
+        for one in found[: parts.ROWS]
     ]
 
 

@@ -16,16 +16,15 @@ from trainperf.model import (
 )
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
-from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
-from trainperf.report.places import places
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, of_what
+from trainperf.report.plain import places
 from trainperf.report.sections import experiment, proofs, told
-from trainperf.report.sections import outside as _outside
+from trainperf.report.sections import training as _outside
 from trainperf.report.sections.closing import edits_in
 from trainperf.report.sections.findings import EQUIVALENCE, Pair, of_this_experiment
 from trainperf.report.sections.money import costs
 from trainperf.report.sections.step import rates
 from trainperf.report.whole import document, section
-from trainperf.report.worth import of_what
 from trainperf.reporters.markdown.blocks import written
 from trainperf.reporters.markdown.marked import (
     code,
@@ -125,7 +124,7 @@ def _turn(diagnosis: Diagnosis, root: str) -> Iterator[str]:
     turn = _outside.shown(diagnosis)
     if turn is None:
         return
-    yield f"### {_outside.HEADING}"
+    yield f"### {_outside._TURN_HEADING}"
     yield inline(_outside.said(turn))
     cells = [
         (inline(what), code(name), code(where), calls, units.seconds(seconds), units.share(share))

@@ -16,11 +16,9 @@ from trainperf.model import Diagnosis, Finding, Site, Trial, by_fix
 from trainperf.model.diagnosis import Ignored
 from trainperf.recording.cells import is_notebook, spot
 from trainperf.report import ignored as ignoring
-from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
-from trainperf.report.plain import one_line, plain
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, worth
+from trainperf.report.plain import file_uri, inside, one_line, plain
 from trainperf.report.sections import told
-from trainperf.report.uris import file_uri, inside
-from trainperf.report.worth import worth
 from trainperf.reporters.sarif.fixes import fixes
 from trainperf.reporters.sarif.log import Json, artifact, log, message, rule
 

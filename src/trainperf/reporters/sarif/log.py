@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainperf.fixes import Fix
-from trainperf.report.plain import plain
-from trainperf.report.uris import file_uri, inside, relative_uri
+from trainperf.report.plain import file_uri, inside, plain, relative_uri
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"

@@ -10,9 +10,13 @@ from functools import cached_property
 
 from trainperf.recording.cells import STRIDE, is_notebook
 from trainperf.source.notebooks.ipython import as_python, as_written
-from trainperf.source.notebooks.json_places import items, lines_like, member
 
 _MARK = re.compile(r"^# cell (\d+) of the notebook$", re.M)
+
+_Extent = tuple[int, int]
+
+_DECODER = json.JSONDecoder()
+_BETWEEN = re.compile(r"[ \t\r\n,:]*")
 
 
 class NotANotebook(ValueError):  # noqa: N818 - names an outcome; the message is the reason
@@ -80,7 +84,7 @@ class Notebook:
         for cell, source in zip(self.cells, self.sources(text), strict=True):
             if source != cell.source:
                 before = self._raw[cell.start : cell.end]
-                parts += [self._raw[done : cell.start], lines_like(before, source)]
+                parts += [self._raw[done : cell.start], _lines_like(before, source)]
                 done = cell.end
         return "".join([*parts, self._raw[done:]]).encode()
 
@@ -117,7 +121,7 @@ def _cells(raw: str) -> Iterator[Cell]:
     if language.lower() != "python":
         raise NotANotebook(f"a notebook in {language}")
     start = len(raw) - len(raw.lstrip())
-    extents = items(raw, member(raw, start, "cells")[0])
+    extents = _items(raw, _member(raw, start, "cells")[0])
     number = 0
     for cell, (at, _) in zip(whole["cells"], extents, strict=True):
         source = "".join(cell["source"])
@@ -126,4 +130,42 @@ def _cells(raw: str) -> Iterator[Cell]:
         number += 1
         if source.count("\n") + 2 > STRIDE:
             raise NotANotebook(f"cell {number} has more than {STRIDE - 2} lines")
-        yield Cell(number, source, *as_python(source), *member(raw, at, "source"))
+        yield Cell(number, source, *as_python(source), *_member(raw, at, "source"))
+
+
+def _member(raw: str, start: int, name: str) -> _Extent:
+    """Return the extent of a member's value in the object that starts at `start`."""
+    parts = list(_items(raw, start))
+    names: list[str] = [json.loads(raw[slice(*key)]) for key in parts[::2]]
+    return dict(zip(names, parts[1::2], strict=True))[name]
+
+
+def _items(raw: str, start: int) -> Iterator[_Extent]:
+    """Yield the extents of what an array holds, or of an object its keys and values in turn."""
+    at = _after(raw, start + 1)
+    while raw[at] not in "]}":
+        end = _DECODER.raw_decode(raw, at)[1]
+        yield at, end
+        at = _after(raw, end)
+
+
+def _lines_like(before: str, text: str) -> str:
+    """Return a text as JSON in the way that `before` is written: a string, or a list of lines."""
+    ascii_only = before.isascii() and "\\u" in before
+    if before.startswith('"'):
+        return json.dumps(text, ensure_ascii=ascii_only)
+    extents = list(_items(before, 0))
+    there = {json.loads(before[slice(*one)]): before[slice(*one)] for one in extents}
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    written = [there.get(line) or json.dumps(line, ensure_ascii=ascii_only) for line in lines]
+    opening, closing = before[: extents[0][0]], before[extents[-1][1] :]
+    between = f",{opening[1:] or ' '}"
+    if len(extents) > 1:
+        between = before[extents[0][1] : extents[1][0]]
+    return opening + between.join(written) + closing
+
+
+def _after(raw: str, at: int) -> int:
+    found = _BETWEEN.match(raw, at)
+    assert found is not None
+    return found.end()

@@ -9,8 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from trainperf.source.imports import file_of
-from trainperf.source.module import Module
+from trainperf.source.module import Module, file_of
 from trainperf.source.origins.values import Contents, File, Value
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import last_name

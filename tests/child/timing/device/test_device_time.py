@@ -17,7 +17,7 @@ from emulation.clock import MarkedClock, UnmarkedClock
 from emulation.device import DEPTH, Device
 from kit.child import Clock, Watcher
 from trainperf.child.timing.device.clock import seconds_of
-from trainperf.child.timing.device.queued import DeviceQueue
+from trainperf.child.timing.device.step_times import DeviceQueue
 from trainperf.child.timing.drivers.iterator_driver import IteratorDriver
 from trainperf.child.timing.loops import Loops
 from trainperf.evidence.events import Observed

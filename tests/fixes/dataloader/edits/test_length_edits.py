@@ -10,7 +10,7 @@ import pytest
 
 from rewriting import changed, executed, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader.edits.by_length import batch_by_length
+from trainperf.fixes.dataloader.torch_length_batches import batch_by_length
 from trainperf.model import ItemLength, PaddedPlace
 
 torch = pytest.importorskip("torch")

@@ -6,17 +6,19 @@ The ranks of a job make the same calls, as many of them, whatever their clocks s
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ...job import links
 from .facts import Built, described, operations, replicas, worker_hosts
 from .reductions import Tensor, size_of
 from .scopes import Strategies
 
 if TYPE_CHECKING:
     from ...timing.drivers.loop_drivers import LoopDriver
+
 
 WARM_UP = 2
 TIMED = 7
@@ -29,6 +31,12 @@ LEAST = 2
 SHARE = 0.3
 """A process by itself gives so much of the time that is left to this, if two turns do."""
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "[::1]")
+
+_COPIED = 32 * 1024**2
+"""Bytes; more than a processor's caches, so that they come from memory."""
+_SENT = 64 * 1024**2
+_CHUNK = 1024**2
+_TIMEOUT_S = 5.0
 
 
 def record(driver: LoopDriver) -> None:
@@ -126,12 +134,12 @@ def link(driver: LoopDriver, deadline: float) -> None:
     hosts = worker_hosts(extended)
     source = "measured in this run"
     if len(hosts) < 2:
-        speed = links.copy_bytes_s()
+        speed = copy_bytes_s()
         driver.record.write("link", kind="shared memory", bytes_s=speed, source=source)
     elif set(hosts) <= set(LOCAL_HOSTS) or len(set(hosts)) == 1:
         if driver.world is not None:
             driver.world.meet("link")
-        speed = links.loopback_bytes_s()
+        speed = loopback_bytes_s()
         driver.record.write("link", kind="loopback", bytes_s=speed, source=source)
     else:
         driver.record.write("link", kind="network", bytes_s=None, source="the cluster's hosts")
@@ -226,3 +234,49 @@ def _function(strategy: Any, tensors: list[Tensor], values: list[Any], exchanges
             result.numpy()
 
     return call
+
+
+def copy_bytes_s() -> float:
+    """Bytes per second at which one thread copies memory, the best of three passes."""
+    source = bytearray(_COPIED)
+    target = bytearray(_COPIED)
+    best = 0.0
+    for _ in range(4):  # the first touches the pages
+        began = time.monotonic()
+        target[:] = source
+        best = max(best, _COPIED / max(time.monotonic() - began, 1e-9))
+    return best
+
+
+def loopback_bytes_s() -> float:
+    """Bytes per second of one TCP connection over 127.0.0.1.
+
+    Raises:
+        OSError: There is no loopback to be had.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(_TIMEOUT_S)
+        sender = threading.Thread(target=_send, args=(server.getsockname(),), daemon=True)
+        sender.start()
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(_TIMEOUT_S)
+            into = bytearray(_CHUNK)
+            got, began = 0, time.monotonic()
+            while read := connection.recv_into(into):
+                got += read
+            took = time.monotonic() - began
+        sender.join(_TIMEOUT_S)
+    if got < _SENT:
+        raise OSError("the connection over the loopback broke")
+    return got / max(took, 1e-9)
+
+
+def _send(address: tuple[str, int]) -> None:
+    block = bytes(_CHUNK)
+    try:
+        with socket.create_connection(address, _TIMEOUT_S) as connection:
+            for _ in range(_SENT // _CHUNK):
+                connection.sendall(block)
+    except OSError:
+        return  # the receiver says so

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
+import dis
 import gc
 import linecache
 import os
 import sys
 import weakref
 from collections import Counter
+from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
 from ...process import frames
 from .. import batches
 from ..step import dispatch
-from . import attention, blocks
 from . import places as built
 from .optimizers import parameters_of
 
@@ -29,6 +31,24 @@ WRAPPERS = {
 PARALLEL = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
 
 Called = tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+_PRODUCTS = {"matmul", "bmm", "einsum", "baddbmm", "mm", "__matmul__"}
+_SCALES = {"div", "div_", "true_divide", "mul", "mul_", "sqrt", "rsqrt", "scale", "baddbmm"}
+_SOFTMAXES = {"softmax", "_softmax", "Softmax"}
+_FUSED = {
+    "scaled_dot_product_attention",
+    "memory_efficient_attention",
+    "flash_attn_func",
+    "flash_attn_varlen_func",
+    "flash_attn_qkvpacked_func",
+    "flex_attention",
+    "sdpa",
+}
+_DEEPEST = 2
+"""So many calls into the user's own functions are followed."""
+
+_FEWEST = 4
+"""Modules of one class from which compiling one, and not all, is worth a try."""
 
 
 def record(driver: Any) -> None:
@@ -149,13 +169,13 @@ def model_facts(
         "dtypes": _dtypes(inner),
         "channels_last": _channels_last(inner),
         "image_input": bool(tensors) and tensors[0].dim() == 4,
-        "attentions": attention.by_hand(inner),
+        "attentions": _attention_by_hand(inner),
         "scattered": _scattered(inner) if _on_gpu(model) else [],
         "graph_calls": dispatch.forward_calls(model, args, kwargs) if seen else None,
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),
         "checkpoints": list(loops.checkpoint_sites),
-        "blocks": blocks.of_model(inner),
+        "blocks": blocks_of_model(inner),
     }
 
 
@@ -280,3 +300,118 @@ def devices(driver: Any) -> list[int]:
         tensors += model.parameters()
         tensors += batches.leaves([*args, *kwargs.values()])
     return sorted({one.device.index or 0 for one in tensors if one.device.type == "cuda"})
+
+
+# Tell a `forward` of the user's that computes attention by hand.
+#
+# It is told by what its code does, and the user's functions it calls: two matrix products, a
+# softmax and a scale, and nowhere a fused attention. A function of the user's may have the name of
+# one.
+
+
+def _attention_by_hand(model: Any) -> list[dict[str, Any]]:
+    """The heads of the functions that compute attention by hand, each once.
+
+    A head is the `forward` of a module, or what it calls to take the softmax.
+    """
+    seen: set[int] = set()
+    found: dict[CodeType, dict[str, Any]] = {}
+    for module in model.modules():
+        code = getattr(getattr(type(module), "forward", None), "__code__", None)
+        if code is None or id(code) in seen or not frames.is_users(code.co_filename):
+            continue
+        seen.add(id(code))
+        for head in _heads(module, type(module).forward):
+            place = frames.definition(head)
+            found[head] = place | {"end_line": place["line"]}
+    return list(found.values())
+
+
+def _heads(module: Any, forward: Any) -> list[CodeType]:
+    """The functions that take the softmax where a `forward` attends by hand, else none."""
+    names: set[str] = set()
+    heads: list[CodeType] = []
+    soft = {name for name, child in module.named_children() if type(child).__name__ == "Softmax"}
+    products = scales = 0
+    for head, code, own in _reached(module, forward, _DEEPEST, set()):
+        here: set[str] = set()
+        for instruction in dis.get_instructions(code):
+            what = instruction.argrepr.removeprefix("NULL + ")
+            if instruction.opname == "BINARY_OP":
+                products += what in ("@", "@=")
+                scales += what in ("/", "/=", "*", "*=")
+            elif instruction.opname.startswith("LOAD") and isinstance(instruction.argval, str):
+                here.add(instruction.argval)
+                products += instruction.argval in _PRODUCTS
+                scales += instruction.argval in _SCALES
+        if here & (_SOFTMAXES | soft) and head not in heads:
+            heads.append(head)
+        names |= here - own
+    return heads if products >= 2 and scales > 0 and not names & _FUSED else []
+
+
+def _reached(
+    owner: Any, function: Any, deeper: int, seen: set[int]
+) -> Iterator[tuple[CodeType, CodeType, set[str]]]:
+    """A function's code with the code inside it, and that of the user's functions it calls.
+
+    Each comes with the function's own, and with the names that stand for the user's functions.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None or id(code) in seen or not frames.is_users(code.co_filename):
+        return
+    seen.add(id(code))
+    for one in _nested(code):
+        called = {
+            name: getattr(found, "__func__", found)
+            for name in one.co_names
+            if (found := _users(owner, function, name)) is not None
+        }
+        yield code, one, set(called)
+        for each in called.values() if deeper else ():
+            yield from _reached(owner, each, deeper - 1, seen)
+
+
+def _users(owner: Any, function: Any, name: str) -> Any:
+    """The function of the user's that a name within `function` stands for, None if none."""
+    found = vars(type(owner)).get(name) or getattr(function, "__globals__", {}).get(name)
+    code = getattr(getattr(found, "__func__", found), "__code__", None)
+    return found if code is not None and frames.is_users(code.co_filename) else None
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
+
+
+def blocks_of_model(model: Any) -> list[dict[str, Any]]:
+    """The fields of a `Blocks` for each list that stands in no other, the longest first.
+
+    Modules whose `forward` is PyTorch's own are none: `Module.compile` passes over them.
+    """
+    torch: Any = sys.modules["torch"]
+    lists = (torch.nn.ModuleList, torch.nn.Sequential)
+    found, inside = list[dict[str, Any]](), list[str]()
+    for name, module in model.named_modules():
+        if not isinstance(module, lists) or name.startswith(tuple(inside)):
+            continue
+        members = list(module.children())
+        kinds = {type(one) for one in members}
+        path = _source(name)
+        if len(members) < _FEWEST or len(kinds) != 1 or path is None:
+            continue
+        (cls,) = kinds
+        if not (getattr(cls.forward, "__module__", None) or "").startswith("torch."):
+            found.append({"path": path, "cls": cls.__name__, "count": len(members)})
+            inside.append(f"{name}." if name else "")
+    return sorted(found, key=lambda one: -int(one["count"]))
+
+
+def _source(name: str) -> str | None:
+    """The path of a submodule as it follows the model's name in source; None if it is no such."""
+    parts = name.split(".") if name else []
+    if not all(one.isidentifier() or one.isdecimal() for one in parts):
+        return None
+    return "".join(f"[{one}]" if one.isdecimal() else f".{one}" for one in parts)

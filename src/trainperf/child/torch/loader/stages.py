@@ -7,23 +7,29 @@ user's run. The user's own iterator is never touched.
 from __future__ import annotations
 
 import copy
+import os
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames
+from ...process.patching import replace, undo
 from ...timing.budget import Budget
-from . import datasets, lengths, sharing, workers
-from .accesses import Accesses
+from .. import batches as torch_batches
+from . import datasets, sharing, workers
 from .items import Items, Spent, cores_used, own_threads, sampled
+from .padding import given_steps, sequence_ends
 from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
 
 if TYPE_CHECKING:
     from ...timing.drivers.loop_drivers import LoopDriver
+
 
 STAGE_S = 1.0
 """Seconds for one stage at most, once it has done what it must do at least."""
@@ -32,6 +38,23 @@ START_S = 20.0
 
 SAMPLER, ITEM, COLLATE = "sampler", "dataset item", "collate"
 COPY, PIN = "inter-process copy", "pin"
+
+_OPENINGS = {
+    "h5py": ("File.__init__", "File.close"),
+    "lmdb": ("open",),
+    "numpy": ("load",),
+    "pandas": ("read_csv", "read_parquet"),
+    "pyarrow.parquet": ("ParquetFile.__init__", "ParquetFile.close", "read_table"),
+    "tarfile": ("open",),
+    "zipfile": ("ZipFile.__init__", "ZipFile.close"),
+}
+"""What opens, reads whole or closes a file."""
+
+_COLUMNS = {"datasets.arrow_dataset": ("Column.__getitem__", "Dataset.__getitem__")}
+"""What takes a column of a table of Hugging Face's `datasets`, and an element of it. Before version
+4 there is no class of columns: taking one reads all of it."""
+
+_COLUMN = "column"
 
 
 def record(driver: LoopDriver, deadline: float) -> None:
@@ -199,7 +222,7 @@ class _Taking:
     def _lengths(self, data: Any) -> None:
         try:
             self.facts["length"] = (
-                lengths.of_items(data, self.batch) if isinstance(data, list) and data else None
+                lengths_in_items(data, self.batch) if isinstance(data, list) and data else None
             )
         except Exception as error:
             self.driver.process.failed("the lengths of items", error)
@@ -328,3 +351,158 @@ def _copied(dataset: Any, depth: int = 0) -> Any:
         elif hasattr(value, "__dict__"):
             fields[name] = _copied(value, depth + 1)
     return made
+
+
+# The cost of how items get at their data: files opened, columns taken.
+#
+# Calls that another way would not make for every item are timed while items are made, in libraries
+# that the program has imported.
+
+
+class Accesses:
+    """Seconds of such calls and how many there were, by the name of what is called."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.calls: dict[str, int] = {}
+        self._files: dict[str, set[str]] = {}
+        self._inside = False
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Time them while the block runs; put back what was replaced."""
+        replaced = []
+        try:
+            for module, names in {**_OPENINGS, **_COLUMNS}.items():
+                for name in names:
+                    owner, last = _owner(module, name)
+                    if owner is not None and hasattr(owner, last):
+                        replace(owner, last, self._timing(module, name))
+                        replaced.append((owner, last))
+            yield
+        finally:
+            for owner, last in replaced:
+                undo(owner, last)
+
+    def _timing(self, module: str, name: str) -> Callable[[Any], Any]:
+        told = _COLUMN if module in _COLUMNS else f"{module}.{name.split('.')[0]}"
+        closes, row = name.endswith(".close"), name == "Dataset.__getitem__"
+        whole = not hasattr(sys.modules.get(module), "Column")
+        opens = module in _OPENINGS and not closes
+
+        def make(original: Any) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                given = next(iter([*args[name.endswith("__init__") :], *kwargs.values()]), None)
+                named = isinstance(given, (str, bytes, os.PathLike))  # h5py makes files of others
+                by_row = row and not isinstance(args[-1], str)
+                if self._inside or by_row or (opens and not named):
+                    return original(*args, **kwargs)
+                self._inside, began = True, time.monotonic()
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    self._inside = False
+                    spent = time.monotonic() - began
+                    self.seconds[told] = self.seconds.get(told, 0.0) + spent
+                    self.calls[told] = self.calls.get(told, 0) + (not closes and (whole or not row))
+                    if opens:
+                        self._files.setdefault(told, set()).add(str(given))
+
+            return call
+
+        return make
+
+    def of_items(self, made: int, item_s: float, dataset: Any) -> list[dict[str, Any]]:
+        """What was called for so many items: calls and seconds for each, the share of `item_s`.
+
+        `repeated` is the share of calls that were given a file which another was given. Of columns
+        it says as well which attributes of the dataset are tables and which columns.
+        """
+        return [
+            {
+                "name": name,
+                "calls": self.calls[name] / made,
+                "seconds": seconds / made,
+                "repeated": 1 - len(self._files.get(name, ())) / self.calls[name],
+                "share": min(1.0, seconds / made / max(item_s, 1e-9)),
+                "tables": _held(dataset, "Dataset") if name == _COLUMN else [],
+                "columns": _held(dataset, "Column") if name == _COLUMN else [],
+            }
+            for name, seconds in self.seconds.items()
+            if self.calls[name]
+        ]
+
+
+def _owner(module: str, name: str) -> tuple[Any, str]:
+    """The object whose attribute the last part of a name is; None where nothing imported it."""
+    *path, last = name.split(".")
+    owner: Any = sys.modules.get(module)
+    for each in path:
+        owner = getattr(owner, each, None)
+    return owner, last
+
+
+def _held(dataset: Any, kind: str) -> list[str]:
+    """The attributes of the user's dataset that are a table of `datasets`, or a column of one."""
+    cls = getattr(sys.modules["datasets.arrow_dataset"], kind, ())
+    held = [getattr(one, "__dict__", {}) for one in datasets.inner(dataset)]
+    return [name for fields in held for name, value in fields.items() if isinstance(value, cls)]
+
+
+def lengths_in_items(items: list[Any], batch: Any) -> dict[str, Any] | None:
+    """Say which member of an item has the length that its row of the batch has; None if none.
+
+    `at` is its index or key, None for the item itself. `how` is "len" where each item has a
+    length of its own, "given" where items are padded already, with `value`.
+    """
+    ends: list[int] = []
+    for leaf in torch_batches.leaves(batch):
+        if ends := sequence_ends(leaf):
+            break
+    if len(ends) != len(items) or len(set(ends)) < 2:
+        return None
+    for at, values in _members(items):
+        lengths = [_length(value) for value in values]
+        if None not in lengths and len({a - b for a, b in zip(lengths, ends, strict=True)}) == 1:  # type: ignore[operator]
+            return {"at": at, "how": "len"}
+        found = _given(values, ends)
+        if found is not None:
+            return {"at": at, "how": "given", **found}
+    return None
+
+
+def _members(items: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    first = items[0]
+    if isinstance(first, (tuple, list)) and not all(isinstance(one, (int, float)) for one in first):
+        for at in range(len(first)):
+            yield at, [item[at] for item in items]
+    elif hasattr(first, "keys"):
+        for key in first.keys():  # noqa: SIM118 - not all iterate keys
+            if isinstance(key, str):
+                yield key, [item[key] for item in items]
+    else:
+        yield None, items
+
+
+def _length(value: Any) -> int | None:
+    """The steps of a sequence; None for what is none."""
+    if isinstance(value, (str, dict)) or getattr(value, "ndim", 1) == 0:
+        return None
+    try:
+        return len(value)
+    except TypeError:
+        return None
+
+
+def _given(values: list[Any], ends: list[int]) -> dict[str, Any] | None:
+    """The padding of rows that are of one length, where it ends them as it ends the batch's."""
+    import torch
+
+    if not all(torch_batches.is_tensor(value) and value.dim() in (1, 2) for value in values):
+        return None
+    if len({tuple(value.shape) for value in values}) != 1:
+        return None
+    rows = torch.stack(values)
+    if sequence_ends(rows) != ends:
+        return None
+    return {"value": given_steps(rows)[1], "features": rows.dim() == 3}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...timing.budget import Budget
 from ...timing.probing.alternating import CALLS, PROBE_S, alternate
 from .. import memory
-from . import rank_model
-from .passes import NotOffered, Pass
+from .passes import NotOffered, Pass, mapped
 
 if TYPE_CHECKING:
     from ...timing.drivers.loop_drivers import LoopDriver
+
 
 PASS = "pass"
 NO_ANSWER = "not all ranks came to make it"
@@ -22,6 +23,10 @@ LONGER = 3
 """A probe that takes so many times as long as it should ends with fewer blocks."""
 SLOWER = 5
 """A probe that then still has not enough blocks is given up after so many times as long."""
+
+_SHARDED = ("DTensor", "FlatParameter", "FSDPModule", "FullyShardedDataParallel")
+"""Kinds of parameters, and of modules, of which each rank has a part."""
+_LIGHTNING = ("lightning", "pytorch_lightning")
 
 
 class Probing:
@@ -66,7 +71,7 @@ class Probing:
             self.leave(PASS, str(error) if isinstance(error, NotOffered) else text(error))
             raise
         self._together(PASS)
-        with rank_model.exchanging_nothing():
+        with _exchanging_nothing():
             found.warm_up(self.driver)
         return found
 
@@ -79,7 +84,7 @@ class Probing:
         if memory.processes() > 1:
             if self.driver.world is None:
                 raise NotOffered("its ranks cannot agree on when to do it")
-            module, args, kwargs = rank_model.alone(module, args, kwargs)
+            module, args, kwargs = _rank_alone(module, args, kwargs)
         if not self._as_compiled and any(_compiled(each) for each in module.modules()):
             raise NotOffered("the model is compiled, and would be compiled anew for each probe")
         autocast = getattr(self.driver.loops, "autocast", "") or ""
@@ -127,7 +132,7 @@ class Probing:
             nonlocal ends
             if ends is not None and time.monotonic() > ends:
                 raise NotOffered(f"given up: the variation ran over {SLOWER} times slower")
-            with rank_model.exchanging_nothing() if ends is None else contextlib.nullcontext():
+            with _exchanging_nothing() if ends is None else contextlib.nullcontext():
                 candidate()
             if ends is None:
                 ends = time.monotonic() + SLOWER * usual
@@ -150,3 +155,52 @@ def _size(module: Any) -> tuple[bool, int]:
 def _compiled(module: Any) -> bool:
     graph = getattr(module, "_compiled_call_impl", None)
     return graph is not None or type(module).__name__ == "OptimizedModule"
+
+
+# The model of a rank without what exchanges its gradients, for passes that no other waits for.
+#
+# A forward of the module within `DistributedDataParallel` does not prepare its reducer, which then
+# ignores the backward. All collectives of a process group are numbered: what a pass exchanges
+# nevertheless is seen in its first run, which the ranks make together.
+
+
+def _rank_alone(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+    """The model and its arguments, as one rank can run it; raises `NotOffered` where none can."""
+    import torch
+
+    if type(module) is torch.nn.parallel.DistributedDataParallel:
+        device, module = module.device, module.module
+        if device is not None and device.type != "cpu":  # it moves what it is given
+            args, kwargs = mapped((args, kwargs), lambda tensor: tensor.to(device))
+        if any(one.__module__.partition(".")[0] in _LIGHTNING for one in type(module).__mro__):
+            raise NotOffered("Lightning calls its model by other ways than its forward")
+    if any(_sharded(one) for one in (*module.parameters(), *module.modules())):
+        raise NotOffered("each rank has a part of the model only")
+    for one in module.modules():
+        if isinstance(one, torch.nn.SyncBatchNorm):
+            raise NotOffered("its SyncBatchNorm exchanges with the other ranks in each pass")
+    return module, args, kwargs
+
+
+def _sharded(one: Any) -> bool:
+    return any(base.__name__ in _SHARDED for base in type(one).__mro__)
+
+
+@contextlib.contextmanager
+def _exchanging_nothing() -> Iterator[None]:
+    """Raise `NotOffered` at the end if collectives were made meanwhile."""
+    before = _numbers()
+    yield
+    if _numbers() != before:
+        raise NotOffered("the model exchanges with the other ranks in each pass")
+
+
+def _numbers() -> list[int]:
+    """How many collectives each process group has made; raises `NotOffered` if not counted."""
+    if memory.processes() < 2:
+        return []
+    groups: Any = sys.modules["torch.distributed.distributed_c10d"]
+    try:
+        return [int(one._get_sequence_number_for_group()) for one in groups._world.pg_map]
+    except (AttributeError, RuntimeError) as error:
+        raise NotOffered("this PyTorch does not count what its process groups exchange") from error

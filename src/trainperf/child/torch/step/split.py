@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import ast
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ...process import frames
+from ...process import frames, turns
 from .arguments import CallArguments
 from .calls import EVALUATION, LOG, SCALER, TEXT, Key, Ledger, Place, Sum, site
-from .source import enclosing, goes_into_text
 
 Write = Callable[..., None]
 SCALES = (SCALER, "scaler.update")
 """Calls that read whether gradients overflowed, which is a scaler's task."""
 COPIES = ("to", "cuda", "copy_")
 """Methods of a tensor that copy it to another device; the others of "transfer" wait for that."""
+
+_WRITES = (
+    "add_scalar",
+    "add_scalars",
+    "debug",
+    "error",
+    "format",
+    "info",
+    "log",
+    "log_metric",
+    "log_metrics",
+    "print",
+    "set_description",
+    "set_description_str",
+    "set_postfix",
+    "set_postfix_str",
+    "warning",
+    "write",
+    "writerow",
+)
+"""Names of functions and methods whose arguments go into text."""
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 class Split:
@@ -88,7 +111,7 @@ class Split:
                 "where": (where := site(key.place)),
                 "calls": one.calls / steps,
                 "seconds": one.seconds / steps,
-                "printed": key.what in TEXT or (where is not None and goes_into_text(where)),
+                "printed": key.what in TEXT or (where is not None and _goes_into_text(where)),
             }
             for key, one in self._ledger.sums.items()
             if key.part == "sync" and key.place is not None
@@ -172,9 +195,9 @@ class Split:
             return True
         if place is None:
             return False
-        where = enclosing(place)
+        where = _enclosing(place)
         return any(
-            key.place is not None and enclosing(key.place) == where
+            key.place is not None and _enclosing(key.place) == where
             for key in sums
             if key.part in ("forward", "backward", "optimizer")
         )
@@ -213,3 +236,37 @@ def _first(sums: dict[Key, Sum]) -> Place | None:
 
 def _calls(sums: Iterable[Sum]) -> int:
     return sum(one.calls for one in sums)
+
+
+def _enclosing(place: Any) -> tuple[str, int, int]:
+    """The file, the function's first line and the innermost loop's (0: none) of a place."""
+    path = os.path.abspath(place.f_code.co_filename)
+    loops = turns.nodes_around(place, _LOOPS)
+    return path, place.f_code.co_firstlineno, loops[0].lineno if loops else 0
+
+
+def _goes_into_text(site: dict[str, Any]) -> bool:
+    """Whether what is called at a site is printed, logged or put into an f-string there."""
+    line, end_line = site["line"], site.get("end_line") or site["line"]
+    begins, ends = (line, site.get("col") or 0), (end_line, site.get("end_col") or 0)
+    for node in turns.nodes_of(site["file"]):
+        if not isinstance(node, ast.JoinedStr) and not _writes(node):
+            continue
+        if _start(node) <= begins and ends <= (node.end_lineno or 0, _end_column(node)):
+            return True
+    return False
+
+
+def _start(node: Any) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end_column(node: Any) -> int:
+    return int(node.end_col_offset or 0)
+
+
+def _writes(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
+    return name in _WRITES

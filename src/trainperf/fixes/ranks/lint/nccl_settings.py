@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trainperf.source.environment import variables
 from trainperf.source.module import Module
 from trainperf.source.rule import Rule
+from trainperf.source.statements import variables
 
 _SWITCHES = {
     "NCCL_P2P_DISABLE": "NVLink and PCIe",

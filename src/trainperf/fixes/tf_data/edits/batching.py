@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, put_in
 from trainperf.fixes.tf_data.edits.generators import make_apart
-from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
+from trainperf.fixes.tf_data.edits.mapped import call_at, parsed, yields
 from trainperf.fixes.tf_data.edits.movable import JUMPS, check_calls, makes, names_read
-from trainperf.fixes.tf_data.edits.which_generator import yields
 from trainperf.model import Site
 from trainperf.source.bodies import function_of
 from trainperf.source.iterations import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, put_in
-from trainperf.fixes.tf_data.edits.which_generator import is_sent_values
+from trainperf.fixes.tf_data.edits.mapped import is_sent_values
 from trainperf.model import Site
 from trainperf.source.iterations import (
     arguments,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,23 +16,51 @@ from trainperf.fixes.common.keeping import (
     in_memory,
     move_part,
 )
-from trainperf.fixes.common.repeating import fixed_ahead, leaves, not_repeated, without_docstring
-from trainperf.fixes.tf_data.edits.light_calls import is_key, works, writes
+from trainperf.fixes.common.repeating import (
+    fixed_ahead,
+    leaves,
+    not_repeated,
+    repeats,
+    without_docstring,
+)
 from trainperf.model import Site
 from trainperf.source.arguments import handed
-from trainperf.source.bodies import function_of
+from trainperf.source.bodies import function_of, reached
 from trainperf.source.iterations import arguments, loaded, read_first, stored
 from trainperf.source.module import Module
 from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import parameters
+from trainperf.source.statements import called, parameters
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
+
 MOST_PARTS = 4
 
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+_LIGHT = frozenset(
+    {
+        "arange", "array", "asarray", "astype", "basename", "concatenate", "copy", "dirname",
+        "empty", "empty_like", "expand_dims", "exists", "flatten", "float32", "float64", "format",
+        "full", "get", "index", "int32", "int64", "isfile", "item", "join", "lower", "ones",
+        "ones_like", "ravel", "replace", "reshape", "rstrip", "split", "splitext", "squeeze",
+        "stack", "startswith", "strip", "take", "to_categorical", "to_list", "to_numpy", "tolist",
+        "transpose", "uint8", "upper", "zeros", "zeros_like", "append", "extend", "ceil", "floor",
+        "endswith", "items", "keys", "values",
+    }
+)  # fmt: skip
+"""Last names of functions and methods that take next to nothing."""
+
+_TEXT = frozenset({"format", "item", "join", "lower", "replace", "strip", "upper", "zfill"})
+"""Methods and functions that give one number or text."""
+
+_WRITES = re.compile(
+    r"^(save|savez|dump|to_csv|to_parquet|to_pickle|tofile|im_?write|im_?save)"
+    r"|^(print|write\w*|makedirs|mkdir|unlink|remove|rename|log|debug|info|warn\w*)$"
+)
+"""Names of functions that write a file, or a line."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +164,7 @@ class _Search:
                 lambda fixed: _outside(function, fixed),
                 lambda fixed: self._fits(function, fixed, known),  # noqa: B023
             )
-            if works(self.module, run):
+            if _works(self.module, run):
                 yield Part(function, run, self._given(function, run))
             else:
                 run = [body[start]]
@@ -147,7 +177,7 @@ class _Search:
         """The names that tell an item behind a statement."""
         bound = stored([statement])
         value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
-        key = value is not None and is_key(self.module, value, known)
+        key = value is not None and _is_key(self.module, value, known)
         return known | bound if key else known - bound
 
     def _statement(self, function: Function, node: ast.AST, known: set[str]) -> Iterator[Part]:
@@ -170,7 +200,7 @@ class _Search:
                 yield from self._statement(function, part, known)
             return
         if isinstance(node, ast.Call):
-            if self._fits(function, [node], known, alone=True) and works(self.module, [node]):
+            if self._fits(function, [node], known, alone=True) and _works(self.module, [node]):
                 yield Part(function, [node], self._given(function, [node]))
                 return
             yield from self._method(node, known)
@@ -197,7 +227,7 @@ class _Search:
         plain = parameters(method)[:1] == ["self"] and not method.decorator_list
         if alone and plain and method not in self._seen:
             given = handed(method, call)
-            told = {name for name, value in given if is_key(self.module, value, known)}
+            told = {name for name, value in given if _is_key(self.module, value, known)}
             yield from self.in_function(method, told)
 
     def _fits(
@@ -209,7 +239,7 @@ class _Search:
         drawn = next((found for one in nodes if (found := not_repeated(self.module, one))), "")
         if drawn:
             return self._because(f"{drawn} may give another result")
-        written = writes(self.module, nodes)
+        written = _writes(self.module, nodes)
         if written:
             return self._because(f"{written} writes")
         if changes_shared(self.module, nodes):  # type: ignore[arg-type]
@@ -229,3 +259,51 @@ class _Search:
         own = stored(function.body) | arguments(function) | stored(n.target for n in within)
         body = [ast.Expr(each) if isinstance(each, ast.expr) else each for each in nodes]
         return read_first(body, (own & loaded(nodes)) - {"self"})  # type: ignore[arg-type]
+
+
+def _works(module: Module, nodes: Iterable[ast.AST]) -> bool:
+    """Whether some code calls anything that may take long."""
+    calls = [n for each in nodes for n in ast.walk(each) if isinstance(n, ast.Call)]
+    return any(called(each) not in _LIGHT and not _light_builtin(module, each) for each in calls)
+
+
+def _light_builtin(module: Module, call: ast.Call) -> bool:
+    name = module.name(call.func)
+    return name is not None and name != "open" and hasattr(builtins, name)
+
+
+def _writes(module: Module, nodes: Iterable[ast.AST]) -> str:
+    """Return the call with which some code, or a function that it calls, writes; '' if none."""
+    for node in reached(module, nodes):
+        if isinstance(node, ast.Call) and (_WRITES.search(called(node)) or _to_write(node)):
+            return f"{ast.unparse(node.func)}()"
+    return ""
+
+
+def _to_write(call: ast.Call) -> bool:
+    """Whether a file is opened to be written."""
+    modes = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "mode")]
+    given = [str(each.value) for each in modes if isinstance(each, ast.Constant)]
+    return called(call) == "open" and any(set("wax+") & set(mode) for mode in given)
+
+
+def _is_key(module: Module, node: ast.expr, known: set[str]) -> bool:
+    """Whether a value may tell an item, and be looked up by: a number, a text, a tuple of them.
+
+    It need not be made of what is known to tell one, as long as nothing is drawn for it. What
+    turns out to be an array, the trial shows.
+    """
+    if isinstance(node, ast.Name):
+        return node.id in known
+    if isinstance(node, ast.Subscript):
+        return not isinstance(node.slice, ast.Slice) and repeats(module, node)
+    if isinstance(node, ast.Call):
+        plain = module.name(node.func) in ("int", "str", "os.path.join") or called(node) in _TEXT
+        return plain and repeats(module, node)
+    if isinstance(node, ast.Tuple):
+        return all(_is_key(module, each, known) for each in node.elts)
+    if isinstance(node, ast.BinOp):
+        return all(_is_key(module, each, known) for each in (node.left, node.right))
+    if isinstance(node, ast.JoinedStr):
+        return repeats(module, node)
+    return isinstance(node, ast.Constant | ast.Attribute)

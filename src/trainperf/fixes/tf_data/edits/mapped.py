@@ -1,19 +1,34 @@
-"""Calls of the user's pipelines as they stand in the file, and the functions they take."""
+"""Calls of the user's pipelines as they stand in the file: their functions and generators."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
+from trainperf.model import Site
+from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
+from trainperf.source.iterations import of_this_function
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
 
 if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
+
+
+GIVEN = {"from_generator": "generator", "fit": "x"}
+"""Calls that take a generator, and the name of the argument; `fit_generator` is gone."""
+
+YIELDS = (ast.Yield, ast.YieldFrom)
+_DEEP = 4
+"""How many names, calls and lambdas lead from the call to the generator."""
+
+_Found = tuple[Module, Function]
+"""A function with the file that it stands in."""
 
 
 def parsed(script: Script, file: str) -> Module:
@@ -60,3 +75,68 @@ def call_at(script: Script, module: Module, site: Site) -> ast.Call:
         if isinstance(node, ast.Call) and here and ast.dump(node) == wanted:
             return node
     raise CannotRewrite("the call was not found")
+
+
+def generator_at(script: Script, site: Site, seen: object) -> Site:
+    """Return where the generator's `def` stands: as the run saw it, or as the source says."""
+    if isinstance(seen, list | tuple) and len(seen) == 2:
+        head = Site(str(seen[0]), int(seen[1]))
+        try:
+            if yields(script.definition(head)):
+                return head
+        except CannotRewrite:
+            pass  # a lambda around it
+    module = parsed(script, site.file)
+    call = call_at(script, module, site)
+    called = ast.unparse(call.func).rpartition(".")[2]
+    given = argument(call, GIVEN[called], 0) if called in GIVEN else None
+    found = None if given is None else _definition(module, given, _DEEP)
+    if found is None or not yields(found[1]):
+        raise CannotRewrite("where the generator is defined is not seen")
+    return Site(site.file if found[0] is module else str(found[0].path), found[1].lineno)
+
+
+def _definition(module: Module, node: ast.expr, deep: int) -> _Found | None:
+    """Follow names, calls, lambdas and `functools.partial` to a function of the user's files."""
+    if not deep:
+        return None
+    node = module.value(node)
+    if isinstance(node, ast.Lambda):
+        return _definition(module, node.body, deep - 1)
+    if isinstance(node, ast.Call):
+        if module.name(node.func) == "functools.partial" and node.args:
+            return _definition(module, node.args[0], deep - 1)
+        return _definition(module, node.func, deep - 1)
+    found = module.defined(node)
+    if found is None:
+        return _method(module, node) if isinstance(node, ast.Attribute) else None
+    owner, target = found
+    if isinstance(target, ast.ClassDef):
+        calls = [each for each in _methods(target) if each.name == "__call__"]
+        return (owner, calls[0]) if calls else None
+    if yields(target):
+        return owner, target
+    returned = [each.value for each in ast.walk(target) if isinstance(each, ast.Return)]
+    inner = returned[0] if len(returned) == 1 else None
+    return None if inner is None else _definition(owner, inner, deep - 1)
+
+
+def _method(module: Module, node: ast.Attribute) -> _Found | None:
+    """The only method of this name in the file, whatever it is called on."""
+    found = [one for each in module.classes for one in _methods(each) if one.name == node.attr]
+    return (module, found[0]) if len(found) == 1 else None
+
+
+def _methods(node: ast.ClassDef) -> Iterator[Function]:
+    return (each for each in node.body if isinstance(each, FUNCTIONS))
+
+
+def yields(function: Function) -> bool:
+    """Whether a function is a generator."""
+    return any(isinstance(each, YIELDS) for each in of_this_function(function.body))
+
+
+def is_sent_values(module: Module, body: Iterable[ast.AST]) -> bool:
+    """Whether a generator goes by what its `yield` gives."""
+    found = (each for each in of_this_function(body) if isinstance(each, ast.Yield))
+    return not all(isinstance(module.parent(each), ast.Expr) for each in found)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trainperf.fixes.common.turns import outside_steps
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent
-from trainperf.model import Evidence, InPlace, Outside, Site, Spent
+from trainperf.model import Evidence, InPlace, Missing, Outside, Site, Spent
 
 LEAST_CALLS = 10
 """So many calls between two of `fit` are a loop over small inputs, not a prediction of a set.
@@ -24,6 +23,9 @@ ONE_BATCH = 32
 
 ROUNDING = 1e-4
 """Results that differ by no more than this share of the largest number differ in rounding."""
+
+FEWEST_TURNS = 24
+"""A leg of a trial ends with the training: it needs so many turns for its slices."""
 
 
 @dataclass(frozen=True)
@@ -179,3 +181,20 @@ def _in_loop(one: Spent, turn: Outside) -> bool:
     if not one.calls or one.seconds / one.calls > LONGEST_S:
         return False
     return turn.turn == "step" or one.calls >= LEAST_CALLS or is_batch(one.rows)
+
+
+def outside_steps(evidence: Evidence) -> dict[str, Any]:
+    """Return what a finding's data says of how it is tried; nothing where it saves in steps.
+
+    A turn of a long training is a slice; of a short one nothing can be compared.
+    """
+    turn, loop, length = evidence.outside, evidence.loop, evidence.length_
+    if turn.turn in ("step", "evaluation", "pause"):
+        return {}
+    turns: int | None = None
+    if not isinstance(length, Missing):
+        turns = length.fits if turn.turn == "fit" else length.epochs
+    if not turns or turns < FEWEST_TURNS or loop.steps_per_execution > 1:
+        return {"outside": True}
+    epoch = {"steps": turn.steps, "seconds": turn.seconds, "pause_s": 0.0, "written": True}
+    return {"epoch": epoch}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
+from trainperf.fixes.torch_step.attention._calls import number, operation, whole
 from trainperf.fixes.torch_step.attention._masks import Masks
 from trainperf.fixes.torch_step.attention._products import (
     Operand,
@@ -14,15 +15,20 @@ from trainperf.fixes.torch_step.attention._products import (
     query_and_key,
     value_and_result,
 )
-from trainperf.fixes.torch_step.attention._reading import Chain, weights_of
-from trainperf.fixes.torch_step.attention._scales import scale
-from trainperf.fixes.torch_step.attention._scope import Scope, called_name, plain_value
+from trainperf.fixes.torch_step.attention._reading import Chain, Step, weights_of
+from trainperf.fixes.torch_step.attention._scope import (
+    Scope,
+    called_name,
+    own_attribute,
+    plain_value,
+)
 from trainperf.rewrite.imports import imports, name_of
 from trainperf.source.statements import names_in
 
 if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
+
 
 WIDTH = 100
 """Columns from which the call goes over several lines."""
@@ -32,6 +38,9 @@ PURE = {
     "transpose", "permute", "unsqueeze", "finfo", "float", "logical_not", "eq", "ne", "type",
 }  # fmt: skip
 """Calls that a statement which nothing uses any more may be taken out with."""
+
+_SIMPLE = ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript
+_TENSORS = ("Parameter", "tensor", "Tensor", "FloatTensor", "ones", "full", "zeros", "exp")
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,7 @@ class _Edit:
         scope, steps = self.scope, self.chain.steps
         tensors = [self._operand(each) for each in (self.query, self.key, self.found.value)]
         own = tuple(ast.unparse(each.node) for each in (self.query, self.key) if not each.moved)
-        factor = scale(scope, [step for step in steps if step.kind in ("times", "over")], own)
+        factor = _scale(scope, [step for step in steps if step.kind in ("times", "over")], own)
         torch = self.script.module_name(self.site.file, "torch", self.site)
         masks = Masks(scope, f"{self._typed()}.dtype", torch)
         mask = masks.argument([step for step in steps if step.kind not in ("times", "over")])
@@ -275,3 +284,90 @@ def _place(scope: Scope, statement: ast.stmt, near: Site) -> Site:
     start = scope.source.span(statement)[0]
     col = start - scope.source.line_start(start)
     return type(near)(near.file, statement.lineno, near.function, col)
+
+
+def _scale(scope: Scope, steps: list[Step], tensors: tuple[str, ...]) -> str | None:
+    """The scale as source, None where it is the kernel's own: 1/√ of the size of a head.
+
+    `tensors` are queries and keys, as written. Raises `CannotRewrite` where the factor may be
+    a tensor, or depends on a condition.
+    """
+    if any(step.test is not None for step in steps):
+        raise CannotRewrite("the scores are scaled under a condition")
+    if len(steps) == 1 and _own(scope, steps[0], tensors):
+        return None
+    text = ""
+    for step in steps:
+        factor = _number(scope, step.value, step.at)
+        if step.kind == "over":
+            text = f"{text or '1'} / {_in_brackets(factor)}"
+        else:
+            text = f"{text} * {_in_brackets(factor)}" if text else factor
+    return text or "1.0"
+
+
+def _in_brackets(text: str) -> str:
+    return text if isinstance(ast.parse(text, mode="eval").body, _SIMPLE) else f"({text})"
+
+
+def _number(scope: Scope, node: ast.expr, at: ast.stmt) -> str:
+    """A factor as source that gives a number; raises `CannotRewrite` where it may not."""
+    made = node
+    if isinstance(node, ast.Name):
+        held = scope.held(node.id, at)
+        made = node if held is None else held[0]
+    name = own_attribute(node)
+    if name:
+        given = [value for value, _ in scope.attribute(name)]
+        made = given[0] if len(given) == 1 else node
+    for value in (made, node):
+        if any(
+            called_name(each) in _TENSORS for each in ast.walk(value) if isinstance(each, ast.expr)
+        ):
+            raise CannotRewrite(f"the scale {ast.unparse(node)} may be a tensor")
+    for each in ast.walk(node):
+        given = [value for value, _ in scope.attribute(own_attribute(each))]
+        if any(called_name(value) in _TENSORS for value in given):
+            raise CannotRewrite(f"the scale {ast.unparse(node)} may be a tensor")
+    return scope.text(node)
+
+
+def _own(scope: Scope, step: Step, tensors: tuple[str, ...]) -> bool:
+    """Whether a step scales by 1/√ of the last dimension of queries or keys."""
+    value, over = step.value, step.kind == "over"
+    while not over and isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div):
+        if number(value.left) != 1:
+            return False
+        value, over = value.right, True
+    if isinstance(value, ast.Name):
+        held = scope.held(value.id, step.at)
+        value = held[0] if held is not None and not over else value
+    power = -0.5
+    if over:
+        power = 0.5
+        if called_name(value) == "sqrt" and isinstance(value, ast.Call) and len(value.args) == 1:
+            return _size(scope, value.args[0], step.at, tensors)
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Pow):
+        return number(value.right) == power and _size(scope, value.left, step.at, tensors)
+    return False
+
+
+def _size(scope: Scope, node: ast.expr, at: ast.stmt, tensors: tuple[str, ...]) -> bool:
+    """Whether a number is the last dimension of one of the tensors."""
+    if isinstance(node, ast.Name):
+        held = scope.held(node.id, at)
+        if held is None:
+            return False
+        node, since = held
+        if any(
+            scope.changed(each, at) is not scope.changed(each, since) for each in names_in(node)
+        ):
+            return False
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
+        last = whole(node.slice) if isinstance(node.slice, ast.expr) else None
+        shape = node.value.attr == "shape"
+        return shape and last == -1 and ast.unparse(node.value.value) in tensors
+    found = operation(node)
+    if found is None or found.name != "size" or len(found.args) != 1:
+        return False
+    return whole(found.args[0]) == -1 and ast.unparse(found.of) in tensors

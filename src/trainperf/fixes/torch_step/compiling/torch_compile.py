@@ -19,13 +19,14 @@ from trainperf.fixes.torch_step._step import (
     taken_probe,
     to_try,
 )
-from trainperf.fixes.torch_step.compiling._by_block import (
+from trainperf.fixes.torch_step.compiling._fusing import (
     BY_BLOCK,
     COMPILED,
+    FUSING,
     by_block,
     compile_blocks,
+    fusing,
 )
-from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
 from trainperf.model import (
     Equivalence,
     Evidence,

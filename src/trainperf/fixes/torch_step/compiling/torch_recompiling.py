@@ -6,17 +6,18 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved, step_can_matter
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.fixes.torch_step.compiling._few_lengths import multiple_of, pad_to_multiples
 from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
-from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
 from trainperf.model.torch.compiling import Recompiling
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
+
 
 WAY, ANY_SHAPE, FEW_LENGTHS = "code", "for all shapes", "for a few lengths"
 """Key of a finding's data, and its two values."""
@@ -27,6 +28,13 @@ time for a shape that changes, and a third for the smaller last batch or an eval
 SHAPES = re.compile(r"(size|stride) mismatch|\.size\(|\.shape\b|\bsize\(\)|dynamo_dynamic_indices")
 """Stands in a guard that failed for the shape of a tensor."""
 SEEN = "the time of the compilations seen; those that end by themselves included"
+
+_MULTIPLE = "pad_to_multiple_of"
+_PADS = ("DataCollatorWithPadding", "DataCollatorForLanguageModeling", "DataCollatorForSeq2Seq")
+"""Collators that can pad beyond the longest sequence of a batch."""
+_LENGTHS = 4
+"""Up to the usual length of a batch there are no more: PyTorch compiles for eight shapes."""
+_SMALLEST, _LARGEST = 8, 128
 
 
 class StopRecompiling(Fix):
@@ -120,7 +128,7 @@ class StopRecompiling(Fix):
         """Have each call of the user's compile for all shapes, or batches come in few lengths."""
         if finding.data.get(WAY) == FEW_LENGTHS:
             place, collator = Site(**finding.data["place"]), finding.data["collator"]
-            pad_to_multiples(script, place, collator, finding.data["multiple"])
+            _pad_to_multiples(script, place, collator, finding.data["multiple"])
             return
         for site in finding.where:
             if script.expression(site).endswith(")"):
@@ -159,3 +167,31 @@ def _advice(shapes: bool, editable: bool) -> tuple[str, str]:
         "Keep what changes out of the compiled code: numbers go into tensors, texts stay outside.",
         'self.register_buffer("count", torch.zeros((), dtype=torch.long))  # self.count += 1',
     )
+
+
+def multiple_of(padding: Padding | None) -> int | None:
+    """Return the power of two that batches are to be padded to multiples of.
+
+    None where no collator of Transformers pads them to their longest, or the model reads padding.
+    """
+    if padding is None or not padding.masked or padding.collator not in _PADS:
+        return None
+    found = _SMALLEST
+    while found < min(padding.padded_length / _LENGTHS, _LARGEST):
+        found *= 2
+    return found
+
+
+def _pad_to_multiples(script: Script, site: Site, collator: str, multiple: int) -> None:
+    """Give the only collator that is built in the file of `site` the multiple to pad to.
+
+    Raises `CannotRewrite` where it is not there, or pads to another one.
+    """
+    module = script.linked(site.file)
+    calls = list(module.calls(f"transformers.{collator}"))
+    if len(calls) != 1:
+        raise CannotRewrite(f"the file builds {collator} in {len(calls)} places, not in one")
+    there = script.site_of(site, calls[0])
+    if _MULTIPLE in script.call_keywords(there):
+        raise CannotRewrite(f"{collator} is told {_MULTIPLE} already")
+    script.set_keyword(there, _MULTIPLE, str(multiple))

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.source.module import Module
-from trainperf.source.repairs import literal
-from trainperf.source.rule import Rule
+from trainperf.source.rule import Rule, literal
 
 _SWITCH = "torch.backends.cudnn.benchmark"
 _ON_PURPOSE = ("determinis", "reproduc", "manual_seed", "seed")

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from trainperf.source.arguments import argument
 from trainperf.source.module import Module
-from trainperf.source.repairs import literal
-from trainperf.source.rule import Rule
+from trainperf.source.rule import Rule, literal
 
 
 class TorchZeroGrad(Rule):

@@ -12,7 +12,9 @@ in a `no` or `idle` the last of them are what silences the fix. A line that begi
 on with the one before it.
 
 Rewrites are sources, marked as in `rewriting`: `--- untouched`, or `--- before` and `--- after`,
-with a title after a colon, and the data of the finding as JSON at the end of the line.
+with a title after a colon, and the data of the finding as JSON at the end of the line. Those under
+`--- run` are run by a test, as they are and edited, which compares what comes of it. What stands
+under `--- head` begins all sources after it, up to the next one.
 """
 
 from __future__ import annotations
@@ -24,15 +26,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import zoo
 from fixes.laid_over import lay, parsed
-from rewriting import Example
+from rewriting import Example, changed, script_of, unmarked
+from trainperf.fixes import by_id
 from trainperf.model import Evidence
 
 FOLDER = Path(__file__).parent
 KINDS = ("no", "idle", "yes", "try")
 MOST = 3
-BLOCK = re.compile(r"--- (untouched|before|after)(?:: (.*?))?(?: (\{.*\}))?")
+BLOCK = re.compile(r"--- (untouched|before|after|run|head)(?:: (.*?))?(?: (\{.*\}))?")
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def case_of(line: str) -> Case:
 def rewrites(id_: str) -> dict[str, Example]:
     """The rewrites of a fix by their titles, those without one by their places."""
     found: dict[str, Example] = {}
-    blocks = [_block(id_, text) for text in _parts(id_)[1:]]
+    blocks = _blocks(id_)
     for place, (kind, title, data, source) in enumerate(blocks):
         label = title or str(place)
         assert label not in found, f"{id_}: two rewrites are called {label}"
@@ -115,6 +120,49 @@ def rewrites(id_: str) -> dict[str, Example]:
             after = blocks[place + 1]
             assert after[0] == "after", f"{id_}: {label} has no source after it"
             found[label] = Example(source, after[3], data)
+    return found
+
+
+def runs(id_: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The sources of a fix that are run before and after, with the data of the finding."""
+    blocks = _blocks(id_)
+    return {title: (source, data or {}) for kind, title, data, source in blocks if kind == "run"}
+
+
+def edited(id_: str, source: str, data: dict[str, Any]) -> str:
+    """A source, its sites marked, as a fix edits it."""
+    script, sites = script_of(source)
+    told: dict[str, Any] = {"title": "", "text": "", "bound": None, "bound_basis": ""}
+    fix = by_id()[id_]
+    fix.rewrite(script, fix.finding(**told, where=sites, data=data))
+    return changed(script)
+
+
+def edited_runs(id_: str, *keys: str) -> list[Any]:
+    """Parameters for a test: each source that is run, as it is and as the fix edits it.
+
+    With keys, only those whose data have them.
+    """
+    found = [
+        pytest.param(unmarked(source), edited(id_, source, data), id=title)
+        for title, (source, data) in runs(id_).items()
+        if data.keys() >= set(keys)
+    ]
+    assert found
+    return found
+
+
+def _blocks(id_: str) -> list[tuple[str, str, dict[str, Any] | None, str]]:
+    head, found = "", []
+    for text in _parts(id_)[1:]:
+        kind, title, data, source = _block(id_, text)
+        if kind == "head":
+            head = source.strip("\n")
+        elif head:
+            gap = "\n" if source[0] == " " else "\n\n\n"
+            found.append((kind, title, data, head + gap + source))
+        else:
+            found.append((kind, title, data, source))
     return found
 
 

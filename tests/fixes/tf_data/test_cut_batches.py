@@ -9,7 +9,6 @@ import pytest
 
 from fixes.case_text import evidence_of
 from rewriting import project_of, result, script_of, site_in
-from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.cutting import cut_batches
 from trainperf.fixes.tf_data.tf_padding import TFPadding
 from trainperf.model import Finding, Site
@@ -18,8 +17,6 @@ LENGTHS = [3, 9, 1, 18, 0, 5, 2, 7, 30, 4]
 FIT = "▸model.fit(rows, targets, batch_size={}, epochs=2{})◂\n"
 SETTINGS = "import tensorflow as tf\n\n"
 ONE = "model.compile('adam', 'mse')\n"
-JOINED = "every = np.concatenate([rows.numpy() for rows, _ in ds])\n"
-TWICE = "def fitted(model):\n    model.compile('adam', 'mse')\n\n\n"
 
 
 def padded(side: str) -> Any:
@@ -37,13 +34,6 @@ def edited(text: str, side: str = "end", multiple: int = 16) -> str:
     return result(script) or ""
 
 
-def refused(text: str) -> str:
-    script, (site,) = script_of(SETTINGS + text)
-    with pytest.raises(CannotRewrite) as error:
-        cut_batches(script, [site], {"side": "end", "multiple": 16, "alone": True})
-    return str(error.value)
-
-
 class Model:
     """Stands in for a model: keeps what `fit` is given."""
 
@@ -57,27 +47,6 @@ def fitted(source: str, side: str) -> Model:
     space = {"model": model, "rows": rows, "targets": np.arange(len(rows))}
     exec(compile(source, "train.py", "exec"), space)
     return model
-
-
-@pytest.mark.parametrize(
-    ("call", "why"),
-    [
-        (FIT.format(4, ", sample_weight=w"), "fit is given sample_weight"),
-        (FIT.format(4, ", validation_split=0.2"), "fit is given validation_split"),
-        (FIT.format(4, ", shuffle=False"), "fit is given shuffle"),
-        ("▸model.fit([rows, more], targets)◂\n", "the model takes several arrays"),
-        ("▸model.fit(dataset)◂\n", "the arrays are not written out in the call"),
-        ("ds = ▸texts.padded_batch(8, shapes())◂\n", "several models may"),
-        ("ds = ▸texts.padded_batch(8, ([9], [9]))◂\n", "padded_batch pads several"),
-        ("ds = ▸texts.batch(*how)◂\n", "the arguments of the call are not written out"),
-        (f"{TWICE}fitted(lstm())\nfitted(cnn())\nds = ▸texts.batch(8)◂\n", "several models may"),
-        (f"{ONE}ds = ▸texts.batch(8)◂\n{JOINED}", "batches of sequences are put together"),
-        (f"{ONE}ds = ▸texts.batch(8)◂\none = ds.unbatch()\n", "samples are taken out"),
-        (f"{ONE}model.add(Flatten())\nds = ▸texts.batch(8)◂\n", "the model flattens"),
-    ],
-)
-def test_what_is_not_sure_is_left_alone(call, why):
-    assert refused(call).startswith(why)
 
 
 @pytest.mark.parametrize("side", ["end", "start"])
@@ -141,11 +110,6 @@ def test_a_pipeline_gives_the_same_batches_in_the_same_order_without_their_paddi
     assert next(iter(batches(after, rows))).shape == (4, 32)
     for other in (rows.astype("float32"), rows[:, 0], {"text": rows}, (rows[:, :, None], rows)):
         assert batches(after, other).element_spec == batches(before, other).element_spec
-
-
-def test_labels_may_be_put_together():
-    after = edited(f"{ONE}ds = ▸texts.batch(8)◂\ny = np.concatenate([y for _, y in ds])\n")
-    assert "batch(8).map(cut_batch, " in after
 
 
 def test_the_batches_of_a_data_file_are_cut_there_and_the_model_opened_where_it_is_made():

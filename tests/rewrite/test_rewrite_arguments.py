@@ -232,14 +232,6 @@ def test_a_number_worked_out_from_itself_is_followed_where_it_stayed_what_it_was
         )
 
 
-@pytest.mark.parametrize("given", [("--workers",), ("-j4",), ("@",)])
-def test_what_the_command_gives_is_changed_there(given):
-    text = f"{HEAD}{OPTIONS}args = p.parse_args()\nhow = dict(num_workers=args.workers)\n"
-    files = {"train.py": text + "▸DataLoader('train', **how)◂\n"}
-    with pytest.raises(CannotRewrite, match="--workers sets num_workers: change it in the command"):
-        edited(files, RecordedCall({"num_workers": 0}, DEFAULTS, given, ("train.py",)))
-
-
 def test_a_global_that_the_command_sets_by_its_name_is_changed_there():
     """As scripts do that take `--batch_size=8` for every global of theirs."""
     text = "batch_size = 4\nexec(open('configurator.py').read())\n"

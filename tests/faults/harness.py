@@ -34,6 +34,63 @@ GOOD, FAILED, REFUSED, NOT_MEASURED = 0, 1, 2, 3
 """Exit statuses, as docs have them."""
 FIRST_LINES = 3
 
+TRAINS = """
+import fcntl, json, os, signal, socket, sqlite3, subprocess, sys, time
+import torch
+import torch.distributed as dist
+{before}
+told = json.load(open(os.environ["TRAINPERF_RUN"])) if "TRAINPERF_RUN" in os.environ else {{}}
+CHANGED = bool(told.get("leg") and told["sources"])
+UNCHANGED = bool(told.get("leg") and not told["sources"])
+OBSERVED = bool(told) and not told.get("leg") and not told.get("plain")
+if "LEGS" in os.environ:
+    with open(os.environ["LEGS"], "a") as legs:
+        legs.write("changed " if CHANGED else "unchanged " if UNCHANGED else "")
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 640
+
+    def __getitem__(self, index):
+        row = torch.zeros(64)
+        for turn in range({turns}):
+            row = row + torch.sin(torch.tensor(float(index + turn)))
+        {item}
+        return row, torch.tensor(1.0)
+
+
+def main():
+    {first}
+    data = Rows()
+    sampler = torch.utils.data.DistributedSampler(data) if dist.is_initialized() else None
+    loader = torch.utils.data.DataLoader(data, batch_size={batch}, sampler=sampler)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
+    {wrap}
+    optimizer = torch.optim.Adam(model.parameters())
+    step = 0
+    for epoch in range(1000):
+        for x, y in loader:
+            loss = (model(x)[:, 0] - y).square().mean()
+            {loss}
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+            {fault}
+
+
+if __name__ == "__main__":
+    main()
+"""
+PARTS = dict.fromkeys(("before", "item", "first", "wrap", "loss", "fault"), "pass")
+
+
+def trains(**parts: str) -> str:
+    """A training that is slow by its items; what of it is not said does nothing."""
+    return TRAINS.format(**{**PARTS, "batch": "16", "turns": "20", **parts})
+
+
 Tree = dict[str, tuple[str, int, int, int]]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.harness import FAILED, GOOD, NOT_MEASURED, REFUSED, Place
+from faults.harness import FAILED, GOOD, NOT_MEASURED, REFUSED, Place, trains
 from kit.legs import LOOP
 
 MIB = 1 << 20
@@ -115,39 +115,6 @@ def test_an_output_that_does_not_fit_is_told_after_the_report(
     assert [one.name for one in disk.iterdir()] == ["filler"]
 
 
-TRAINS = """
-import torch, time
-
-class Rows(torch.utils.data.Dataset):
-    def __len__(self):
-        return 640
-
-    def __getitem__(self, index):
-        row = torch.zeros(64)
-        for turn in range(20):
-            row = row + torch.sin(torch.tensor(float(index + turn)))
-        return row, torch.tensor(1.0)
-
-
-def main():
-    loader = torch.utils.data.DataLoader(Rows(), batch_size=16)
-    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
-    optimizer = torch.optim.Adam(model.parameters())
-    step = 0
-    for epoch in range(1000):
-        for x, y in loader:
-            loss = (model(x)[:, 0] - y).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            step += 1
-            if {when}:
-                fill()
-
-
-if __name__ == "__main__":
-    main()
-"""
 PHASES = {
     "observed": "OBSERVED and step == 60",
     "in the unchanged leg": "UNCHANGED and step == 20",
@@ -162,7 +129,7 @@ PHASES = {
 def test_a_disk_that_fills_in_a_phase_of_a_whole_diagnosis_is_told(
     place: Place, disk: Path, when: str, tmp_path: Path
 ) -> None:
-    place.with_script(FILLS + TRAINS.format(when=when))
+    place.with_script(trains(before=FILLS, fault=f"if {when}: fill()"))
     result = place.diagnose("--budget", "45s", "--json", str(tmp_path / "r.json"))
     assert result.status in (GOOD, REFUSED, FAILED)
     place.check(result, result.status, ["No space left on device"], shown=False)

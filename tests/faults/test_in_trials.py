@@ -6,53 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.harness import Place, check_came_about
+from faults.harness import Place, check_came_about, trains
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
-TRAINS = """
-import fcntl, json, os, signal, socket, sqlite3, subprocess, sys, time
-import torch
-
-told = json.load(open(os.environ["TRAINPERF_RUN"])) if "TRAINPERF_RUN" in os.environ else {{}}
-CHANGED = bool(told.get("leg") and told["sources"])
-UNCHANGED = bool(told.get("leg") and not told["sources"])
-with open(os.environ["LEGS"], "a") as legs:
-    legs.write("changed " if CHANGED else "unchanged " if UNCHANGED else "")
-
-
-class Rows(torch.utils.data.Dataset):
-    def __len__(self):
-        return 640
-
-    def __getitem__(self, index):
-        row = torch.zeros(64)
-        for turn in range(20):
-            row = row + torch.sin(torch.tensor(float(index + turn)))
-        {item}
-        return row, torch.tensor(1.0)
-
-
-def main():
-    {first}
-    loader = torch.utils.data.DataLoader(Rows(), batch_size={batch})
-    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
-    optimizer = torch.optim.Adam(model.parameters())
-    step = 0
-    for epoch in range(1000):
-        for x, y in loader:
-            loss = (model(x)[:, 0] - y).square().mean()
-            {loss}
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            step += 1
-            {fault}
-
-
-if __name__ == "__main__":
-    main()
-"""
 
 HIDDEN = 'subprocess.Popen(["setsid", "-f", "sleep", "1000.75"], env={})'
 ENDS = {
@@ -93,8 +50,7 @@ CASES = {
 def test_a_fault_in_a_trial_costs_no_more_than_the_trial(
     place: Place, tmp_path: Path, case: dict[str, str]
 ) -> None:
-    parts = {"item": "", "first": "", "loss": "", "fault": "", "batch": "16", **case}
-    place.with_script(TRAINS.format(**{name: part or "pass" for name, part in parts.items()}))
+    place.with_script(trains(**case))
     legs = tmp_path / "legs"
     place.env |= {"LOCKED": str(tmp_path / "locked"), "LEGS": str(legs), "OMP_NUM_THREADS": "1"}
     place.sleeps = ("1000.75",)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.harness import GOOD, NOT_MEASURED, REFUSED, Place, ended
+from faults.harness import GOOD, NOT_MEASURED, REFUSED, Place, ended, trains
 from kit.processes import LONG_S, gone, strays, unique
 from kit.processes import ended as ended_sleeping
 from trainperf.run.stopping import GUARD, LOOK_S
@@ -205,37 +205,10 @@ def _wait_for_output(runs: Path, text: str) -> None:
     raise AssertionError(f"nothing said {text!r}")
 
 
-TRAINS = """
-import os
-import torch
-
-assert os.getuid() != 0
-
-class Rows(torch.utils.data.Dataset):
-    def __len__(self):
-        return 640
-
-    def __getitem__(self, index):
-        row = torch.zeros(64)
-        for turn in range(20):
-            row = row + torch.sin(torch.tensor(float(index + turn)))
-        return row, torch.tensor(1.0)
-
-loader = torch.utils.data.DataLoader(Rows(), batch_size=16)
-model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
-optimizer = torch.optim.Adam(model.parameters())
-for epoch in range(1000):
-    for x, y in loader:
-        optimizer.zero_grad()
-        (model(x)[:, 0] - y).square().mean().backward()
-        optimizer.step()
-"""
-
-
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_whole_diagnosis_of_an_unprivileged_user_leaves_nothing(theirs: Place) -> None:
-    as_theirs(theirs, TRAINS)
+    as_theirs(theirs, trains(first="assert os.getuid() != 0"))
     result = theirs.diagnose("--budget", "40s")
     for folder in theirs.temporary.glob("torchinductor_*"):
         shutil.rmtree(folder)

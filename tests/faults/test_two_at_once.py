@@ -8,41 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from faults.harness import GOOD, NOT_MEASURED, Place, Result, ended
+from faults.harness import GOOD, NOT_MEASURED, Place, Result, ended, trains
 from kit.legs import LOOP
 from trainperf.run.sweeping import sweep
 
 pytestmark = pytest.mark.alone
-TRAINS = """
-import torch
-
-
-class Rows(torch.utils.data.Dataset):
-    def __len__(self):
-        return 640
-
-    def __getitem__(self, index):
-        row = torch.zeros(64)
-        for turn in range(20):
-            row = row + torch.sin(torch.tensor(float(index + turn)))
-        return row, torch.tensor(1.0)
-
-
-def main():
-    loader = torch.utils.data.DataLoader(Rows(), batch_size=16)
-    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
-    optimizer = torch.optim.Adam(model.parameters())
-    open("written", "w").close()
-    for epoch in range(1000):
-        for x, y in loader:
-            optimizer.zero_grad()
-            (model(x)[:, 0] - y).square().mean().backward()
-            optimizer.step()
-
-
-if __name__ == "__main__":
-    main()
-"""
 
 
 def both(place: Place, *words: str, many: int = 2) -> list[Result]:
@@ -79,7 +49,7 @@ def test_neither_sweeps_the_other(place: Place) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_two_whole_diagnoses_at_once_do_each_other_no_harm(place: Place) -> None:
-    place.with_script(TRAINS)
+    place.with_script(trains(first="open('written', 'w').close()"))
     results = both(place, "--budget", "45s")
     for result in results:
         place.check(result, GOOD, ["steps"], shown=False)
@@ -97,7 +67,7 @@ def test_two_whole_diagnoses_at_once_do_each_other_no_harm(place: Place) -> None
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_one_that_is_killed_beside_another_costs_the_other_nothing(place: Place) -> None:
-    place.with_script(TRAINS)
+    place.with_script(trains(first="open('written', 'w').close()"))
     first = place.start("diagnose", "--budget", "60s", "--output-dir", str(place.runs), "train.py")
     second = place.start("diagnose", "--budget", "45s", "--output-dir", str(place.runs), "train.py")
     with ThreadPoolExecutor(1) as pool:

@@ -75,41 +75,32 @@ def spread(middle, by, count):
     return [middle * math.exp(by * (-1) ** number) for number in range(count)]
 
 
-@pytest.mark.parametrize(("speedup", "spread_of", "most"), [(1.0, 0.005, 4), (0.6, 0.02, 3)])
-def test_what_clearly_gives_nothing_is_over_after_a_few_pairs(speedup, spread_of, most):
-    assert enough(contest(*spread(speedup, spread_of, most)), 0.02)
-    assert not enough(contest(*spread(1.03, 0.005, most)), 0.02), "it may be worth an edit"
-
-
-def test_a_wide_gap_is_decided_by_three_pairs_and_a_small_one_by_more():
-    assert not enough(contest(2.0, 2.0), 0.02)
-    assert enough(contest(2.0, 2.02, 1.98), 0.02)
-    assert not enough(contest(*[1.2] * (MIN_PAIRS - 1)), 0.02)
-    assert enough(contest(*[1.2] * MIN_PAIRS), 0.02)
-
-
-def test_a_large_gain_may_be_known_less_exactly_than_a_small_one():
-    assert not enough(contest(*spread(1.3, 0.1, MIN_PAIRS)), 0.02)
-    assert enough(contest(*spread(4.0, 0.1, MIN_PAIRS)), 0.02)
-
-
-def test_a_gain_that_is_clear_but_not_narrow_goes_on():
-    found = contest(*spread(2.0, 0.12, MIN_PAIRS))
-    assert found.ratio.low > 1.1
-    assert not enough(found, 0.02)
+@pytest.mark.parametrize(
+    ("speedup", "by", "pairs", "over"),
+    [
+        (1.0, 0.005, 4, True),  # clearly nothing
+        (0.6, 0.02, 3, True),
+        (1.03, 0.005, 4, False),  # it may be worth an edit
+        (2.0, 0.01, 2, False),
+        (2.0, 0.01, 3, True),  # a wide gap
+        (1.2, 0.0, MIN_PAIRS - 1, False),  # a small one takes more
+        (1.2, 0.0, MIN_PAIRS, True),
+        (1.3, 0.1, MIN_PAIRS, False),
+        (4.0, 0.1, MIN_PAIRS, True),  # a large gain may be known less exactly
+        (2.0, 0.12, MIN_PAIRS, False),  # clear, but not narrow
+        (1.0, 0.3, MAX_PAIRS, False),
+        (1.0, 0.03, MAX_PAIRS, True),
+        (1.0, 0.3, MOST_PAIRS, True),  # nothing takes more
+    ],
+)
+def test_a_contest_is_over_where_its_pairs_tell_enough(speedup, by, pairs, over):
+    assert enough(contest(*spread(speedup, by, pairs)), 0.02) is over
 
 
 def test_what_lies_on_the_floor_goes_on_even_if_it_is_narrow():
     narrow = contest(*spread(1.10, 0.005, MIN_PAIRS))
     assert enough(narrow, 0.02)
     assert not enough(narrow, 0.10)
-
-
-def test_nothing_takes_more_than_the_most_pairs():
-    assert not enough(contest(*spread(1.0, 0.3, MAX_PAIRS - 1)), 0.02)
-    assert not enough(contest(*spread(1.0, 0.3, MAX_PAIRS)), 0.02)
-    assert enough(contest(*spread(1.0, 0.3, MOST_PAIRS)), 0.02)
-    assert enough(contest(*spread(1.0, 0.03, MAX_PAIRS)), 0.02)
 
 
 def racing(*ratios, race="workers"):

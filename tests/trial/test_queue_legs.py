@@ -162,34 +162,6 @@ def test_an_unchanged_script_that_never_made_a_slice_cannot_be_compared(tmp_path
             engine.baseline()
 
 
-def test_candidates_that_came_too_late_were_not_tried_and_did_not_fail(tmp_path):
-    script = written(tmp_path, ENDING.format(0.02, 5000))
-    run = base_run(script)
-    with queue(run, tmp_path) as engine:
-        engine.compare([changed(run, script, ENDING.format(0.02, 5000) + "#", "same")], clock())
-        (one,) = engine.compare([changed(run, script, "", "late")], clock(0.0))
-        assert one.late
-        assert trial(one, Equivalence.EXACT, None, engine.baseline()).outcome is Outcome.NOT_TRIED
-
-
-LOCKED = (
-    LOOP
-    + """
-import fcntl
-lock = open("lock", "w")
-fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-train(lambda number: time.sleep(0.02))
-"""
-)
-
-
-def test_a_script_that_cannot_run_twice_at_a_time_is_not_compared_beside_itself(tmp_path):
-    script = written(tmp_path, LOCKED)
-    run = base_run(script)
-    with queue(run, tmp_path) as engine, pytest.raises(LegFailed, match="fails: BlockingIOError"):
-        engine.compare([changed(run, script, LOCKED + "#")], clock())
-
-
 def test_memory_that_runs_out_ends_the_leg_that_was_started_last(tmp_path, monkeypatch):
     monkeypatch.setattr(Queue, "_at_once", 2)
     short = iter([False] * 5 + [True])
@@ -445,12 +417,3 @@ def test_what_compiles_or_is_known_to_do_so_is_limited_by_the_budget_alone(tmp_p
         found = engine.compare([compiles, hangs, slow], clock())
     assert [one.ratio is not None for one in found] == [True, False, True]
     assert "made too few steps to begin with" in found[1].failure
-
-
-def test_a_slow_start_that_outlasts_the_budget_did_not_fail(tmp_path):
-    script = written(tmp_path, LOOP + "train(lambda number: time.sleep(0.02))\n")
-    run = base_run(script)
-    slow = changed(run, script, SLEEPS.replace("1.5", "30"), "slow")
-    with queue(run, tmp_path) as engine:
-        (one,) = engine.compare([replace(slow, compiles=True)], clock(8.0))
-    assert one.late

@@ -112,12 +112,6 @@ def test_a_way_that_changes_the_experiment_more_must_give_more():
     assert other.reason == "batch=16 gives hardly less, and changes less"
 
 
-def test_a_way_that_failed_never_beats_one_that_changes_the_experiment():
-    found = apart(tried("a", 1.2, "batch=16"), tried("a", 3.0, "batch=32", "out of memory"))
-    assert found.best["a"].variant == "batch=16"
-    assert found.choices["a"].data == {"way": "batch=16"}
-
-
 def test_of_two_ways_the_one_wins_with_which_the_whole_training_ends_sooner():
     beside = replace(BASELINE, start=Start(10.0))
     pairs = [tried("a", 2.0, "whole"), tried("a", 1.9, "parts")]

@@ -9,76 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixes.case_text import evidence_of
-from rewriting import changed, executed, project_of, script_of, site_in
+from fixes.case_text import edited, evidence_of, runs
+from rewriting import executed, project_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.kept_items import keep_items
 from trainperf.fixes.tf_data.keras_pydataset_items import PyDatasetItems
 from trainperf.model import Finding
 
-DATASET = """\
-import random
-import numpy as np
-
-
-def turned(row):
-    return row[::-1] if random.random() < 0.5 else row
-
-
-class Rows:
-    def __init__(self, files):
-        self.files, self.scale = files, 2
-
-    ▸def __getitem__(self, index):◂
-        batch = self.files[index * 2 : index * 2 + 2]
-{body}
-
-    def load(self, file):
-        return np.load(file) * self.scale
-
-    def on_epoch_end(self):
-        random.shuffle(self.files)
-"""
-
-METHOD = """\
-        x = []
-        for file in batch:
-            row = self.load(file)
-            if random.random() < 0.5:
-                row += 100
-            x.append(row)
-        return np.stack(x)
-"""
-INLINE = """\
-        x = np.empty((2, 3))
-        for place, file in enumerate(batch):
-            row = np.load(file)
-            row = np.sqrt(row)
-            x[place] = turned(row)
-        return x
-"""
-EXPRESSION = """\
-        return np.stack([turned(np.sqrt(np.load(file))) for file in batch])
-"""
-WRITTEN = """\
-        x = np.empty((2, 3))
-        for place, file in enumerate(batch):
-            x[place] = np.load(
-                file
-            )
-        return x
-"""
-TWO = """\
-        x = [turned(np.load(file)) for file in batch]
-        y = [turned(np.sqrt(np.load(file))) for file in batch]
-        return np.stack([*x, *y])
-"""
-
-
-def edited(body: str, files: tuple[str, ...] = ()) -> str:
-    script, sites = script_of(DATASET.replace("{body}", body.rstrip("\n")))
-    keep_items(script, sites[0], files)
-    return changed(script)
+ID = "keras_pydataset_items"
+CASES = runs(ID)
 
 
 @pytest.fixture
@@ -98,10 +37,12 @@ def epochs(dataset: Any, count: int = 4) -> list[list[float]]:
     return found
 
 
-@pytest.mark.parametrize("body", [METHOD, INLINE, EXPRESSION, WRITTEN, TWO])
-def test_batches_are_those_of_before_and_files_are_read_once(body: str, files: list[str]) -> None:
-    before = epochs(executed(DATASET.replace("{body}", body))["Rows"](list(files)))
-    dataset = executed(edited(body))["Rows"](list(files))
+@pytest.mark.parametrize(("source", "data"), CASES.values(), ids=CASES)
+def test_batches_are_those_of_before_and_files_are_read_once(
+    source: str, data: dict[str, Any], files: list[str]
+) -> None:
+    before = epochs(executed(source)["Rows"](list(files)))
+    dataset = executed(edited(ID, source, data))["Rows"](list(files))
     first = epochs(dataset, 1)
     dataset.files = list(files)
     for path in files:
@@ -112,7 +53,9 @@ def test_batches_are_those_of_before_and_files_are_read_once(body: str, files: l
 
 
 def test_two_datasets_of_a_class_keep_their_own(files: list[str]) -> None:
-    cls = executed(edited(WRITTEN.replace("np.load(\n", "self.load(\n")))["Rows"]
+    source, data = CASES["written"]
+    text = edited(ID, source.replace("np.load(\n", "self.load(\n"), data)
+    cls = executed(text)["Rows"]
     one, other = cls(files), cls(files)
     other.scale = 5
 
@@ -121,26 +64,12 @@ def test_two_datasets_of_a_class_keep_their_own(files: list[str]) -> None:
 
 
 def test_an_array_that_is_only_written_from_is_not_copied() -> None:
-    assert "deepcopy" not in edited(WRITTEN)
-    assert "deepcopy" in edited(METHOD)
-
-
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("        return np.stack([turned(self.rows[file]) for file in batch])", "turned"),
-        ("        return np.stack([np.save(file, batch) for file in batch])", "writes"),
-        ("        return np.stack([self.log(np.load(f), self.n) for f in batch])", "self.log"),
-        ("        self.n += 1\n        return np.stack([np.load(self.p % self.n)])", "self.n"),
-    ],
-)
-def test_what_may_differ_is_left_alone(body: str, why: str) -> None:
-    with pytest.raises(CannotRewrite, match=why):
-        edited(body.replace("np.load(f)", "f"))
+    assert "deepcopy" not in edited(ID, *CASES["written"])
+    assert "deepcopy" in edited(ID, *CASES["method"])
 
 
 def test_a_setting_that_another_file_changes_keeps_nothing() -> None:
-    text = DATASET.replace("{body}", "        return np.stack([self.load(f) for f in batch])")
+    text = CASES["expression"][0].replace("turned(np.sqrt(np.load(file)))", "self.load(file)")
     text = text.replace("np.load(file) * self.scale", "self.scale * np.load(file)")
     files = {"data.py": text, "train.py": "import data\n\n\ndef grow(rows):\n    rows.scale = 3\n"}
     with pytest.raises(CannotRewrite, match=r"rows.scale changes"):

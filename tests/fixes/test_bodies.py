@@ -1,0 +1,95 @@
+"""What the source of a function tells, by `data/bodies.txt`, of traces, calls and batches."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainperf.fixes.tf_data.tf_vectorised_map import elementwise
+from trainperf.fixes.tf_step import _traced_bodies as traced
+from trainperf.fixes.tf_step._callback_bodies import does_more, head
+from trainperf.source.bodies import function_of
+from trainperf.source.module import Module
+
+CASES = Path(__file__).parents[1] / "data" / "bodies.txt"
+HELPERS = """
+def save(self):
+    self.model.save_weights(self.path)
+
+def slow_down(self):
+    self.model.optimizer.learning_rate.assign(0.1)
+"""
+IMPORTS = "import numpy as np\nimport tensorflow as tf\nfrom tensorflow import keras\n\nN = 10\n"
+CALLBACK = "self, batch, logs=None"
+
+
+def function(body: str, arguments: str) -> ast.FunctionDef:
+    text = f"def step({arguments}):\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ")
+    (node,) = ast.parse(text).body
+    assert isinstance(node, ast.FunctionDef)
+    return node
+
+
+def of_step(body: str) -> ast.FunctionDef:
+    return function(body, "self, x, n, batch")
+
+
+def of_callback(body: str, arguments: str = CALLBACK) -> str:
+    helpers = [node for node in ast.parse(HELPERS).body if isinstance(node, ast.FunctionDef)]
+    return does_more(function(body, arguments), {each.name: each for each in helpers})
+
+
+def takes_batches(text: str) -> bool:
+    """Whether the last function of a source, or its lambda `f = …`, may be given batches."""
+    module = Module(ast.parse(IMPORTS + text), IMPORTS + text)
+    last = module.top.node.body[-1]  # type: ignore[attr-defined]
+    found = function_of(module, last.value) if isinstance(last, ast.Assign) else last
+    return elementwise(module, found)
+
+
+ASKED: dict[str, Callable[[str], object]] = {
+    "needs_number": lambda body: traced.needs_number(of_step(body), "n"),
+    "acts_once": lambda body: traced.acts_once(of_step(body)),
+    "needs_shape": lambda body: traced.needs_shape(of_step(body)),
+    "becomes_float": lambda body: traced.becomes_float(of_step(body), "n"),
+    "may_overflow": lambda body: traced.may_overflow(of_step(body), "n"),
+    "does_more": of_callback,
+    "elementwise": takes_batches,
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_body_is_told(name: str) -> None:
+    (block,) = re.findall(rf"^# {name}: .*\n((?:.+\n)+)", CASES.read_text(), re.MULTILINE)
+    cases = [(line[:3].strip(), json.loads(line[4:])) for line in block.splitlines()]
+
+    assert {answer for answer, _ in cases} == {"yes", "no"}
+    wrong = [body for answer, body in cases if bool(ASKED[name](body)) != (answer == "yes")]
+    assert wrong == []
+
+
+def test_a_method_that_does_not_name_the_batch_is_left_alone() -> None:
+    assert of_callback("self.save()", "self, *args")
+    assert of_callback("self.save()", "self")
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("self.save()", 0),
+        ("logs = logs or {}\nself.save()", 0),
+        ("'''Count.'''\nself.seen += 1\nself.save()", 1),
+        ("loss = float(logs['loss'])\nself.losses.append(loss)\nself.save()", 2),
+        ("self.total += self.measure()\nself.save()", 0),
+        ("self.model.stop_training = True\nself.save()", 0),
+        ("self.save()\nself.seen += 1", 0),
+    ],
+)
+def test_what_keeps_count_at_the_top_goes_on_in_every_batch(body: str, count: int) -> None:
+    assert head(function(body, CALLBACK)) == count

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainperf.model import Site
+from trainperf.fixes import Fix
+from trainperf.model import Finding, Site
 from trainperf.rewrite import Script
 
 FILE = "train.py"
@@ -96,6 +97,27 @@ class Example:
     def untouched(cls, source: str, data: dict[str, Any] | None = None) -> Example:
         """Return one whose code must be left alone."""
         return cls(source, unmarked(source), data)
+
+
+class Append(Fix):
+    """Append the call that a finding names to each of its places."""
+
+    category = "input"
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Append it."""
+        for site in finding.where:
+            script.append_call(site, finding.data["call"])
+
+
+class Variables(Fix):
+    """Set the variables that a finding names."""
+
+    category = "environment"
+
+    def environment(self, finding: Finding) -> dict[str, str]:
+        """Those of its data."""
+        return dict(finding.data)
 
 
 def unmarked(source: str) -> str:

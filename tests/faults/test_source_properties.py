@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from faults.test_properties import quick, refused, values
 from reporters.samples import INPUT_BOUND
+from rewriting import Append
 from trainperf.errors import CannotRewrite, TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Equivalence, Finding, Site
@@ -20,16 +20,6 @@ from trainperf.patch.patch import write_edits
 from trainperf.source.text import Source
 
 ROOT, PATH = "/project", "/project/train.py"
-
-
-class Append(Fix):
-    """Append a call."""
-
-    category = "input"
-
-    def rewrite(self, script: Any, finding: Finding) -> None:
-        """Append what the finding says."""
-        script.append_call(finding.where[0], ".cache()")
 
 
 FIXES: dict[str, Fix] = {"cache": Append()}
@@ -62,7 +52,16 @@ def diagnosed(data: bytes, line: int) -> Diagnosis:
     """A diagnosis with one edit of the call in a line of `data`."""
     site = Site("train.py", line, "", 5, line, 13)
     finding = Finding(
-        "cache", "input", "", "", 2.0, "", Equivalence.EXACT, (site,), rewritable=True
+        "cache",
+        "input",
+        "",
+        "",
+        2.0,
+        "",
+        Equivalence.EXACT,
+        (site,),
+        rewritable=True,
+        data={"call": ".cache()"},
     )
     written = write_edits(ROOT, (finding,), FIXES, {PATH: data}.__getitem__, only=("cache",))
     return replace(INPUT_BOUND, findings=(finding,), practices=(), patch=written.patch)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reporters.samples import INPUT_BOUND
-from rewriting import marked
+from rewriting import Append, marked
 from trainperf.errors import TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding
@@ -16,15 +16,6 @@ ROOT = "/project"
 TRAIN, (MAP, FIT) = marked("ds = ▸x.map(f)◂\n▸model.fit(ds)◂\n")
 LOAD, (READ,) = marked("\n\nraw = ▸read('a')◂\n")
 BOTH = {f"{ROOT}/train.py": TRAIN.encode(), f"{ROOT}/load.py": LOAD.encode()}
-
-
-class Append(Fix):
-    """Append a call."""
-
-    category = "input"
-
-    def rewrite(self, script, finding):
-        script.append_call(finding.where[0], finding.data["call"])
 
 
 class Variables(Fix):

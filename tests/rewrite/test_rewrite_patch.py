@@ -1,21 +1,12 @@
 import hashlib
 from dataclasses import replace
 
-from rewriting import marked
+from rewriting import Append, Variables, marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken
 from trainperf.patch.patch import added_lines, build_patch, write_edits
 
 PLAIN, (CALL,) = marked("import os\nds = ▸x.map(f)◂\n")
-
-
-class Append(Fix):
-    """Append a call."""
-
-    category = "input"
-
-    def rewrite(self, script, finding):
-        script.append_call(finding.where[0], finding.data["call"])
 
 
 class HalfWay(Fix):
@@ -43,15 +34,6 @@ class Silent(Fix):
 
     def rewrite(self, script, finding):
         script.set_keyword(finding.where[0], "f", "f", position=0)
-
-
-class Variables(Fix):
-    """Set variables."""
-
-    category = "environment"
-
-    def environment(self, finding):
-        return dict(finding.data)
 
 
 FIXES = {

@@ -1,6 +1,6 @@
 import pytest
 
-from rewriting import marked
+from rewriting import Append, Variables, marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, Run
 from trainperf.recording.run import Epoch
@@ -16,14 +16,6 @@ from trainperf.trial.candidates import (
 )
 
 PLAIN, (MAP, BATCH) = marked("ds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n")
-
-
-class Append(Fix):
-    """Append a call."""
-
-    def rewrite(self, script, finding):
-        for site in finding.where:
-            script.append_call(site, finding.data["call"])
 
 
 class Slow(Append):
@@ -43,13 +35,6 @@ class Impossible(Fix):
 
     def rewrite(self, script, finding):
         script.remove_keyword(finding.where[0], "missing")
-
-
-class Variables(Fix):
-    """Set variables."""
-
-    def environment(self, finding):
-        return dict(finding.data)
 
 
 class Option(Fix):

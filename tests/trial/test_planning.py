@@ -209,17 +209,18 @@ def test_what_saves_little_of_the_whole_training_cannot_matter(subject, steps_s,
     assert reasons(made) == ({} if tried else {"tf_map_parallel": NOT_WORTH.format(100 * 0.04 / 3)})
 
 
-def test_nobody_waits_for_an_epoch_of_unknown_length(subject):
-    made = planned(subject(CACHE, PARALLEL, epoch_steps=None))
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        (None, NO_EPOCH),
+        (312_500_000, "it shows after a whole epoch, of 312,500,000 steps here"),
+    ],
+)
+def test_nobody_waits_for_an_epoch_of_unknown_length_or_without_end(subject, steps, why):
+    made = planned(subject(CACHE, PARALLEL, epoch_steps=steps))
     assert names(made) == ["tf_map_parallel"]
-    assert reasons(made) == {"tf_cache": NO_EPOCH}
+    assert reasons(made) == {"tf_cache": why}
     assert made.edits.run.leg.warm_up_epochs == 0
-
-
-def test_nobody_waits_for_an_epoch_without_end(subject):
-    made = planned(subject(CACHE, PARALLEL, epoch_steps=312_500_000))
-    assert names(made) == ["tf_map_parallel"]
-    assert reasons(made) == {"tf_cache": "it shows after a whole epoch, of 312,500,000 steps here"}
     assert (made.how.budget_needed_s or 0.0) < 3600
 
 
@@ -241,6 +242,7 @@ def test_a_script_that_starts_too_slowly_is_told_the_budget_that_would_do(subjec
     assert planned(subject(PARALLEL, first=300.0, seconds=needed)).chosen
 
 
+TAKES = "the script takes {}.0 GiB of memory, and 32.0 GiB is free"
 BESIDE_NEIGHBOURS = (PhaseUse("real", 20, others_cores=1.1, waited=0.3),)
 
 
@@ -293,26 +295,19 @@ def test_all_legs_have_their_tensors_on_huge_pages_or_none_has(subject, monkeypa
     assert {run.env["GLIBC_TUNABLES"] for run in runs} == {"glibc.malloc.hugetlb=1"}
 
 
-def test_one_after_another_if_asked_for(subject):
-    made = planned(subject(PARALLEL, sequential=True))
-    assert made.how.mode == "one after another"
-    assert made.how.mode_reason == "as asked for with --sequential"
-    assert made.costs.slots == 1
-
-
-def test_one_after_another_where_two_legs_do_not_fit(subject):
-    made = planned(subject(PARALLEL, rss=13 * GIB))
-    assert made.how.mode == "one after another"
-    assert made.how.mode_reason == "the script takes 13.0 GiB of memory, and 32.0 GiB is free"
-    assert planned(subject(PARALLEL, rss=12 * GIB)).how.mode == "side by side"
-
-
-def test_where_only_two_legs_fit_they_take_turns_and_the_report_says_why(subject):
-    made = planned(subject(PARALLEL, rss=12 * GIB))
-    assert made.costs.slots == 2
-    assert made.how.two_legs == "the script takes 12.0 GiB of memory, and 32.0 GiB is free"
-    roomy = planned(subject(PARALLEL, rss=8 * GIB))
-    assert (roomy.how.two_legs, roomy.costs.slots) == ("", 3)
+@pytest.mark.parametrize(
+    ("how", "mode", "why", "two_legs", "slots"),
+    [
+        ({"sequential": True}, "one after another", "as asked for with --sequential", "", 1),
+        ({"rss": 13 * GIB}, "one after another", TAKES.format(13), "", 1),
+        ({"rss": 12 * GIB}, "side by side", "", TAKES.format(12), 2),
+        ({"rss": 8 * GIB}, "side by side", "", "", 3),
+    ],
+)
+def test_legs_stand_side_by_side_as_far_as_they_fit(subject, how, mode, why, two_legs, slots):
+    made = planned(subject(PARALLEL, **how))
+    assert (made.how.mode, made.how.mode_reason) == (mode, why)
+    assert (made.how.two_legs, made.costs.slots) == (two_legs, slots)
 
 
 def test_legs_on_a_gpu_take_no_more_memory_of_it_than_they_need(subject):

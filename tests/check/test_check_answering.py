@@ -40,24 +40,9 @@ def said(before: float, *after: Repeat, wanted: Criteria | None = None, **values
             "passed: 12.1 ms a step against 12.0 ms (+0.8 %, noise ±1.5 %, limit 5 %)",
         ),
         (
-            1.5,
-            1.2,
-            "passed: 1.20 s a step against 1.50 s (-20.0 %, noise ±1.5 %, limit 5 %)",
-        ),
-        (
-            150e-6,
-            150e-6,
-            "passed: 150 µs a step against 150 µs (+0.0 %, noise ±1.5 %, limit 5 %)",
-        ),
-        (
             0.0120,
             0.0150,
             "failed: slower: 15.0 ms a step against 12.0 ms (+25.0 %, noise ±1.5 %, limit 5 %)",
-        ),
-        (
-            954e-6,
-            0.011426,
-            "failed: slower: 11.4 ms a step against 954 µs (+1097.7 %, noise ±1.5 %, limit 5 %)",
         ),
     ],
 )

@@ -76,48 +76,38 @@ def test_a_process_alone_has_no_place(environ):
     assert found(environ) is None
 
 
-def test_torchrun_says_all_of_it():
-    assert found(TORCHRUN) == Place(9, 16, "torchrun", "mine", 1, 8, 1, restarts=2)
+BY_TORCHRUN = Place(9, 16, "torchrun", "mine", 1, 8, 1, restarts=2)
+BY_SRUN = Place(3, 4, "srun", "811.0", 1, node=1)
+BY_MPIRUN = Place(2, 4, "mpirun", "prterun-a-1@1", 0, 2)
+DAEMONS = {**SRUN, "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}
+"""As `mpirun` starts them by `srun`."""
+
+
+@pytest.mark.parametrize(
+    ("environ", "place"),
+    [
+        (TORCHRUN, BY_TORCHRUN),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, Place(1, 2, "RANK and WORLD_SIZE")),
+        (SRUN, BY_SRUN),
+        # the tasks of the step count and not those of the allocation
+        ({**SRUN, "SLURM_NTASKS": "64", "SLURM_STEP_NUM_TASKS": "4"}, BY_SRUN),
+        (OPEN_MPI, BY_MPIRUN),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, Place(1, 2, "mpirun")),
+        # whoever started the others comes last
+        ({**DAEMONS, **OPEN_MPI}, BY_MPIRUN),
+        ({**DAEMONS, "PMI_RANK": "5", "PMI_SIZE": "8"}, Place(5, 8, "mpirun", "811.0")),
+        ({**SRUN, "PMI_RANK": "3", "PMI_SIZE": "4"}, BY_SRUN),
+        ({**SRUN, **TORCHRUN}, BY_TORCHRUN),
+    ],
+    ids=str,
+)
+def test_a_launcher_says_the_place(environ, place):
+    assert found(environ) == place
 
 
 @pytest.mark.parametrize("name", ["none", ""])
 def test_a_job_that_nobody_named_goes_by_its_meeting_point(name):
     assert found({**TORCHRUN, "TORCHELASTIC_RUN_ID": name}).job_id == "host0-29400"
-
-
-def test_rank_and_world_size_set_by_hand_are_enough():
-    by_hand = found({"RANK": "1", "WORLD_SIZE": "2"})
-    assert by_hand == Place(1, 2, "RANK and WORLD_SIZE")
-
-
-def test_srun_names_the_job_by_its_step():
-    assert found(SRUN) == Place(3, 4, "srun", "811.0", 1, node=1)
-
-
-def test_the_tasks_of_the_step_count_and_not_those_of_the_allocation():
-    assert found({**SRUN, "SLURM_NTASKS": "64", "SLURM_STEP_NUM_TASKS": "8"}).world_size == 8
-
-
-def test_mpirun_of_open_mpi():
-    assert found(OPEN_MPI) == Place(2, 4, "mpirun", "prterun-a-1@1", 0, 2)
-
-
-def test_mpirun_of_mpich():
-    assert found({"PMI_RANK": "1", "PMI_SIZE": "2"}) == Place(1, 2, "mpirun")
-
-
-def test_mpirun_goes_before_the_srun_that_started_its_daemons():
-    daemons = {**SRUN, "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}
-    assert found({**daemons, **OPEN_MPI}).rank == 2
-    assert found({**daemons, "PMI_RANK": "5", "PMI_SIZE": "8"}).rank == 5
-
-
-def test_srun_that_speaks_pmi_is_still_srun():
-    assert found({**SRUN, "PMI_RANK": "3", "PMI_SIZE": "4"}).by == "srun"
-
-
-def test_torchrun_goes_before_the_srun_that_started_it():
-    assert found({**SRUN, **TORCHRUN}).by == "torchrun"
 
 
 def test_tf_config_counts_the_chief_first():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.torch_evidence import torch_evidence
+from fixes.case_text import evidence_of
 from trainperf.changes import Change
 from trainperf.diagnose import Request
 from trainperf.errors import NothingToCompare, TrainperfError
-from trainperf.model import Equivalence, Evidence, Loop, Run
+from trainperf.model import Equivalence, Evidence, Run
 from trainperf.proof import compare_with, try_changes
 from trainperf.proof.experiment import Looked, _candidates, samples_of, work_of
 
@@ -54,7 +55,7 @@ def test_a_tree_that_is_the_revision_passes_without_a_run(request_: Request) -> 
 
 
 def of_batch(size: int | None) -> Evidence:
-    return torch_evidence(loop=Loop("iterator", batch_size=size))
+    return evidence_of(f"torch_healthy | loop.batch_size = {json.dumps(size)}")
 
 
 def looked(size: int | None = 32, **fields) -> Looked:

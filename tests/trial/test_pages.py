@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from kit.evidence import GPU, evidence
-from trainperf.model import PhaseUse
+from fixes.case_text import evidence_of
 from trainperf.trial.legs.pages import HUGE_PAGES, available, huge_pages
 
 
@@ -34,13 +34,14 @@ def test_a_kernel_that_gives_none_is_not_asked(offered, tmp_path, monkeypatch) -
 
 def test_what_the_user_says_of_memory_stands(offered, monkeypatch) -> None:
     monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
-    assert huge_pages(evidence(), {}, offered) == HUGE_PAGES
-    assert huge_pages(evidence(), {"GLIBC_TUNABLES": "glibc.malloc.check=1"}, offered) == {}
+    seen = evidence_of("slow_images | use = []")
+    assert huge_pages(seen, {}, offered) == HUGE_PAGES
+    assert huge_pages(seen, {"GLIBC_TUNABLES": "glibc.malloc.check=1"}, offered) == {}
 
 
 def test_the_memory_of_a_gpu_is_none_of_theirs(offered, monkeypatch) -> None:
     monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
-    assert huge_pages(evidence(device=GPU), {}, offered) == {}
+    assert huge_pages(evidence_of("slow_images | device = GPU; use = []"), {}, offered) == {}
 
 
 # new pages: 0.02 of the step; 0.13 of it, 28 MB; 0.08 of it, 160 MB
@@ -52,10 +53,12 @@ def test_a_script_of_which_they_would_make_another_has_none(
     step_s, faults_s, given, offered, monkeypatch
 ) -> None:
     monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
-    found = evidence(real=step_s, use=(PhaseUse("real", 20, faults_s=faults_s),))
+    use = json.dumps([{"phase": "real", "samples": 20, "faults_s": faults_s}])
+    found = evidence_of(f"slow_images | times.real = {step_s}; use = {use}")
     assert huge_pages(found, {}, offered) == given
 
 
 def test_where_pages_were_not_counted_they_are_asked_for(offered, monkeypatch) -> None:
+    uncounted = 'slow_images | use = [{"phase": "real", "samples": 20}]'
     monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
-    assert huge_pages(evidence(use=(PhaseUse("real", 20),)), {}, offered) == HUGE_PAGES
+    assert huge_pages(evidence_of(uncounted), {}, offered) == HUGE_PAGES

@@ -1,4 +1,4 @@
-"""No bound promises more than the experiment it rests on showed."""
+"""No bound promises more than the experiment it rests on showed, nor for longer."""
 
 from __future__ import annotations
 
@@ -31,3 +31,13 @@ def test_no_bound_is_given_where_no_step_ran_without_tracing():
     assert every.bound is None
     assert some is not None
     assert some.bound is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "lasts"),
+    [("", True), ("retracing.count = 20", False), ("retracing.numbers = []", False)],
+)
+def test_it_lasts_where_a_number_made_each_step_a_new_one(fields: str, lasts: bool) -> None:
+    found = StopRetracing().detect(evidence_of(f"retracing | {fields}"))
+    assert found is not None
+    assert StopRetracing().lasts(found) is lasts

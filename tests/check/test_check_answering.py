@@ -44,6 +44,11 @@ def said(before: float, *after: Repeat, wanted: Criteria | None = None, **values
             0.0150,
             "failed: slower: 15.0 ms a step against 12.0 ms (+25.0 %, noise ±1.5 %, limit 5 %)",
         ),
+        (
+            954e-6,
+            0.011426,
+            "failed: slower: 11.4 ms a step against 954 µs (+1097.7 %, noise ±1.5 %, limit 5 %)",
+        ),
     ],
 )
 def test_the_last_line_has_both_times_and_the_limit(before: float, after: float, line: str) -> None:

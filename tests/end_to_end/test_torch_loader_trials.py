@@ -92,19 +92,6 @@ def test_changes_that_run_out_of_memory_beside_others_are_tried_beside_the_scrip
 
 
 @pytest.mark.timeout(300)
-def test_a_head_in_float32_under_autocast_is_named(tmp_path: Path) -> None:
-    report = diagnosed("torch_float32_head.py", tmp_path, "--no-trials")
-    found = [one for one in report["findings"] if one["id"] == "torch_autocast_upcast"]
-    if not found and not _multiplies_bfloat16():
-        pytest.skip("this CPU is not faster in bfloat16, so nothing is to be found")
-    [finding] = found
-    source = (SEEDS / "torch_float32_head.py").read_text().splitlines()
-    assert "self.weight.t()" in source[finding["where"][0]["line"] - 1]
-    assert "`head`" in finding["text"]
-    assert finding["bound"] > 1.1
-
-
-@pytest.mark.timeout(300)
 def test_what_is_slower_in_the_loop_gets_no_process(tmp_path: Path) -> None:
     """Casts to 16 bits take longer than all else that layers of 64 values do, on any CPU."""
     others = ("torch_compile", "torch_fused_optimizer", "omp_threads")
@@ -122,8 +109,3 @@ def test_what_is_slower_in_the_loop_gets_no_process(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert re.search(r"torch_autocast +\S+× +0\.\d+× \(.*\)[^×]*in the loop", shown.stdout)
-
-
-def _multiplies_bfloat16() -> bool:
-    words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
-    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})

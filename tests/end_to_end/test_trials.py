@@ -68,7 +68,6 @@ PROVEN = [
         marks=pytest.mark.skipif(not COMPILER, reason="torch.compile needs g++ on a CPU"),
     ),
     Proven(SEEDS / "resnet_pipeline.py", "tf_cache"),
-    Proven(SEEDS / "resnet_eager.py", "tf_function"),
     Proven(SEEDS / "rnn_series.py", "keras_jit_compile"),
 ]
 
@@ -160,7 +159,7 @@ def _the_best_variant_is_written_out(kept: dict[str, Any], report: dict[str, Any
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "path",
-    [EXAMPLES / "healthy.py", EXAMPLES / "torch_healthy.py", SEEDS / "numpy_fit.py"],
+    [EXAMPLES / "healthy.py", EXAMPLES / "torch_healthy.py"],
     ids=lambda path: path.stem,
 )
 def test_nothing_is_kept_on_a_healthy_script(path: Path, tmp_path: Path) -> None:

@@ -118,13 +118,6 @@ def test_a_time_that_one_of_them_lacks_is_not_judged() -> None:
     assert (found.after, found.change, found.judged) == (None, None, "not measured in both")
 
 
-def test_names_that_are_no_text_and_another_python_binary_are_no_difference() -> None:
-    now = replace(A, script="\udce9.py", command=("/opt/python3.12", "\udce9.py"))
-    saved = replace(A, script="\\udce9.py", command=("python", "\\udce9.py"))
-    assert words(saved, now) == []
-    assert words(A, with_machine(cores=8.05)) == [], "a quota that rounds differently"
-
-
 def test_with_another_batch_size_samples_are_compared_and_steps_are_not() -> None:
     after = replace(with_loop(batch_size=64), times=replace(A.times, real_s=0.276))
     found = compare(A, after)
@@ -228,23 +221,6 @@ def test_trials_are_compared_where_both_made_some() -> None:
 
 
 # How it is said.
-
-
-@pytest.mark.parametrize(
-    ("after", "says"),
-    [
-        (A, NOTHING),
-        (with_times(real_s=0.276), "It trains slower: 0.50× as fast as before."),
-        (with_times(real_s=0.069), "It trains 2.00× as fast as before."),
-        (replace(A, findings=()), "It trains as fast as before, as far as the noise lets tell."),
-        (
-            replace(with_loop(batch_size=64), times=replace(A.times, samples_per_s=463.8)),
-            "It trains 2.00× as fast as before.",
-        ),
-    ],
-)
-def test_the_last_line_says_how_the_speed_changed(after: Diagnosis, says: str) -> None:
-    assert text(A, after).strip().split("\n")[-1] == says
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

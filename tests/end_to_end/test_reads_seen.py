@@ -169,20 +169,6 @@ def test_a_file_that_is_mapped_is_seen(folder: Path) -> None:
 
 
 @pytest.mark.long
-def test_files_that_tensorflow_reads_one_by_one_are_seen(folder: Path) -> None:
-    _, found = watched(folder, TENSORFLOW, "small")
-
-    one = of_data(found, folder)
-    assert (one.files, one.total_bytes, one.seen_by) == (
-        FILES,
-        FILES * SIZE,
-        "named in the dataset",
-    )
-    assert one.opens_per_step == BATCH
-    assert one.bytes_per_step == pytest.approx(BATCH * SIZE, rel=0.3)
-
-
-@pytest.mark.long
 def test_files_of_records_are_seen_in_tensorflow(folder: Path) -> None:
     _, found = watched(folder, TENSORFLOW, "records")
 

@@ -70,18 +70,6 @@ def test_the_smallest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
     assert limit.limit == 16 * GIB
 
 
-def test_the_group_at_the_top_of_a_container_is_read(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V2,
-            "proc/self/cgroup": "0::/\n",
-            "sys/fs/cgroup/cpu.max": "50000 100000\n",
-        },
-    )
-    assert cgroup.cpu_quota(root) == 0.5
-
-
 def test_page_cache_counts_as_memory_that_is_left(tmp_path: Path) -> None:
     root = write(
         tmp_path,
@@ -124,15 +112,3 @@ def test_a_container_without_a_namespace_sees_the_path_of_its_host(tmp_path: Pat
         },
     )
     assert cgroup.cpu_quota(root) == 3.0
-
-
-def test_a_process_moved_out_of_its_namespace_reads_the_top(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V2,
-            "proc/self/cgroup": "0::/../other\n",
-            "sys/fs/cgroup/cpu.max": "200000 100000\n",
-        },
-    )
-    assert cgroup.cpu_quota(root) == 2.0

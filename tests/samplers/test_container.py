@@ -66,12 +66,6 @@ def test_only_what_was_throttled_meanwhile_counts(tmp_path: Path) -> None:
     assert (use.quota_cores, use.throttled_share, use.throttled_s) == (2.0, 0.25, 1.5)
 
 
-def test_a_quota_without_a_period_meanwhile_has_no_share(tmp_path: Path) -> None:
-    files = {f"{JOB}/cpu.max": "200000 100000\n", f"{JOB}/cpu.stat": stat(10, 9, 50)}
-    use = ContainerWatch(version_2(tmp_path, **files)).use()
-    assert (use.throttled_share, use.throttled_s) == (None, 0.0)
-
-
 def test_the_level_that_stood_still_longest_counts(tmp_path: Path) -> None:
     root = version_2(
         tmp_path,
@@ -146,16 +140,6 @@ def test_the_highest_memory_seen_counts_without_cache_that_can_go(tmp_path: Path
     assert (use.memory_limit, use.memory_peak) == (8 * GIB, 5 * GIB)
 
 
-def test_memory_is_not_read_more_often_than_it_must(tmp_path: Path) -> None:
-    files = {f"{JOB}/memory.max": "100\n", f"{JOB}/memory.current": "10\n"}
-    root = version_2(tmp_path, **files)
-    watch = ContainerWatch(root, Clock())
-    write(root, {f"{JOB}/memory.current": "90\n"})
-    watch.look()
-    write(root, {f"{JOB}/memory.current": "20\n"})
-    assert watch.use().memory_peak == 20
-
-
 def test_events_are_those_of_the_run_and_of_the_level_that_has_most(tmp_path: Path) -> None:
     before = "low 0\nhigh 2\nmax 5\noom 1\noom_kill 1\n"
     root = version_2(
@@ -194,22 +178,6 @@ def test_swapping_is_counted_in_bytes(tmp_path: Path) -> None:
     write(root, {"proc/vmstat": "pgfault 1\npswpin 110\npswpout 50\n"})
     use = watch.use()
     assert (use.swapped_in, use.swapped_out) == (10 * os.sysconf("SC_PAGE_SIZE"), 0)
-
-
-def test_garbled_files_are_no_error(tmp_path: Path) -> None:
-    root = version_2(
-        tmp_path,
-        **{
-            f"{JOB}/cpu.max": "100000 100000\n",
-            f"{JOB}/cpu.stat": "nr_periods lots\n",
-            f"{JOB}/memory.pressure": "some total=often\n",
-            f"{JOB}/memory.events": "oom\n",
-            "proc/vmstat": "nonsense",
-        },
-    )
-    use = ContainerWatch(root).use()
-    assert (use.quota_cores, use.throttled_share, use.memory_pressure) == (1.0, None, None)
-    assert (use.memory_events, use.swapped_in) == ((), None)
 
 
 def test_digits_of_other_scripts_blank_lines_and_endless_numbers_are_no_error(

@@ -98,19 +98,6 @@ def test_a_profile_on_which_a_burst_fell_is_taken_again_at_the_end():
     assert profiles(lambda index: 0.09, steps=50) == [0]
 
 
-def swinging(by, budget, resident=1.0):
-    """Rounds of a loop whose real steps are now longer, now shorter by such a share."""
-    clock = Clock()
-    plan = Plan(clock, Budget(budget, 0.0))
-    slow = lambda index: 0.01 * (1 + by * (-1) ** index)  # noqa: E731
-    return bursty(plan, clock, slow, resident_s=0.01 * resident)
-
-
-def test_a_step_that_surely_waits_most_of_its_time_is_timed_no_longer():
-    assert swinging(0.2, BUDGET, resident=0.05) == 5
-    assert swinging(0.2, BUDGET, resident=0.6) > 10
-
-
 def test_rounds_go_on_until_the_times_are_settled():
     clock = Clock()
 
@@ -137,21 +124,6 @@ def test_an_evaluation_before_the_first_step_does_not_end_the_warm_up():
     assert not plan.step_ended(30.1)
     clock.now += 0.1
     assert not plan.step_ended(0.1)
-
-
-def test_very_slow_steps_end_the_plan_soon_after_its_first_round():
-    clock = Clock()
-    phases = play(Plan(clock, within(8.0)), clock, step=20.0)
-    assert len([phase for phase, index, _ in phases if index > 0]) <= 1
-    assert REAL in names(phases)
-    assert RESIDENT in names(phases)
-
-
-@pytest.mark.parametrize("steps", [3, 30, 300])
-def test_a_wanted_number_of_real_steps_is_timed(steps):
-    clock = Clock()
-    phases = play(Plan(clock, within(6.0), steps=steps), clock)
-    assert sum(count for phase, _, count in phases if phase == REAL) == steps
 
 
 def test_a_phase_that_is_given_up_comes_no_more():

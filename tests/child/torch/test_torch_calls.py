@@ -2,8 +2,6 @@
 
 import pytest
 
-from emulation.clock import MarkedClock
-from emulation.device import Device
 from kit.child import Clock
 from trainperf.child.timing.device.clock import HostClock, Mark
 from trainperf.child.torch.step.calls import Ledger
@@ -74,54 +72,3 @@ def test_a_call_that_never_left_does_not_swallow_the_steps_that_follow(clock, le
     assert not ledger.takes("optimizer")
     ended(clock, ledger, 0.0)
     assert ledger.takes("optimizer")
-
-
-def test_leaving_a_part_leaves_what_in_it_has_raised(clock, ledger):
-    outer = ledger.enter("optimizer", "step", None)
-    ledger.enter("forward", "", None)
-    ledger.leave(outer)
-    assert ledger.takes("sync")
-    assert not ledger.open
-
-
-def test_nothing_before_the_first_step_is_charged_to_its_input(clock):
-    """The first part may be one that is only added."""
-    ledger = Ledger(MarkedClock(Device(clock, clock.tick)))
-    ledger.begin()
-    began = Mark(clock.now, {})
-    clock.tick(0.5)
-    ledger.add("input", 0.5)
-    assert [last.host - first.host for _, first, last in ledger._spans] == [0.5]
-    assert began.host == 100.0
-
-
-def test_a_long_evaluation_keeps_no_mark_that_has_passed(clock):
-    device = MarkedClock(Device(clock, clock.tick))
-    ledger = Ledger(device)
-    ledger.begin()
-    for _ in range(3000):
-        part = ledger.enter("evaluation", "", None)
-        clock.tick(0.001)
-        ledger.leave(part)
-    assert len(ledger._spans) <= 1001
-    ledger.step_ended(Mark(99.0, {}), device.mark(), kept=False)
-    ledger.settle()
-    assert seconds(ledger) == {}
-
-
-def test_the_edges_of_parts_are_marks_and_nobody_waits_for_the_device(clock):
-    """A part of 3 s on the device is queued at once; 1 s of the host is hidden behind it."""
-    card = Device(clock, clock.tick)
-    device = MarkedClock(card)
-    ledger = Ledger(device)
-    began = device.mark()
-    part = ledger.enter("forward", "", None)
-    card.launch(3.0)
-    ledger.leave(part)
-    clock.tick(1.0)  # the host's own Python
-    ledger.step_ended(began, device.mark())
-    assert clock.now == 101.0
-    ledger.settle()
-    assert clock.now == 103.0
-    assert seconds(ledger) == {"forward": 3.0}
-    assert ledger.seconds == pytest.approx(3.0)

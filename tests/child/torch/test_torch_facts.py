@@ -32,14 +32,6 @@ def recorded(driver):
     return {event["e"]: event for event in driver.record.events} | driver.facts
 
 
-@pytest.mark.parametrize("before", [1, 3])
-def test_the_odd_batch_that_ends_an_epoch_is_not_taken_for_the_usual_one(before):
-    driver = made_driver(torch.ones(8, 4), recent=[torch.ones(16, 4)] * before)
-    facts = torch_facts.loop_facts(driver)
-    assert facts["batch_size"] == 16
-    assert facts["batch_bytes"] == 16 * 4 * 4
-
-
 class Endless(IterableDataset):
     def __iter__(self):
         while True:
@@ -90,22 +82,6 @@ def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
     assert "matmul_precision" not in values
     assert "float64_batch" not in values
     assert "threads" in values
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "flag", "read"),
-    [
-        ("CUDA_LAUNCH_BLOCKING", "0", "launch_blocking", False),
-        ("CUDA_LAUNCH_BLOCKING", "1", "launch_blocking", True),
-        ("OMP_NUM_THREADS", "3,2", "omp_num_threads", 3),
-        ("OMP_NUM_THREADS", "", "omp_num_threads", None),
-        ("PYTORCH_CUDA_ALLOC_CONF", "backend:native", "alloc_conf", "backend:native"),
-    ],
-)
-def test_flags_of_the_environment(monkeypatch, variable, value, flag, read):
-    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
-    monkeypatch.setenv(variable, value)
-    assert torch_facts.flags(made_driver())[flag] == read
 
 
 def test_a_part_that_fails_leaves_the_others(monkeypatch):
@@ -205,22 +181,6 @@ def test_no_gpu_is_asked_of_a_process_that_has_not_begun_with_cuda(monkeypatch):
     )
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     assert torch_facts.gpus_seen(made_driver([X])) == []
-
-
-def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(three_gpus):
-    three_gpus(1, None)
-    events = recorded(made_driver([X]))
-    seen = events["framework"]["gpus"]
-    assert [one["used"] for one in seen] == [True, True, False]
-    assert events["framework"]["logical"] == 2
-    assert seen[1] == {
-        "number": 1,
-        "name": "NVIDIA H100",
-        "uuid": "0000-11",
-        "memory": 80,
-        "capability": "9.0",
-        "used": True,
-    }
 
 
 def test_a_device_that_is_gone_leaves_the_other_facts(three_gpus, monkeypatch):

@@ -174,15 +174,6 @@ def test_states_of_random_generators_are_no_weights():
     assert facts_of(made_loops(), model)["dtypes"] == ["float32", "int8"]
 
 
-def test_channels_last_is_told_by_weights_that_can_tell():
-    inside = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1))
-    assert facts_of(made_loops(), inside)["channels_last"] is False
-    last = inside.to(memory_format=torch.channels_last)
-    assert facts_of(made_loops(), last)["channels_last"] is True
-    assert facts_of(made_loops(), nn.Conv2d(4, 4, 1))["channels_last"] is None
-    assert facts_of(made_loops(), nn.Linear(1, 1))["channels_last"] is None
-
-
 class Remembers(nn.Module):
     """Leaves behind all that a forward can."""
 
@@ -211,18 +202,3 @@ def test_the_forward_that_counts_leaves_nothing_behind():
     assert torch.equal(torch.get_rng_state(), state)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]), name
-
-
-def test_a_forward_that_takes_too_long_is_left(monkeypatch):
-    class Long(nn.Module):
-        def forward(self, x):
-            for _ in range(100):
-                try:
-                    x = x + 1
-                except Exception:
-                    continue
-            return x
-
-    assert dispatch.forward_calls(Long(), (torch.ones(1),), {}) == 100
-    monkeypatch.setattr(dispatch, "MOST_CALLS", 50)
-    assert dispatch.forward_calls(Long(), (torch.ones(1),), {}) is None

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, IterableDataset, Subset
+from torch.utils.data import DataLoader
 
 from kit.child import Driver
 from trainperf.child.torch.loader import stages as torch_stages
@@ -33,13 +33,6 @@ class Slow:
         if self.draw is not None:
             self.draw()
         return torch.full((8,), float(index))
-
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        for index in range(40):
-            time.sleep(0.001)
-            yield index
 
 
 def taken(loader, seconds=8.0, **driver):
@@ -84,19 +77,6 @@ def test_a_generator_that_the_dataset_draws_from_is_shared_state():
     assert "shared_state" not in unused.loader_facts
 
 
-@pytest.mark.parametrize(
-    ("dataset", "repeats"),
-    [
-        (Slow(), True),
-        (Slow(draw=lambda: random.random()), False),
-        (Subset(Slow(), [3, 4, 5, 6]), True),
-        (Stream(), None),
-    ],
-)
-def test_items_are_made_again_to_see_whether_they_repeat(dataset, repeats):
-    assert taken(DataLoader(dataset, batch_size=2)).loader_facts["repeats"] is repeats
-
-
 def test_an_item_that_raises_leaves_a_reason_and_no_time():
     def fail():
         raise OSError("no such picture")
@@ -107,16 +87,6 @@ def test_an_item_that_raises_leaves_a_reason_and_no_time():
     assert "seconds" in timed[0]
     assert timed[1]["missing"] == timed[2]["missing"] == "OSError: no such picture"
     assert "random" not in driver.loader_facts
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: Subset(one, range(40))])
-def test_slow_items_are_given_up_in_time(wrap):
-    began = time.monotonic()
-    driver = taken(DataLoader(wrap(Slow(0.2)), batch_size=40), seconds=1.5)
-    assert time.monotonic() - began < 8 * 0.95  # the whole batch takes 8 s
-    assert stages(driver)["dataset item"].seconds_per_step >= 8.0
-    assert "missing" not in driver.record.of("stage_time")[2]
 
 
 def test_what_a_dataset_opens_for_workers_does_not_stay_open_here():

@@ -170,3 +170,15 @@ def test_saving_keeps_a_link_and_writes_into_a_device(tmp_path):
     assert load(file) == DIAGNOSIS
     save(DIAGNOSIS, Path(os.devnull))
     assert not Path(os.devnull).is_file()
+
+
+def test_a_run_is_found_by_its_file_or_its_folder(tmp_path):
+    file = tmp_path / "runs" / "one" / "diagnosis.json"
+    save(DIAGNOSIS, file)
+    assert resolve_run(file) == file
+    assert resolve_run(file.parent) == file
+    with pytest.raises(TrainperfError) as error:
+        resolve_run(tmp_path / "runs")
+    assert str(file.parent) in error.value.hint
+    with pytest.raises(TrainperfError, match="holds no"):
+        resolve_run(tmp_path)

@@ -60,6 +60,13 @@ def test_ranks_of_a_launcher_meet_at_another_port():
     assert made.command[4] == "train.py"
 
 
+def test_a_port_of_the_environment_is_another_and_none_is_made_up():
+    assert beside.startable(job("python", "train.py", MASTER_PORT="29500")).environment[
+        "MASTER_PORT"
+    ] not in ("29500", "")
+    assert beside.startable(job("python", "train.py", A="b")).environment == {"A": "b"}
+
+
 def test_a_port_that_the_script_fixes_and_the_job_listens_at_is_refused(tmp_path):
     script = tmp_path / "train.py"
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -86,6 +93,12 @@ def test_a_rank_whose_launcher_is_not_seen_is_refused(environment):
 def test_a_launcher_over_several_hosts_is_refused():
     with pytest.raises(TrainperfError, match="2 hosts"):
         beside.startable(job("python", "torchrun", "--nnodes=2", "train.py"))
+
+
+def test_what_will_be_run_is_said_without_the_environment():
+    said = list(beside.said(job("python", "train.py", "--name", "a b", cwd=Path("/x"), K="secret")))
+    assert said[0].endswith("runs: cd /x && python train.py --name 'a b'")
+    assert "secret" not in "".join(said)
 
 
 def py_spy(folder: Path, line: str) -> None:

@@ -160,6 +160,12 @@ def test_a_process_that_is_one_rank_of_a_job_observes_that_rank(joined, monkeypa
     assert got["target"].command[1:] == ("train.py", "--epochs", "3")
 
 
+def test_ranks_that_cannot_be_are_an_error_with_a_hint(joined, monkeypatch):
+    monkeypatch.setenv("RANK", "2")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "no such rank" in str(joined("train.py")["result"].exception)
+
+
 def test_a_run_dir_that_is_for_nobody_is_said_to_be_unused(asked):
     got = asked("--run-dir", "records", "train.py")
     assert got["result"].exit_code == 0
@@ -205,6 +211,14 @@ def test_a_saved_run_is_shown_again(tmp_path, monkeypatch):
         assert "Input-bound" in result.output
     result = CliRunner().invoke(cli, ["show", "--json", str(path)])
     assert result.output.startswith("{")
+
+
+def test_explain_lists_all_and_tells_one():
+    listed = CliRunner().invoke(cli, ["explain"]).output
+    assert "tf_map_parallel" in listed
+    told = CliRunner().invoke(cli, ["explain", "tf-map-parallel"]).output
+    assert "When not to" in told
+    assert "not seen" not in told
 
 
 def test_explain_says_what_no_run_has_shown_yet():

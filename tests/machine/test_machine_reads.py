@@ -43,6 +43,20 @@ def test_without_a_timed_loop_there_is_a_reason() -> None:
     assert probe(recording()) == ((), "no loop was timed that could have read files")
 
 
+def test_a_loop_over_memory_has_no_files() -> None:
+    found, reason = probe(recording(reads_event()))
+
+    assert found == ()
+    assert "in memory" in reason
+
+
+def test_bytes_without_names_are_said() -> None:
+    found, reason = probe(recording(reads_event(read_bytes=10**9)))
+
+    assert found == ()
+    assert "names no files" in reason
+
+
 def test_files_are_counted_with_their_sizes(tmp_path: Path) -> None:
     paths = written(tmp_path, 101)
 

@@ -107,6 +107,12 @@ def test_pipes_sockets_and_links_in_circles_are_passed_by(tmp_path: Path) -> Non
         assert names(pack(tmp_path, "train.py").data) == {"train.py"}
 
 
+def test_a_script_that_would_not_be_there_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "venv/train.py", "main.py")
+    with pytest.raises(TrainperfError, match="left out"):
+        pack(tmp_path, "venv/train.py")
+
+
 def test_keys_and_passwords_stay_at_home(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "server.key", ".netrc", "id_rsa", "sub/.pypirc", ".git-credentials")
     assert names(pack(tmp_path, "train.py").data) == {"train.py"}

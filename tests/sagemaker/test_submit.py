@@ -7,6 +7,7 @@ import io
 import json
 import os
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -299,6 +300,23 @@ def test_a_job_that_failed_with_an_output_but_no_report_gives_its_own_reason(
     error = call("submit", "train.py", *ASKED).exception
     assert isinstance(error, ScriptFailed)
     assert "AlgorithmError: pip failed" in str(error)
+
+
+def test_the_jobs_log_comes_line_by_line(aws):
+    logs, name = aws("logs"), f"job-{time.monotonic_ns()}"
+    if not logs.describe_log_groups(logGroupNamePrefix=service.LOGS)["logGroups"]:
+        logs.create_log_group(logGroupName=service.LOGS)
+    logs.create_log_stream(logGroupName=service.LOGS, logStreamName=f"{name}/algo-1-1")
+    said: list[str] = []
+    log = service._Log(logs, name, said.append)
+    for text in ("one", "two"):
+        event = {"timestamp": int(time.time() * 1000), "message": text}
+        logs.put_log_events(
+            logGroupName=service.LOGS, logStreamName=f"{name}/algo-1-1", logEvents=[event]
+        )
+        log.look()
+    log.look()
+    assert said == ["  one", "  two"]
 
 
 def test_ctrl_c_while_the_job_is_created_says_that_it_may_cost_money(

@@ -109,6 +109,26 @@ def test_ranks_that_do_not_answer_are_named_and_only_real_steps_are_timed(tmp_pa
     assert began == [REAL, REAL, REAL, "done"]
 
 
+def test_a_block_that_is_taken_twice_ends_at_a_step_that_all_ranks_know(tmp_path, monkeypatch):
+    monkeypatch.setattr(Agreement, "ANSWER_S", 0.0)
+    world = World(0, 2, FileBoard(str(tmp_path)))
+    plan = RankPlan(time.monotonic, within(0.05), None, PHASES, world.agreement("fit"))
+    while not plan.arrived() or plan.phase == "warmup":
+        if plan.begun > 1 and plan._ends <= plan.begun:
+            plan.advance()
+        plan.begin_if_settled()
+        plan.step_ended(0.01)
+    planned = plan._ends - plan._entered - plan.block.settle
+    ends = plan.begun
+    plan.block.steps -= 1  # this rank left a step out of its times that others did not
+    plan.repeat_doubled()
+    assert not plan.settling
+    plan.begin_if_settled()
+    while not plan.arrived():
+        plan.step_ended(0.01)
+    assert plan.begun - ends == 2 * planned
+
+
 def test_a_rank_that_waits_for_a_dead_leader_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Agreement, "SAY_S", 0.02)
     leader = World(0, 2, FileBoard(str(tmp_path))).agreement("fit")

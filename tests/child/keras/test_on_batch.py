@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import layers
 
-from trainperf.child.keras.hooks import of_predict, on_batch
+from trainperf.child.keras.hooks import OnBatch, of_predict, on_batch
 
 ONE = np.ones((1, 3), "float32")
 
@@ -69,3 +69,21 @@ def test_random_numbers_that_it_drew_are_put_back() -> None:
     assert (drop.seed_generator.state.numpy() != before).any()
     assert other.undo()
     assert (drop.seed_generator.state.numpy() == before).all()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        (ONE, ONE, 0.0),
+        (ONE * 2, ONE * 2.5, 0.25),
+        (ONE, ONE[:, :2], 1.0),
+        ([ONE, ONE], [ONE], 1.0),
+        ({"a": ONE}, {"a": ONE}, 0.0),
+        (ONE * np.nan, ONE, 1.0),
+        (ONE * np.nan, ONE * np.nan, 0.0),
+        (ONE * 0, ONE, 1.0),
+        (np.array(["a"]), np.array(["b"]), 1.0),
+    ],
+)
+def test_how_far_results_lie_apart(dense: Any, one: Any, other: Any, apart: float) -> None:
+    assert OnBatch(dense, ONE).apart(one, other) == pytest.approx(apart)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kit.child import Watcher
-from kit.stubs import KEYS, Store, proxy
+from kit.stubs import KEYS, Answer, Store, proxy
 from trainperf.child.process.patching import undo
 from trainperf.child.process.recorder import Recorder
 from trainperf.child.reads import s3
@@ -85,6 +85,15 @@ def client(store: Store) -> Any:
 
 def sums(process: SimpleNamespace) -> dict[str, Any]:
     return process.record.last["buckets"][0]
+
+
+def test_an_attempt_that_botocore_repeats_by_itself_is_counted(store, process, client, monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda seconds: None))
+    answers = iter([Answer(503, "SlowDown"), Answer(503, "SlowDown")])
+    store.fault = lambda method, path: next(answers, None)
+    client.get_object(Bucket="hooked", Key="train/0")
+    assert sums(process)["errors"] == {"SlowDown": 2}
+    assert sums(process)["requests"] == 1
 
 
 def test_an_error_reaches_the_program_as_it_was(store, process, client):

@@ -86,6 +86,20 @@ def over(loops: Made, loader: Loader) -> Any:
     return handed(loops, iter(loader), Numbers.__next__, 0.001)
 
 
+def train(loops: Made, loader: Loader, epochs: int = 200, updates: tuple[str, ...] = ("one",)):
+    """A training loop; returns the batches it got."""
+    got = []
+    for _ in range(epochs):
+        for batch in over(loops, loader):
+            got.append(batch["number"])
+            loops.process.clock.tick(STEP_S)
+            for key in updates:
+                loops.bare_update(key)
+        if loops.process.finished:
+            break
+    return got
+
+
 @pytest.mark.parametrize("aside", [0.0, 2.0])
 def test_what_is_laid_aside_between_epochs_is_in_no_pause(loops, watcher, monkeypatch, aside):
     monkeypatch.setattr(IteratorDriver, "can_end", lambda self: True)
@@ -105,6 +119,12 @@ def test_what_is_laid_aside_between_epochs_is_in_no_pause(loops, watcher, monkey
     assert beside
     pauses = [event["seconds"] for event in watcher.record.of("between")]
     assert min(pauses) == pytest.approx(2.5 - aside, abs=0.01)
+
+
+def test_a_loader_of_one_batch_drives_from_its_second_epoch_on(loops, watcher):
+    train(loops, Loader(1))
+    assert watcher.finished
+    assert [block["p"] for block in watcher.record.of("block")].count("real") >= 2
 
 
 def test_a_loader_beside_the_driving_one_is_replayed_with_it(loops, watcher):

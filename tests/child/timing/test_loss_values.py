@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from trainperf.child.timing import loss_values
 from trainperf.child.timing.loss_values import (
     DEEPEST,
     json_number,
@@ -35,3 +36,15 @@ def test_a_structure_is_searched_to_a_bounded_depth() -> None:
 def test_nine_digits_are_written_and_what_json_has_not_as_text() -> None:
     assert json_number(1 / 3) == 0.333333333
     assert [json_number(float(name)) for name in ("nan", "inf", "-inf")] == ["nan", "inf", "-inf"]
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+def test_sums_are_of_absolute_values_in_any_precision(torch):
+    tensors = [torch.tensor([[1.0, -2.0]]), torch.tensor([-0.5], dtype=torch.bfloat16)]
+    assert loss_values.absolute_sum(tensors) == 3.5
+    assert loss_values.absolute_sum([torch.nn.Parameter(torch.tensor(-3.0))]) == 3.0
+    assert loss_values.absolute_sum([]) == 0.0

@@ -64,6 +64,12 @@ def test_nothing_is_copied_before_the_pause(losses: Losses, process: FakeProcess
     assert written(losses, process) == {}
 
 
+def test_a_result_that_changes_its_form_is_looked_at_anew(losses, process):
+    for result in ({"loss": 0.5}, [0.25], [0.125]):
+        losses.returned(STEP, result)
+    assert written(losses, process) == {1: 0.5, 3: 0.125}
+
+
 def test_memory_is_bounded_and_what_is_left_is_common_to_all_legs(losses, process):
     for update in range(1, 5001):
         losses.keep(update, float(update))
@@ -143,3 +149,11 @@ def test_weights_are_held_by_no_one_but_their_model(torch: Any) -> None:
     losses.flush()
     sums = [event for event in process.record.events if event["kind"] == "weights"]
     assert [(event["u"], event["v"]) for event in sums] == [([1], [6.0])]
+
+
+def test_a_loss_for_each_element_is_told_by_its_mean(losses, process, torch):
+    losses.derived(torch.tensor([1.0, 2.0, 6.0], dtype=torch.bfloat16))
+    losses.applied(OPTIMIZER)
+    losses.derived(torch.tensor(0.25))
+    losses.applied(OPTIMIZER)
+    assert written(losses, process) == {1: 3.0, 2: 0.25}

@@ -31,6 +31,24 @@ def test_the_steps_of_transformers_trainer_are_its_own(given, steps):
     assert driver.events[0]["trainer"] == {"name": "Trainer", "steps": steps, "epochs": None}
 
 
+class _FitLoop:
+    def __init__(self, epochs, steps):
+        self.max_epochs, self.trainer = epochs, SimpleNamespace(max_steps=steps)
+
+    def advance(self, driver):
+        completing.record_length(driver)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [((4, -1), (4, None)), ((-1, 500), (None, 500)), ((None, -1), (None, None))]
+)
+def test_lightnings_trainer_has_epochs_or_steps_or_no_end(given, told):
+    driver = Driver()
+    _FitLoop(*given).advance(driver)
+    found = driver.events[0]["trainer"]
+    assert (found["epochs"], found["steps"]) == told
+
+
 def test_what_cannot_be_read_ends_no_training():
     driver = Driver()
     Trainer("many")._inner_training_loop(driver)

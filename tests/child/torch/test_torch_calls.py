@@ -2,6 +2,8 @@
 
 import pytest
 
+from emulation.clock import MarkedClock
+from emulation.device import Device
 from kit.child import Clock
 from trainperf.child.timing.device.clock import HostClock, Mark
 from trainperf.child.torch.step.calls import Ledger
@@ -72,3 +74,28 @@ def test_a_call_that_never_left_does_not_swallow_the_steps_that_follow(clock, le
     assert not ledger.takes("optimizer")
     ended(clock, ledger, 0.0)
     assert ledger.takes("optimizer")
+
+
+def test_nothing_before_the_first_step_is_charged_to_its_input(clock):
+    """The first part may be one that is only added."""
+    ledger = Ledger(MarkedClock(Device(clock, clock.tick)))
+    ledger.begin()
+    began = Mark(clock.now, {})
+    clock.tick(0.5)
+    ledger.add("input", 0.5)
+    assert [last.host - first.host for _, first, last in ledger._spans] == [0.5]
+    assert began.host == 100.0
+
+
+def test_a_long_evaluation_keeps_no_mark_that_has_passed(clock):
+    device = MarkedClock(Device(clock, clock.tick))
+    ledger = Ledger(device)
+    ledger.begin()
+    for _ in range(3000):
+        part = ledger.enter("evaluation", "", None)
+        clock.tick(0.001)
+        ledger.leave(part)
+    assert len(ledger._spans) <= 1001
+    ledger.step_ended(Mark(99.0, {}), device.mark(), kept=False)
+    ledger.settle()
+    assert seconds(ledger) == {}

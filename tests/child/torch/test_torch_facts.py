@@ -183,6 +183,22 @@ def test_no_gpu_is_asked_of_a_process_that_has_not_begun_with_cuda(monkeypatch):
     assert torch_facts.gpus_seen(made_driver([X])) == []
 
 
+def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(three_gpus):
+    three_gpus(1, None)
+    events = recorded(made_driver([X]))
+    seen = events["framework"]["gpus"]
+    assert [one["used"] for one in seen] == [True, True, False]
+    assert events["framework"]["logical"] == 2
+    assert seen[1] == {
+        "number": 1,
+        "name": "NVIDIA H100",
+        "uuid": "0000-11",
+        "memory": 80,
+        "capability": "9.0",
+        "used": True,
+    }
+
+
 def test_a_device_that_is_gone_leaves_the_other_facts(three_gpus, monkeypatch):
     three_gpus(0)
 

@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch.utils.data import (
     DataLoader,
+    IterableDataset,
     Subset,
     TensorDataset,
     dataloader,
+    get_worker_info,
 )
 
 from kit.child import Driver, Loops
@@ -35,6 +37,26 @@ class Own:
 
     def __getitem__(self, index):
         return index
+
+
+class Endless(IterableDataset):
+    def __iter__(self):
+        yield from range(10)
+
+
+class Parted(IterableDataset):
+    def __iter__(self):
+        mine = get_worker_info()
+        yield from range(0 if mine is None else mine.id, 10)
+
+
+def part_of_mine():
+    return get_worker_info()
+
+
+class PartedElsewhere(Endless):
+    def _part(self):
+        return part_of_mine()
 
 
 @pytest.fixture
@@ -83,6 +105,17 @@ def test_of_a_loader_that_a_library_wraps_the_users_own_is_the_one_that_trains(l
     by_role = {event["role"]: event for event in recorded(loops, wrapped)}
     assert by_role["training"]["given"] == {"num_workers": 0}
     assert by_role[""]["given"] == {}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "sharded"),
+    [(Endless(), False), (Parted(), True), (PartedElsewhere(), True), (NUMBERS, None)],
+)
+def test_whether_an_iterable_dataset_asks_which_worker_it_is_in(loops, dataset, sharded):
+    loader = DataLoader(dataset)
+    (event,) = recorded(loops, loader)
+    assert event["sharded"] is sharded
+    assert event["iterable"] is (sharded is not None)
 
 
 @pytest.mark.parametrize(

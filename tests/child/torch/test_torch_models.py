@@ -202,3 +202,18 @@ def test_the_forward_that_counts_leaves_nothing_behind():
     assert torch.equal(torch.get_rng_state(), state)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]), name
+
+
+def test_a_forward_that_takes_too_long_is_left(monkeypatch):
+    class Long(nn.Module):
+        def forward(self, x):
+            for _ in range(100):
+                try:
+                    x = x + 1
+                except Exception:
+                    continue
+            return x
+
+    assert dispatch.forward_calls(Long(), (torch.ones(1),), {}) == 100
+    monkeypatch.setattr(dispatch, "MOST_CALLS", 50)
+    assert dispatch.forward_calls(Long(), (torch.ones(1),), {}) is None

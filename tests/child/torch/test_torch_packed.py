@@ -105,3 +105,10 @@ def test_a_version_without_a_collator_that_packs_says_so() -> None:
     assert facts.packing_of(asking()) == {"apart": True, "flattens": True}
     del sys.modules[facts.COLLATORS].DataCollatorWithFlattening
     assert facts.packing_of(asking()) == {"apart": True, "flattens": False}
+
+
+def test_a_model_that_fails_on_a_row_leaves_that_open() -> None:
+    asked = asking()
+    asked.loops.model_calls[0] = (Talks(), (), {**BATCH, "input_ids": ROWS + 100})
+    assert facts.packing_of(asked) is None
+    assert len(asked.process.failures) == 1

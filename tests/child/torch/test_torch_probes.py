@@ -1,5 +1,6 @@
 """Probes of a PyTorch step: each is recorded or says why not, and nothing stays changed."""
 
+import dataclasses
 import time
 from types import SimpleNamespace
 
@@ -208,3 +209,34 @@ def test_an_old_gpu_gets_float16(monkeypatch):
     assert events["autocast"]["detail"]["dtype"] == "float16"
     assert set(asked) == {None, torch.float16}
     assert "matmul_precision" not in events
+
+
+def test_tensors_are_changed_in_every_container_and_the_containers_are_new():
+    @dataclasses.dataclass(frozen=True)
+    class Batch:
+        x: object
+        name: str
+
+    batch = Batch({"a": [torch.ones(2)], "b": (torch.ones(2), 3)}, "first")
+    changed = passes.mapped(batch, lambda tensor: tensor * 2)
+    assert changed.name == "first"
+    assert changed.x["b"][1] == 3
+    assert float(changed.x["a"][0][0]) == float(changed.x["b"][0][0]) == 2.0
+    assert float(batch.x["a"][0][0]) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_cudnn_is_let_choose_on_a_gpu_and_the_flag_put_back(monkeypatch):
+    seen = set()
+
+    class Watching(torch.nn.Conv1d):
+        def forward(self, x):
+            seen.add(torch.backends.cudnn.benchmark)
+            return super().forward(x)
+
+    monkeypatch.setattr(passes.Pass, "device", "cuda")
+    monkeypatch.setattr(forward_backward, "_capability", lambda device: (7, 0))
+    events = probed(Watching(4, 4, 1), torch.ones(3, 4, 8))
+    assert events["cudnn_benchmark"]["e"] == "probe"
+    assert seen == {False, True}
+    assert torch.backends.cudnn.benchmark is False

@@ -9,6 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from trainperf.child.torch.step import products as torch_products
 from trainperf.child.torch.step.products import Products
 
 
@@ -159,9 +160,34 @@ def test_operations_are_counted_as_pytorch_counts_them(watched, work):
     assert wide_flops(watched(step)) == pytest.approx(counter.get_total_flops())
 
 
+def test_an_attention_is_two_products_forward_and_five_back(watched):
+    x = torch.ones(1, 2, 6, 8, requires_grad=True)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    products = watched(lambda: attend(x, x, x).sum().backward())
+    assert wide_flops(products) == (2 + 5) * 2 * (2 * 6 * 6 * 8)
+
+
 def test_a_fault_of_ours_is_a_reason_and_the_step_goes_on(watched, monkeypatch):
     monkeypatch.setattr(Products, "_count", lambda *_: 1 / 0)
     products = watched(trained())
     [(kind, fields)] = events(products)
     assert kind == "missing"
     assert "ZeroDivisionError" in fields["reason"]
+
+
+def test_a_loss_over_many_logits_is_seen_and_a_small_one_is_not(watched, monkeypatch):
+    def classified(logits):
+        def step():
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = torch.nn.functional.cross_entropy(logits, torch.zeros(8, dtype=torch.long))
+            loss.backward()
+
+        return step
+
+    logits = torch.ones(8, 64, dtype=torch.bfloat16, requires_grad=True)
+    assert watched(classified(logits)).losses == {}
+    monkeypatch.setattr(torch_products, "LARGE", 8 * 64)
+    losses = watched(classified(logits)).losses
+    assert sum(one.calls for one in losses.values()) == 3  # cast, softmax, its backward
+    assert {one.flops / one.calls for one in losses.values()} == {8 * 64}
+    assert {place.f_code.co_name for place, _, _ in losses} == {"step"}

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from kit.child import Driver
 from trainperf.child.torch.loader import stages as torch_stages
@@ -33,6 +33,13 @@ class Slow:
         if self.draw is not None:
             self.draw()
         return torch.full((8,), float(index))
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        for index in range(40):
+            time.sleep(0.001)
+            yield index
 
 
 def taken(loader, seconds=8.0, **driver):
@@ -75,6 +82,19 @@ def test_a_generator_that_the_dataset_draws_from_is_shared_state():
     assert driver.loader_facts["shared_state"].startswith("`self.rng` is a random generator")
     unused = taken(DataLoader(Slow(rng=rng)))
     assert "shared_state" not in unused.loader_facts
+
+
+@pytest.mark.parametrize(
+    ("dataset", "repeats"),
+    [
+        (Slow(), True),
+        (Slow(draw=lambda: random.random()), False),
+        (Subset(Slow(), [3, 4, 5, 6]), True),
+        (Stream(), None),
+    ],
+)
+def test_items_are_made_again_to_see_whether_they_repeat(dataset, repeats):
+    assert taken(DataLoader(dataset, batch_size=2)).loader_facts["repeats"] is repeats
 
 
 def test_an_item_that_raises_leaves_a_reason_and_no_time():

@@ -32,6 +32,12 @@ def process():
     undo(worker, "_worker_loop")
 
 
+def test_outside_a_worker_nothing_becomes_quiet(process):
+    with pytest.raises(TypeError):
+        worker._worker_loop()
+    assert process.told.empty()
+
+
 def test_the_wrapper_is_pickled_as_the_function_it_stands_for(process):
     assert pickle.loads(pickle.dumps(worker._worker_loop)) is worker._worker_loop
 

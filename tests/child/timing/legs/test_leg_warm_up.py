@@ -9,6 +9,7 @@ from kit.child import FakeProcess
 from trainperf.child.tensorflow import hooks as tf_hooks
 from trainperf.child.timing.legs import words as leg
 from trainperf.child.timing.legs.warm_up import WarmUp
+from trainperf.child.torch import hooks as torch_hooks
 
 
 @pytest.fixture
@@ -66,3 +67,13 @@ def test_tensorflow_waits_before_it_opens_gpus_only(told, gpus, turns):
     context.ensure_initialized()
     context.ensure_initialized()
     assert (len(asked), context._initialized) == (turns, True)
+
+
+def test_a_leg_says_that_it_compiles_as_long_as_it_does(told, words):
+    callback = pytest.importorskip("torch._dynamo.callback")
+    handler = callback.CompilationCallbackHandler()
+    torch_hooks.watch_compiling(loops(told), SimpleNamespace(callback_handler=handler))
+    seen = [words[leg.COMPILES]]
+    with handler.install_callbacks(callback.CallbackTrigger.DYNAMO, "0/0"):
+        seen.append(words[leg.COMPILES])
+    assert [*seen, words[leg.COMPILES]] == [0, 1, 0]

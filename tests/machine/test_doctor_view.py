@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from kit.evidence import machine
+from trainperf.machine.doctor.checks import Check, Checkup
+from trainperf.machine.doctor.view import render
+
+CHECKS = (
+    Check("GPU", "unknown", "No NVIDIA driver found: GPU checks were not made."),
+    Check("TensorFlow", "ok", "2.21.0, built with CUDA 12.5.1, cuDNN 9, for sm_60, compute_90"),
+    Check("CPU cores", "warning", "16 visible, 2 usable [quota]", "size thread pools for 2"),
+    Check("TensorFlow and the GPU", "problem", "sees none of the 2 GPUs", "look again " * 12),
+)
+
+
+def shown(width: int, color: bool = False, checks: tuple[Check, ...] = CHECKS) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=color, no_color=not color)
+    render(Checkup(machine(), checks), console)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(len(line) for line in shown(width).splitlines()) <= width
+
+
+def test_brackets_in_a_text_are_no_markup() -> None:
+    assert "[quota]" in shown(80)

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from trainperf.recording.machine.clocks import HARMFUL
+from trainperf.samplers import nvml_device
+
+
+def test_a_bit_without_a_name_is_not_lost() -> None:
+    assert nvml_device.throttle_words(0x4 | 0x800) == ("power cap", "reason 0x800")
+
+
+def test_heat_is_harmful_and_the_power_cap_is_not() -> None:
+    heat, cap, chosen = (
+        nvml_device.throttle_words(0x40),
+        nvml_device.throttle_words(0x4),
+        nvml_device.throttle_words(0x2),
+    )
+    assert HARMFUL.issuperset(heat)
+    assert HARMFUL.isdisjoint(cap + chosen)
+
+
+def test_every_harmful_word_is_one_that_a_gpu_can_say() -> None:
+    assert HARMFUL.issubset(nvml_device.throttle_words(0x1FF))

@@ -97,12 +97,6 @@ def test_a_diff_runs_in_place_of_the_file(project, run, diff):
     assert state(project) == before
 
 
-def test_a_diff_from_below_the_top_of_the_repository_is_found(project, run):
-    below = replace(run, cwd=str(project / "package"), command=(sys.executable, "../train.py"))
-    found = made(Change(diffs=(written(project, DIFF),)), below)
-    assert list(found.sources) == [str(project / "train.py")]
-
-
 def test_the_second_diff_goes_on_top_of_the_first(project, run):
     more = DIFF.replace("0.2", "0.3").replace("0.1", "0.2")
     diffs = (written(project, DIFF), written(project, more, "more.diff"))
@@ -165,14 +159,6 @@ def test_without_a_view_a_new_module_in_a_folder_that_stands_is_refused(project,
 def test_without_a_view_settings_that_no_word_names_are_refused(project, run):
     with pytest.raises(TrainperfError, match=r"conf\.toml cannot be given"):
         made(Change(rev="HEAD~1"), run)
-
-
-def test_settings_that_the_command_names_stand_in_their_place(project, run):
-    (project / "conf.yaml").write_text("lr: 0.1\n")
-    diff = "--- a/conf.yaml\n+++ b/conf.yaml\n@@ -1 +1 @@\n-lr: 0.1\n+lr: 0.2\n"
-    named = replace(run, command=(sys.executable, "train.py", "--config=conf.yaml"))
-    found = made(Change(diffs=(written(project, diff),)), named)
-    assert found.sources == {str(project / "conf.yaml"): b"lr: 0.2\n"}
 
 
 def test_another_file_stands_in_the_place_of_the_script(project, run):

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from reporters.samples import FAILED, INPUT_BOUND
+from reporters.samples import INPUT_BOUND
 from trainperf import check as checking
 from trainperf import store
 from trainperf.commands import check as command
@@ -142,12 +142,6 @@ def test_a_new_finding_fails_if_it_was_asked_for(project: Project) -> None:
     assert project.check("--baseline", "base.json", "--fail-on", "9", "train.py") == 0
 
 
-def test_utilisation_under_the_floor_fails(based: Project) -> None:
-    assert based.check("--baseline", "base.json", "--min-utilization", "0.8", "train.py") == 1
-    assert "utilisation 25 %, at least 80 % is wanted" in based.output
-    assert based.check("--baseline", "base.json", "--min-utilization", "25%", "train.py") == 0
-
-
 def answered(project: Project, *words: str) -> tuple[int, dict[str, Any]]:
     """The exit status, and the answer as a program reads it from stdout."""
     status = project.check("--baseline", "base.json", *words, "--output-format", "json", "train.py")
@@ -186,13 +180,6 @@ def test_a_program_tells_what_cannot_be_told_from_a_pass(
     cases = ElementTree.parse("report.xml").iter("testcase")
     check = next(one for one in cases if one.get("name") == "check")
     assert [one.tag for one in check] == ["failure" if status else "skipped"]
-
-
-def test_a_run_that_failed_is_written_without_an_answer(based: Project) -> None:
-    based.runs = [FAILED]
-    assert based.check("--baseline", "base.json", "--json", "report.json", "train.py") == 3
-    report = json.loads(Path("report.json").read_text())
-    assert (report["ending"], report["check"]) == ("failed", None)
 
 
 @pytest.mark.parametrize(

@@ -100,14 +100,6 @@ def test_a_trace_is_asked_for_by_its_file_which_must_be_possible(asked, tmp_path
     assert "there is no folder gone to write t.json to" in str(got["result"].exception)
 
 
-def test_an_id_to_ignore_that_is_none_is_named(asked):
-    result = asked("--ignore", "tf_cach", "--ignore", "tf_cache", "train.py")["result"]
-    assert result.exit_code == 0, result.output
-    said = "there is no finding 'tf_cach' to ignore; did you mean tf_cache?"
-    assert result.output.count("to ignore") == 1
-    assert said in result.output
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -157,14 +157,6 @@ def test_githubs_commands_come_last_and_its_summary_is_added_to(tmp_path: Path, 
     assert summary.read_text().startswith("of an earlier command\n## trainperf: ")
 
 
-def test_the_summary_stays_below_its_limit_with_what_is_there(tmp_path: Path) -> None:
-    summary = tmp_path / "summary.md"
-    summary.write_bytes(b"x" * (1024 * 1024 - 3000) + b"\n")
-    write(["github"], env={"GITHUB_STEP_SUMMARY": str(summary)})
-    assert summary.stat().st_size <= 1024 * 1024
-    assert "Left out to keep this short" in summary.read_text()
-
-
 def test_a_summary_that_cannot_be_written_is_told_after_the_commands(tmp_path: Path, capfd) -> None:
     with pytest.raises(TrainperfError, match="summary of the step"):
         write(["github"], env={"GITHUB_STEP_SUMMARY": str(tmp_path / "no" / "summary")})
@@ -294,17 +286,3 @@ def test_no_report_takes_the_place_of_a_source_by_a_link(refused):
     Path("report.json").symlink_to("train.py")
     assert "would overwrite" in refused("train.py", json="report.json")
     assert "would overwrite" in refused("other.py", patch="train.py")
-
-
-def test_two_outputs_of_one_name_and_one_that_cannot_be_written_are_refused(refused):
-    assert "would both go to" in refused(json="a.json", patch="a.json")
-    assert "would both go to" in refused(json="a.json", output_format=("html=a.json",))
-    assert "would both go to" in refused(trace="a.html", output_format=("html=a.html",))
-    assert "no folder" in refused(patch="missing/a.patch")
-    assert "no folder" in refused(trace="missing/t.json")
-
-
-def test_a_file_that_is_no_input_may_be_replaced_and_a_folder_for_json_is_made(tmp_path):
-    (tmp_path / "notes.txt").write_text("old")
-    settings = replace(Settings(), json=tmp_path / "new" / "a.json", patch=tmp_path / "notes.txt")
-    check_outputs(settings, inputs=["train.py"])

@@ -10,14 +10,6 @@ from rich.console import Console
 from trainperf.commands.progress import Progress
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def console(terminal: bool, file: io.StringIO | None = None) -> Console:
     return Console(file=file or io.StringIO(), force_terminal=terminal, width=80, color_system=None)
 
@@ -70,15 +62,6 @@ def test_a_terminal_is_shown_the_phase_and_left_clean() -> None:
     after = text.rpartition("left")[2]
     assert "\x1b[2K" in after  # the line is erased
     assert "\x1b[?25h" in after  # the cursor is back
-
-
-def test_the_line_says_how_long_still_from_what_was_expected() -> None:
-    clock = Clock()
-    progress = Progress(console(terminal=True), clock=clock)
-    progress.phase("Timing the steps", 10)
-    clock.now += 4
-    assert "Timing the steps" in line(progress)
-    assert "4 s, about 6 s left" in line(progress)
 
 
 def test_a_closed_stderr_does_not_end_the_diagnosis() -> None:

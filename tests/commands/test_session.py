@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +9,12 @@ from rich.console import Console
 from recordings import recording
 from reporters.samples import INPUT_BOUND
 from trainperf import store
-from trainperf.commands import run_folders, session
+from trainperf.commands import session
 from trainperf.commands.run_folders import latest, new_folder
 from trainperf.commands.session import Target, _Shown, check_script, target
 from trainperf.errors import TrainperfError
 from trainperf.model import TraceFile
-from trainperf.settings import Settings, load_settings
+from trainperf.settings import Settings
 
 FINE = {
     "plain.py": b"print('x')\n",
@@ -48,15 +47,6 @@ def test_a_notebook_runs_in_its_own_folder_and_says_what_is_left_out(tmp_path):
     assert found.command[1:] == ("a.ipynb", "--epochs", "3")
     assert (found.label, found.cwd) == ("sub/a.ipynb", tmp_path / "sub")
     assert found.notes == ("2 commands to IPython left out: `%%bash` (cell 1), `!ls` (cell 2)",)
-
-
-def test_a_run_is_named_as_show_finds_it_without_flags(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    usual = load_settings(tmp_path, os.environ, {}).output_dir
-    assert run_folders.saved_name(usual / "run") == "run"
-    other = tmp_path / "elsewhere" / "run"
-    assert run_folders.saved_name(other) == str(other)
 
 
 def test_each_run_has_a_folder_of_its_own(tmp_path):

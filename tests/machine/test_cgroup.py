@@ -20,23 +20,6 @@ def write(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def test_unlimited_groups_mean_no_limits(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V2 + MOUNT_V1,
-            "proc/self/cgroup": "5:cpu,cpuacct:/\n4:memory:/\n0::/a\n",
-            "sys/fs/cgroup/a/cpu.max": "max 100000\n",
-            "sys/fs/cgroup/a/memory.max": "max\n",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-        },
-    )
-    assert cgroup.cpu_quota(root) is None
-    assert cgroup.memory_limit(root) is None
-
-
 def test_garbled_files_mean_no_limits(tmp_path: Path) -> None:
     root = write(
         tmp_path,
@@ -68,20 +51,6 @@ def test_the_smallest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
     limit = cgroup.memory_limit(root)
     assert limit is not None
     assert limit.limit == 16 * GIB
-
-
-def test_page_cache_counts_as_memory_that_is_left(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V2,
-            "proc/self/cgroup": "0::/job\n",
-            "sys/fs/cgroup/job/memory.max": f"{8 * GIB}\n",
-            "sys/fs/cgroup/job/memory.current": f"{6 * GIB}\n",
-            "sys/fs/cgroup/job/memory.stat": f"anon 5\ninactive_file {4 * GIB}\n",
-        },
-    )
-    assert cgroup.memory_limit(root) == cgroup.MemoryLimit(limit=8 * GIB, available=6 * GIB)
 
 
 def test_version_1_limits_are_read(tmp_path: Path) -> None:

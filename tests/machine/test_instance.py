@@ -77,12 +77,6 @@ def test_the_firmware_stands_in_where_the_service_is_denied(
     assert f"HTTP {status}" in instance.source
 
 
-def test_a_machine_whose_firmware_says_nothing_is_asked(tmp_path: Path, nobody: str) -> None:
-    instance, reason = identify(tmp_path, {ENDPOINT: nobody})
-    assert instance is None
-    assert reason.startswith(f"{NOT_AWS}, as far as can be told")
-
-
 def test_a_training_job_is_told_by_its_files(tmp_path: Path) -> None:
     root = job(
         tmp_path, current_instance_type="ml.g5.xlarge", hosts=["algo-1", "algo-2"], current_host="a"

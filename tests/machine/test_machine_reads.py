@@ -72,18 +72,6 @@ def test_files_are_counted_with_their_sizes(tmp_path: Path) -> None:
     assert len(one.examples) == 3
 
 
-def test_names_in_a_dataset_count_where_no_open_was_seen(tmp_path: Path) -> None:
-    paths = written(tmp_path, 10)
-    event = reads_event(named=paths, names=10)
-
-    ((one,), _) = probe(recording(event))
-    assert (one.files, one.opens, one.seen_by) == (10, 0, "named in the dataset")
-
-    event = reads_event(named=paths, names=10, opens=4, files=2, paths=paths[:2])
-    ((one,), _) = probe(recording(event))
-    assert (one.files, one.seen_by) == (2, "Python opened them")
-
-
 def test_files_removed_with_the_script_keep_the_sizes_seen_while_it_ran(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone.bin")
     event = reads_event(opens=4, files=1, paths=[gone], sizes={gone: 5000})

@@ -66,40 +66,6 @@ def test_only_what_was_throttled_meanwhile_counts(tmp_path: Path) -> None:
     assert (use.quota_cores, use.throttled_share, use.throttled_s) == (2.0, 0.25, 1.5)
 
 
-def test_the_level_that_stood_still_longest_counts(tmp_path: Path) -> None:
-    root = version_2(
-        tmp_path,
-        **{
-            f"{JOB}/cpu.max": "100000 100000\n",
-            f"{JOB}/cpu.stat": stat(0, 0, 0),
-            f"{POD}/cpu.max": "400000 100000\n",
-            f"{POD}/cpu.stat": stat(0, 0, 0),
-        },
-    )
-    watch = ContainerWatch(root)
-    write(root, {f"{JOB}/cpu.stat": stat(100, 1, 10), f"{POD}/cpu.stat": stat(100, 80, 900)})
-    use = watch.use()
-    assert (use.quota_cores, use.throttled_share) == (1.0, 0.8)
-
-
-def test_version_1_counts_in_nanoseconds(tmp_path: Path) -> None:
-    job = "sys/fs/cgroup/cpu,cpuacct/job"
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V1,
-            "proc/self/cgroup": "5:cpu,cpuacct:/job\n4:memory:/job\n",
-            f"{job}/cpu.cfs_quota_us": "50000\n",
-            f"{job}/cpu.cfs_period_us": "100000\n",
-            f"{job}/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
-        },
-    )
-    watch = ContainerWatch(root)
-    write(root, {f"{job}/cpu.stat": "nr_periods 20\nnr_throttled 10\nthrottled_time 3000000000\n"})
-    use = watch.use()
-    assert (use.quota_cores, use.throttled_share, use.throttled_s) == (0.5, 0.5, 3.0)
-
-
 def test_pressure_is_the_share_of_the_time_in_which_a_task_waited(tmp_path: Path) -> None:
     files = {f"{JOB}/{name}.pressure": stall(7_000) for name in ("cpu", "memory", "io")}
     root = version_2(tmp_path, **files, **{f"{JOB}/cgroup.events": "populated 1\n"})

@@ -163,10 +163,3 @@ def test_what_a_child_used_is_counted_once_when_its_parent_waits_for_it() -> Non
     tree = Tree()
     tree.seconds(parent=(1.0, 0.0), child=(2.0, 0.0))
     assert tree.seconds(parent=(1.0, 2.5)) == pytest.approx(0.5)  # the child's last moments
-
-
-def test_a_child_that_waits_to_be_waited_for_is_not_counted_twice() -> None:
-    tree = Tree()
-    tree.seconds(parent=(1.0, 0.0), child=(2.0, 0.0))
-    assert tree.seconds(parent=(1.0, 0.0), child=(2.5, 0.0)) == pytest.approx(0.5)
-    assert tree.seconds(parent=(1.0, 2.5)) == pytest.approx(0.0)

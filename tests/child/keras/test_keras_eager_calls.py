@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from kit.child import Watcher
-from trainperf.child.keras.hooks import MOST_MODELS, NAME, EagerCalls
+from trainperf.child.keras.hooks import NAME, EagerCalls
 from trainperf.child.process.patching import undo
 from trainperf.child.timing.calls import Calls
 
@@ -77,14 +77,3 @@ def test_a_model_with_code_of_the_users_is_counted_and_may_not_be_replaced(loops
         model(ONE)
     keras.Sequential([keras.layers.Input((3,)), keras.layers.Lambda(lambda x: x)])(ONE)
     assert counted(loops) == [(2, None), (1, None)]
-
-
-def test_models_that_are_made_anew_may_not_be_replaced(loops: Any) -> None:
-    nets = [dense() for _ in range(MOST_MODELS)]
-    for _ in range(2):
-        for net in nets:
-            net(ONE)
-    assert counted(loops) == [(2 * MOST_MODELS, 1)]
-    for _ in range(MOST_MODELS + 1):
-        dense()(ONE)
-    assert counted(loops) == [(MOST_MODELS + 1, None)]

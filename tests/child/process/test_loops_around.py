@@ -64,26 +64,6 @@ def test_a_property_that_raises_leaves_it_open_and_harms_nobody(module):
     assert made.answers[2:] == [False, None] * 2
 
 
-def test_a_loop_around_a_call_is_found_with_or_without_the_trainings_own(module):
-    made = module(
-        """
-        def fit():
-            return turns.loop_around(own=False)
-        def main(data):
-            for epoch in range(2):
-                return fit()
-        def other(data):
-            for epoch in data:
-                return fit()
-        """
-    )
-    where, sure = made.main([1])
-    assert (where["function"], where["line"], sure) == ("main", 5, True)
-    where, sure = made.other([1])
-    assert (where["line"], sure) == (8, False)
-    assert made.fit() == (None, False)
-
-
 def test_the_turn_of_the_innermost_loop_is_counted_and_a_condition_within_it_seen(module):
     made = module(
         """

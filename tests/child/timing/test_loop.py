@@ -2,7 +2,6 @@
 
 import pytest
 
-from kit.child import within
 from trainperf.child.timing.budget import MEASURE_SHARE, Budget
 from trainperf.child.timing.loop import (
     DONE,
@@ -22,29 +21,6 @@ class Clock:
 
     def __call__(self):
         return self.now
-
-
-def play(plan, clock, step=0.01, most=100_000):
-    """Run a loop of equal steps to its end; return the phases with the steps they counted."""
-    phases = []
-    while plan.phase != DONE and most:
-        most -= 1
-        block = plan.block
-        if plan.phase == INPUT:
-            clock.now += block.seconds
-            phases.append((INPUT, block.index, 0))
-            plan.advance()
-            continue
-        plan.begin_if_settled()
-        clock.now += step
-        if plan.step_ended(step):
-            phases.append((block.phase, block.index, block.steps))
-            plan.advance()
-    return phases
-
-
-def names(phases):
-    return [phase for phase, _, _ in phases]
 
 
 def bursty(plan, clock, slow, resident_s=0.01):
@@ -98,45 +74,11 @@ def test_a_profile_on_which_a_burst_fell_is_taken_again_at_the_end():
     assert profiles(lambda index: 0.09, steps=50) == [0]
 
 
-def test_rounds_go_on_until_the_times_are_settled():
-    clock = Clock()
-
-    def slow(index):
-        return 0.01 * (1 + 0.6 * (index % 2)) if index < 7 else 0.01
-
-    plan = Plan(clock, Budget(BUDGET, 0.0))
-    rounds = bursty(plan, clock, slow)
-    assert 7 < rounds < 30
-    assert clock.now - 1000.0 < 60.0
-
-
 def test_times_that_never_settle_end_with_their_share_of_the_budget():
     clock = Clock()
     bursty(Plan(clock, Budget(BUDGET, 0.0)), clock, lambda index: 0.01 * (1 + index % 4))
     by = MEASURE_SHARE * BUDGET["budget_s"]
     assert by - 5.0 < clock.now - 1000.0 < by + 5.0
-
-
-def test_an_evaluation_before_the_first_step_does_not_end_the_warm_up():
-    clock = Clock()
-    plan = Plan(clock, within(6.0))
-    clock.now += 30.0
-    assert not plan.step_ended(30.1)
-    clock.now += 0.1
-    assert not plan.step_ended(0.1)
-
-
-def test_a_phase_that_is_given_up_comes_no_more():
-    clock = Clock()
-    plan = Plan(clock, within(6.0))
-    while plan.phase != RESIDENT:
-        plan.begin_if_settled()
-        clock.now += 0.01
-        if plan.step_ended(0.01):
-            plan.advance()
-    plan.give_up(RESIDENT)
-    assert plan.phase == INPUT
-    assert RESIDENT not in names(play(plan, clock))
 
 
 @pytest.mark.parametrize(("left", "most"), [(60, 36), (400, 210)])

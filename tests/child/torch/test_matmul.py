@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,44 +12,6 @@ from trainperf.child.timing.probing import matmul
 from trainperf.child.torch.built import matmul as torch_matmul
 
 GIB = 1024**3
-
-
-class Gpu:
-    """A clock, and a product that takes its time on it: a fixed rate after a slow first call."""
-
-    def __init__(self, flops_s: float, first_s: float = 0.01) -> None:
-        self.now = 0.0
-        self.rate, self.first = flops_s, first_s
-        self.made: list[int] = []
-        self.calls: list[tuple[int, int]] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    def make(self, size: int) -> Callable[[int], None]:
-        self.made.append(size)
-
-        def call(count: int) -> None:
-            self.now += self.first + 2.0 * size**3 * count / self.rate
-            self.first = 0.0
-            self.calls.append((size, count))
-
-        return call
-
-    def product(self, free: int = 40 * GIB, itemsize: int = 2) -> matmul.Product:
-        return matmul.Product("bfloat16", itemsize, free, self.make, self.clock)
-
-
-def test_the_matrices_take_a_quarter_of_what_is_free_at_most() -> None:
-    gpu = Gpu(300e12)
-    free = 4 * 3 * 2 * 4096**2
-    found = matmul.measure(gpu.product(free=free))
-    assert found is not None
-    assert found["size"] == 4096
-    assert max(gpu.made) == 4096
-    smaller = matmul.measure(Gpu(300e12).product(free=free - 1))
-    assert smaller is not None
-    assert smaller["size"] == 2048
 
 
 class Driver:

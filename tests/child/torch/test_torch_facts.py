@@ -9,7 +9,7 @@ from torch.utils.data import (
     IterableDataset,
 )
 
-from kit.child import Watcher, text_at
+from kit.child import Watcher
 from kit.exchange import driver_of
 from trainperf.child.torch import facts as torch_facts
 from trainperf.child.torch.loops import TorchLoops
@@ -107,24 +107,6 @@ def watched(monkeypatch):
     yield driver
     torch.set_anomaly_enabled(False)
     torch.use_deterministic_algorithms(False)
-
-
-@pytest.mark.parametrize(
-    ("source", "flag"),
-    [
-        ("torch.autograd.set_detect_anomaly(True)", "anomaly"),
-        ("torch.autograd.set_detect_anomaly(mode=True)", "anomaly"),
-        (
-            "def seed(sure):\n    torch.use_deterministic_algorithms(sure)\nseed(True)",
-            "deterministic",
-        ),
-    ],
-)
-def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, users, source, flag):
-    users(f"import torch\n{source}")
-    values = torch_facts.flags(watched)
-    assert values[flag] is True
-    assert text_at(values[f"{flag}_where"]).startswith("torch.")
 
 
 @pytest.mark.parametrize(

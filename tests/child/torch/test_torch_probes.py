@@ -195,22 +195,6 @@ def test_tf32_is_tried_on_a_gpu_and_the_precision_put_back(monkeypatch):
     assert torch.get_float32_matmul_precision() == "highest"
 
 
-def test_an_old_gpu_gets_float16(monkeypatch):
-    asked = []
-
-    class Called(passes.Pass):
-        def __call__(self, arguments=None, autocast=None, module=None):
-            asked.append(autocast)
-
-    monkeypatch.setattr("trainperf.child.torch.probes.probing.Pass", Called)
-    monkeypatch.setattr(Called, "device", "cuda")
-    monkeypatch.setattr(forward_backward, "_capability", lambda device: (7, 5))
-    events = probed(mlp(), torch.ones(3, 4))
-    assert events["autocast"]["detail"]["dtype"] == "float16"
-    assert set(asked) == {None, torch.float16}
-    assert "matmul_precision" not in events
-
-
 def test_tensors_are_changed_in_every_container_and_the_containers_are_new():
     @dataclasses.dataclass(frozen=True)
     class Batch:

@@ -128,17 +128,6 @@ def test_steps_have_their_time_to_settle_after_the_last_that_compiled(slices):
     assert ended == [False, False, True, True, True]
 
 
-@pytest.mark.parametrize(("every", "most"), [(1, leg.MOST_COMPILING + 6), (3, 20)])
-def test_the_warm_up_of_a_script_that_traces_again_and_again_has_an_end(slices, every, most):
-    now = [0.0]
-    plan, *_ = slices(now=now)
-    for count in range(most):
-        now[0] += 0.2
-        if plan.step_ended(0.2, usual=count % every > 0):
-            return
-    raise AssertionError("it has none")
-
-
 def test_what_passed_while_others_ran_is_no_part_of_a_warm_up_step(slices):
     now = [100.0]
     plan, words, _, _ = slices(now=now)

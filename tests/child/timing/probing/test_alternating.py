@@ -31,17 +31,6 @@ def _alternated(monkeypatch, base_s, candidate_s, deadline=100.0, per_candidate=
     return fields, called
 
 
-def test_seconds_per_step_of_each_block_are_recorded_with_what_the_first_call_cost(monkeypatch):
-    fields, called = _alternated(monkeypatch, 0.02, 0.01)
-    assert fields["name"] == "faster"
-    assert fields["detail"] == {"k": 7}
-    assert fields["one_off"] == 0.01
-    assert [round(each, 9) for each in fields["base"]] == [0.02] * BLOCKS
-    assert [round(each, 9) for each in fields["candidate"]] == [0.01] * BLOCKS
-    timed = called[4:]  # two calls of each before
-    assert timed.count("base") == timed.count("candidate") == fields["steps"]
-
-
 def test_turns_go_on_while_their_ratio_is_not_decided(monkeypatch):
     noise = itertools.cycle([0.7, 1.4, 1.0, 1.3, 0.8])
     fields, _ = _alternated(monkeypatch, lambda: 0.1 * next(noise), 0.09)

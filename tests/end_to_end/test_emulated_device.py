@@ -5,16 +5,13 @@ What is hidden behind the device costs nothing, and what is not is found at its 
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit.processes import patient
+from kit.processes import reported
 
 pytest.importorskip("torch")
 
@@ -28,17 +25,8 @@ def diagnosed(kind: str, folder: Path, *words: str) -> dict[str, Any]:
     shutil.copy(TESTS / "end_to_end/seeds/torch_emulated.py", folder / "train.py")
     library = folder / "site-packages"  # what waits in it is no function of the script's own
     shutil.copytree(TESTS / "emulation", library / "emulation")
-    report = folder / "report.json"
-    done = subprocess.run(
-        (
-            sys.executable, "-m", "trainperf", "diagnose", "--json", str(report),
-            "--output-dir", str(folder / "runs"), *words, "train.py",
-        ),
-        cwd=folder, env=patient() | {"KIND": kind, "EMULATION": str(library)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(report.read_text())
+    env = {"KIND": kind, "EMULATION": str(library)}
+    found = reported(folder, *words, "train.py", env=env)
     assert found["loop"]["clock"] == "CUDA events"
     return found
 

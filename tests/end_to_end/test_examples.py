@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 
 import zoo
-from kit.processes import drop_inductor_cache, patient, tries
+from kit.processes import reported, tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
@@ -70,7 +68,10 @@ def test_the_planted_cause_comes_first_and_a_healthy_script_stays_clean(
     for attempt in tries(case.script.name, TRIES):
         folder = tmp_path / str(attempt)
         shutil.copytree(case.script.parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
-        report = _diagnose(case.script.name, folder)
+        words = ("--no-trials", "--budget", "90s", "--patch", "fixes.patch", case.script.name)
+        report = reported(folder, *words)
+        kept_by_small_files = Path(os.environ["TMPDIR"]) / "recordings"
+        shutil.rmtree(kept_by_small_files, ignore_errors=True)
         _patch_applies(folder)
         wrong = _wrong(case, report)
         if not wrong:
@@ -84,23 +85,6 @@ def test_every_example_is_in_the_zoo_and_told_of() -> None:
     assert scripts == recorded
     told = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert [name for name in sorted(scripts) if f"## {name}" not in told] == []
-
-
-def _diagnose(script: str, folder: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "trainperf", "diagnose", "--no-trials", "--budget", "90s"]
-    command += ["--json", "report.json"]
-    command += ["--patch", "fixes.patch", "--output-dir", str(folder / "runs"), script]
-    done = subprocess.run(
-        command, cwd=folder, env=patient(), capture_output=True, text=True, check=False
-    )
-    drop_inductor_cache()
-    shutil.rmtree(
-        Path(os.environ["TMPDIR"]) / "recordings", ignore_errors=True
-    )  # small_files keeps it
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
 
 
 def _patch_applies(folder: Path) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit.processes import drop_inductor_cache, patient, tries
+from kit.processes import reported, tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
@@ -33,26 +31,13 @@ def test_no_sync_is_tried_on_the_whole_job_and_kept(tmp_path: Path) -> None:
         folder = tmp_path / str(attempt)
         folder.mkdir()
         shutil.copy(SCRIPT, folder)
-        report = _diagnose(folder)
+        report = reported(folder, "--only", FIX, *TWO, SCRIPT.name)
+        assert re.search(r"^(Ranks|Exchange of gradients)$", report["stdout"], re.MULTILINE)
         _describes_the_job(report)
         wrong = _wrong(report)
         if not wrong:
             return
     pytest.fail(wrong)
-
-
-def _diagnose(folder: Path) -> Report:
-    command = [sys.executable, "-m", "trainperf", "diagnose", "--json", "report.json"]
-    command += ["--output-dir", str(folder / "runs"), "--only", FIX, *TWO, SCRIPT.name]
-    done = subprocess.run(
-        command, cwd=folder, env=patient(), capture_output=True, text=True, check=False
-    )
-    drop_inductor_cache()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert re.search(r"^(Ranks|Exchange of gradients)$", done.stdout, re.MULTILINE)
-    report: Report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
 
 
 def _describes_the_job(report: Report) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kit.processes import patient
+from kit.processes import reported
 from trainperf.trial.queue import FEWER
 
 pytest.importorskip("torch")
@@ -22,19 +21,9 @@ pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("noth
 SEEDS = Path(__file__).parent / "seeds"
 
 
-def diagnosed(name: str, folder: Path, *words: str, given: str = "") -> dict[str, Any]:
+def diagnosed(name: str, folder: Path, *words: str, given: tuple[str, ...] = ()) -> dict[str, Any]:
     shutil.copy(SEEDS / name, folder / name)
-    report = folder / "report.json"
-    done = subprocess.run(
-        (
-            sys.executable, "-m", "trainperf", "diagnose", "--json", str(report),
-            "--output-dir", str(folder / "runs"), *words, name, *given.split(),
-        ),
-        cwd=folder, env=patient(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(report.read_text())
-    return found
+    return reported(folder, *words, name, *given)
 
 
 def kept(report: dict[str, Any], fix: str) -> dict[str, Any]:
@@ -79,7 +68,7 @@ def test_changes_that_run_out_of_memory_beside_others_are_tried_beside_the_scrip
     try:
         report = diagnosed(
             "torch_small_card.py", tmp_path, "--budget", "150s", "--only", "torch_workers",
-            given=str(card),
+            given=(str(card),),
         )  # fmt: skip
     finally:
         shutil.rmtree(card, ignore_errors=True)

@@ -284,6 +284,7 @@ def test_an_epochs_end_is_timed_with_its_validation(run):
     assert found.between_epochs.seconds >= found.between_epochs.validation_s
 
 
+@pytest.mark.long
 def test_an_empty_dataset_is_no_training_loop(tmp_path):
     recording = observed(python(str(LOOPS / "empty.py")), tmp_path, tmp_path / "run")
     assert recording.ending is Ending.FINISHED

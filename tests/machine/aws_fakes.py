@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 METADATA = {
@@ -124,15 +123,6 @@ def price_list(prices: dict[str, float]) -> Callable[[BaseHTTPRequestHandler, st
         return 200, json.dumps({"FormatVersion": "aws_v1", "PriceList": found})
 
     return answer
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    """Write files below `root`, with the folders they lie in."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 DMI = "sys/devices/virtual/dmi/id"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kit.stubs import write
 from trainperf.machine import cgroup
 
 GIB = 1024**3
@@ -10,14 +11,6 @@ MOUNT_V1 = (
     "31 23 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
     "32 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 )
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 def test_garbled_files_mean_no_limits(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.stubs import write
 from trainperf.machine import inspect_machine
 
 GIB = 1024**3
@@ -21,11 +22,7 @@ def root(tmp_path: Path) -> Path:
         "sys/fs/cgroup/memory.max": f"{4 * GIB}\n",
         "sys/fs/cgroup/memory.current": f"{GIB}\n",
     }
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return tmp_path
+    return write(tmp_path, files)
 
 
 def test_the_limits_of_a_container_count(root: Path) -> None:

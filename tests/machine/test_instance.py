@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aws_fakes import LAPTOP, MEMORY, NITRO, imds, price_list, serving, slow, write
+from aws_fakes import LAPTOP, MEMORY, NITRO, imds, price_list, serving, slow
 
+from kit.stubs import write
 from trainperf.machine import inspect_machine, with_late_answers
 from trainperf.machine.aws import instance as instance_module
 from trainperf.machine.aws import live

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kit.child import Clock
+from kit.stubs import write
 from trainperf.samplers.container import ContainerWatch
 
 GIB = 1024**3
@@ -12,21 +14,6 @@ MOUNT_V1 = (
     "32 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 )
 POD, JOB = "sys/fs/cgroup/pod", "sys/fs/cgroup/pod/job"
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 def version_2(root: Path, **files: str) -> Path:

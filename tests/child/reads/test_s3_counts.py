@@ -7,15 +7,8 @@ import sys
 import textwrap
 from typing import Any
 
+from kit.child import Clock
 from trainperf.child.reads.s3_counts import Counts
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def counted() -> tuple[Counts, Clock, list[dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.child import Clock
 from trainperf.child.timing.budget import MEASURE_SHARE, Budget
 from trainperf.child.timing.loop import (
     DONE,
@@ -13,14 +14,6 @@ from trainperf.child.timing.loop import (
     WARM_UP,
     Plan,
 )
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 def bursty(plan, clock, slow, resident_s=0.01):

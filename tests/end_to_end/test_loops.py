@@ -223,11 +223,10 @@ def test_a_package_started_as_a_module_is_seen_in_its_own_files(run):
     assert Path(found.model.compile_where.file).name == "model.py"
 
 
-@pytest.mark.alone
 def test_the_functions_of_the_user_behind_a_slow_input_are_named(run):
-    _, found = run(str(LOOPS / "generator.py"))
+    _, found = run(str(LOOPS / "pydataset.py"))
     (dearest, *_) = found.functions
-    assert (dearest.name, dearest.thread) == ("batches", "worker")
+    assert (dearest.name, dearest.thread) == ("Slow.__getitem__", "worker")
     assert found.input_bound
 
 

@@ -100,24 +100,6 @@ def test_a_trace_is_asked_for_by_its_file_which_must_be_possible(asked, tmp_path
     assert "there is no folder gone to write t.json to" in str(got["result"].exception)
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--step", "5", "train.py"], "--steps"),
-        (["--budgt", "5s", "train.py"], "--budget"),
-        (["--steps", "x", "train.py"], "--steps"),
-        (["--steps", "2", "train.py"], "3"),
-        (["--unheard-of", "train.py"], "--unheard-of"),
-        (["-z", "train.py"], "-z"),
-        (["-m"], "-m"),
-    ],
-)
-def test_a_mistake_before_the_script_is_a_usage_error(asked, words, says):
-    result = asked(*words)["result"]
-    assert result.exit_code == 2
-    assert says in result.output
-
-
 def test_a_report_that_was_not_saved_does_not_say_where(asked, monkeypatch, tmp_path):
     from trainperf.errors import TrainperfError
 

@@ -151,20 +151,6 @@ def test_attention_by_hand_is_told_with_its_forward(net, body):
     assert site["line"] == type(model).forward.__code__.co_firstlineno
 
 
-@pytest.mark.parametrize("name", ["attend", "scaled_dot_product_attention"])
-def test_the_function_that_a_forward_attends_with_is_told(net, name):
-    body = f"""return {name}(q, k, v)
-
-def {name}(q, k, v):
-    return torch.matmul((q @ k.mT).div(2).softmax(-1), v)"""
-    module = net(ATTENTION.format(name="Own", body=body))
-    model = module.Own()
-    model(torch.zeros(1, 2, 8))
-    (site,) = facts_of(made_loops(), model)["attentions"]
-    assert site["function"] == name
-    assert site["line"] == getattr(module, name).__code__.co_firstlineno
-
-
 def test_states_of_random_generators_are_no_weights():
     """Keras's `Dropout` on PyTorch holds one as a parameter: the model computes in float32."""
     model = nn.Sequential(nn.Linear(4, 4))

@@ -154,20 +154,6 @@ def test_the_gaps_are_where_nothing_runs_between_first_and_last_kernel_of_a_pass
     assert event["gap_s"] == pytest.approx((10 + 20) * 1e-6)  # not from one pass to the next
 
 
-def test_gpus_that_take_turns_are_told_from_gpus_that_work_at_once():
-    def on(*spans):
-        kernels = [Seen("k", at, long, "kernel", device=device) for device, at, long in spans]
-        event = OperatorTimes([a_pass(0), *kernels], "cuda").event()
-        return [round(each * 1e6) for each in (*event["device_s"], event["together_s"])]
-
-    assert on((0, 100, 50)) == [50, 0]
-    assert on((0, 100, 50), (0, 120, 50)) == [70, 0]  # two streams of one GPU
-    assert on((0, 100, 50), (1, 150, 30), (0, 200, 10)) == [60, 30, 0]
-    assert on((0, 100, 50), (1, 130, 50)) == [50, 50, 20]
-    nothing = OperatorTimes([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
-    assert (nothing["device_s"], nothing["together_s"]) == ([], 0.0)
-
-
 def test_the_time_on_tensor_cores_is_that_of_kernels_named_for_them():
     assert OperatorTimes(gpu(), "cuda").event()["tensor_core_s"] == pytest.approx(100e-6)
 

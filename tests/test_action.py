@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 PATH = ROOT / ".github" / "actions" / "trainperf" / "action.yml"
 ACTION: dict[str, Any] = yaml.safe_load(PATH.read_text(encoding="utf-8"))
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
-INSTALL, RUN, UPLOAD = STEPS
+INSTALL, RUN, _ = STEPS
 FORMATS = ("terminal", "github", "html=", "json=", "markdown=", "sarif=", "junit=")
 
 FAKE = """#!{python}

@@ -84,12 +84,6 @@ def imds(
     return (404, "") if text is None else (200, text)
 
 
-def without_tokens(request: BaseHTTPRequestHandler, body: str) -> Answer:
-    """Answer as version 1 of the service alone does."""
-    text = METADATA.get(request.path)
-    return (404, "") if request.command != "GET" or text is None else (200, text)
-
-
 def slow(seconds: float) -> Callable[[BaseHTTPRequestHandler, str], Answer]:
     """Answer correctly, but only after so many seconds."""
 

@@ -40,12 +40,6 @@ def test_a_bound_by_times_is_that_of_their_favourable_end():
     assert bound(noisy(case, 0.02)) >= bound(case)
 
 
-def test_what_has_no_bound_gets_none():
-    case = torch_evidence(flags=FLAGS, probes={"autocast": probe(1.8)})
-    found = by_id()["torch_autocast"].detect(case)
-    assert at_most((replace(found, bound=None),), case)[0].bound is None
-
-
 def test_what_may_be_lost_to_waiting_keeps_to_what_neighbouring_blocks_allow():
     case = noisy(torch_evidence(flags=FLAGS), 0.4)
     paired = replace(case, times=replace(case.times, waiting_noise=0.01))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from trainperf import changes
 from trainperf.changes import Change, Repository, changed_run, check_interpreter, with_argument
 from trainperf.errors import TrainperfError
 from trainperf.model import Run
@@ -98,12 +97,6 @@ def test_a_diff_runs_in_place_of_the_file(project, run, diff):
     assert state(project) == before
 
 
-def test_a_diff_from_below_the_top_of_the_repository_is_found(project, run):
-    below = replace(run, cwd=str(project / "package"), command=(sys.executable, "../train.py"))
-    found = made(Change(diffs=(written(project, DIFF),)), below)
-    assert list(found.sources) == [str(project / "train.py")]
-
-
 def test_the_second_diff_goes_on_top_of_the_first(project, run):
     more = DIFF.replace("0.2", "0.3").replace("0.1", "0.2")
     diffs = (written(project, DIFF), written(project, more, "more.diff"))
@@ -150,23 +143,11 @@ def test_in_a_view_any_file_is_laid_in(project, run):
     }
 
 
-def test_a_diff_of_new_files_alone_may_have_no_prefixes(project, run):
-    diff = NEW.replace("a/", "").replace("b/", "")
-    found = made(Change(diffs=(written(project, diff),)), replace(run, guarded=(str(project),)))
-    assert found.files == {str(project / "new.py"): b"x = 1\n"}
-
-
 def test_without_a_view_a_new_module_is_put_on_the_path_of_imports(project, run):
     found = made(Change(diffs=(written(project, NEW),)), run)
     place = Path(found.env["PYTHONPATH"].split(":")[0])
     assert (place / "new.py").read_text() == "x = 1\n"
     assert not (project / "new.py").exists()
-
-
-def test_without_a_view_a_new_module_of_a_module_lies_beside_the_folder_it_runs_in(project, run):
-    module = replace(run, command=(sys.executable, "-m", "package"))
-    found = made(Change(diffs=(written(project, NEW),)), module)
-    assert Path(found.env["PYTHONPATH"].split(":")[0], "new.py").exists()
 
 
 def test_without_a_view_a_new_module_in_a_folder_that_stands_is_refused(project, run):
@@ -178,14 +159,6 @@ def test_without_a_view_a_new_module_in_a_folder_that_stands_is_refused(project,
 def test_without_a_view_settings_that_no_word_names_are_refused(project, run):
     with pytest.raises(TrainperfError, match=r"conf\.toml cannot be given"):
         made(Change(rev="HEAD~1"), run)
-
-
-def test_settings_that_the_command_names_stand_in_their_place(project, run):
-    (project / "conf.yaml").write_text("lr: 0.1\n")
-    diff = "--- a/conf.yaml\n+++ b/conf.yaml\n@@ -1 +1 @@\n-lr: 0.1\n+lr: 0.2\n"
-    named = replace(run, command=(sys.executable, "train.py", "--config=conf.yaml"))
-    found = made(Change(diffs=(written(project, diff),)), named)
-    assert found.sources == {str(project / "conf.yaml"): b"lr: 0.2\n"}
 
 
 def test_another_file_stands_in_the_place_of_the_script(project, run):
@@ -256,11 +229,6 @@ def test_an_index_with_a_merge_in_it_is_said(project):
         Repository.around(str(project)).contents("HEAD")
 
 
-def test_a_folder_outside_a_repository_is_said(tmp_path):
-    with pytest.raises(TrainperfError, match="in no git repository"):
-        Repository.around(str(tmp_path))
-
-
 # --------------------------------------------------------------- arguments, variables, interpreters
 
 PLAIN = ("python", "train.py")
@@ -316,15 +284,3 @@ def test_an_interpreter_without_the_framework_is_said_by_its_error():
     check_interpreter(sys.executable, "json")
     with pytest.raises(TrainperfError, match="cannot import no_such_framework: ModuleNotFound"):
         check_interpreter(sys.executable, "no_such_framework")
-
-
-def test_an_interpreter_that_is_too_old_is_said(monkeypatch):
-    monkeypatch.setattr(changes, "OLDEST_PYTHON", (99, 0))
-    with pytest.raises(TrainperfError, match=r" is 3\.\d+"):
-        check_interpreter(sys.executable, "json")
-
-
-def test_a_change_is_called_by_what_it_consists_of():
-    assert Change(diffs=("a.diff",), environment=("X=1",)).title == "a.diff, X=1"
-    assert Change(name="fast", diffs=("a.diff",)).title == "fast"
-    assert Change().title == ""

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from trainperf.errors import TrainperfError
-from trainperf.settings import Settings, duration, fail_on, load_settings
+from trainperf.settings import Settings, duration, load_settings
 
 
 def pyproject(folder, text):
@@ -161,45 +161,9 @@ def test_flags_win_over_the_environment_and_that_over_the_nearest_file(tmp_path)
     assert (settings.steps, settings.budget_s, settings.extra_s) == (2, 30.0, 4.0)
 
 
-def test_paths_from_flags_and_variables_are_taken_as_they_are(tmp_path):
-    env = {"TRAINPERF_OUTPUT_DIR": "runs"}
-    settings = load_settings(tmp_path, env, {"json": "report.json"})
-    assert (settings.output_dir, settings.json) == (Path("runs"), Path("report.json"))
-
-
-def test_variables_are_read_as_words(tmp_path):
-    env = {
-        "TRAINPERF_STEPS": "12",
-        "TRAINPERF_QUIET": "yes",
-        "TRAINPERF_TRIALS": "off",
-        "TRAINPERF_ALLOW_SEMANTIC": "1",
-        "TRAINPERF_IGNORE": "tf_cache, tf_interleave_parallel",
-        "TRAINPERF_FAIL_ON": "finding",
-        "TRAINPERF_COLOR": "always",
-    }
-    settings = load_settings(tmp_path, env)
-    assert (settings.steps, settings.quiet, settings.color) == (12, True, "always")
-    assert (settings.trials, settings.sequential, settings.allow_semantic) == (False, False, True)
-    assert settings.ignore == ("tf_cache", "tf_interleave_parallel")
-    assert settings.fail_on == "any"
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [(90, 90), ("90", 90), ("90s", 90), ("1.5m", 90), ("3min", 180), ("2 h", 7200), ("500ms", 0.5)],
 )
 def test_a_time_is_read_in_its_unit(text, seconds):
     assert duration(text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize(
-    ("value", "meaning"),
-    [("finding", "any"), ("any", "any"), ("none", "none"), ("1.2", 1.2), (2, 2.0), (1, 1.0)],
-)
-def test_fail_on_takes_any_finding_or_a_bound(value, meaning):
-    assert fail_on(value) == meaning
-
-
-def test_color_takes_a_flag_too(tmp_path):
-    assert load_settings(tmp_path, {}, {"color": True}).color == "always"
-    assert load_settings(tmp_path, {}, {"color": False}).color == "never"

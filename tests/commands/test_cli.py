@@ -100,51 +100,6 @@ def test_a_trace_is_asked_for_by_its_file_which_must_be_possible(asked, tmp_path
     assert "there is no folder gone to write t.json to" in str(got["result"].exception)
 
 
-def test_an_id_to_ignore_that_is_none_is_named(asked):
-    result = asked("--ignore", "tf_cach", "--ignore", "tf_cache", "train.py")["result"]
-    assert result.exit_code == 0, result.output
-    said = "there is no finding 'tf_cach' to ignore; did you mean tf_cache?"
-    assert result.output.count("to ignore") == 1
-    assert said in result.output
-
-
-def test_how_fixes_are_tried_can_be_chosen(asked):
-    settings = asked("train.py")["settings"]
-    assert (settings.trials, settings.sequential, settings.allow_semantic) == (True, False, False)
-    words = "--no-trials", "--sequential", "--allow-semantic", "train.py", "--no-trials"
-    got = asked(*words)
-    settings = got["settings"]
-    assert (settings.trials, settings.sequential, settings.allow_semantic) == (False, True, True)
-    assert got["target"].command[1:] == ("train.py", "--no-trials")
-
-
-def test_a_variable_can_switch_the_trials_off(asked, monkeypatch):
-    monkeypatch.setenv("TRAINPERF_TRIALS", "no")
-    assert not asked("train.py")["settings"].trials
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--step", "5", "train.py"], "--steps"),
-        (["--budgt", "5s", "train.py"], "--budget"),
-        (["--steps", "x", "train.py"], "--steps"),
-        (["--steps", "2", "train.py"], "3"),
-        (["--unheard-of", "train.py"], "--unheard-of"),
-        (["-z", "train.py"], "-z"),
-        (["-m"], "-m"),
-    ],
-)
-def test_a_mistake_before_the_script_is_a_usage_error(asked, words, says):
-    result = asked(*words)["result"]
-    assert result.exit_code == 2
-    assert says in result.output
-
-
-def test_fail_on_makes_the_exit_status_1(asked):
-    assert asked("--fail-on", "1.2", "train.py")["result"].exit_code == 1
-
-
 def test_a_report_that_was_not_saved_does_not_say_where(asked, monkeypatch, tmp_path):
     from trainperf.errors import TrainperfError
 
@@ -220,27 +175,6 @@ def test_merge_can_save_it_elsewhere_and_print_json(records, tmp_path):
     assert list(records.iterdir()) == []
 
 
-def test_what_cannot_be_saved_is_shown_first(records, tmp_path):
-    (tmp_path / "taken").write_text("a file")
-    result = CliRunner().invoke(cli, ["merge", "--output", "taken/joined.json", str(records)])
-    assert "Input-bound" in " ".join(result.output.split())
-    assert "trainperf show" not in result.output
-    assert "cannot be written" in str(result.exception)
-    assert "--output" in result.exception.hint
-
-
-def test_merge_can_fail_on_a_finding(records):
-    assert CliRunner().invoke(cli, ["merge", "--fail-on", "1.2", str(records)]).exit_code == 1
-
-
-def test_a_folder_without_records_is_one_line_and_a_hint(tmp_path):
-    result = called("merge", str(tmp_path))
-    assert result.returncode == 2
-    first, second = result.stderr.splitlines()
-    assert first == f"trainperf: {tmp_path} holds no records of ranks"
-    assert "trainperf diagnose" in second
-
-
 def test_a_saved_run_is_shown_again(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = tmp_path / "trainperf" / "runs" / "1" / "diagnosis.json"
@@ -280,32 +214,10 @@ def called(*words, cwd=None, env=None):
     )
 
 
-def test_errors_are_one_line_and_a_hint_on_stderr(tmp_path):
-    result = called("show", str(tmp_path / "nothing"))
-    assert (result.returncode, result.stdout) == (2, "")
-    first, hint = result.stderr.splitlines()
-    assert first.startswith("trainperf: ")
-    assert hint.startswith("  ")
-
-
 def test_an_unknown_fix_is_answered_with_near_ones():
     result = called("explain", "map_paralel")
     assert result.returncode == 2
     assert "tf_map_parallel" in result.stderr
-
-
-def test_an_unknown_command_is_a_usage_error():
-    result = called("diagnos", "train.py")
-    assert result.returncode == 2
-    assert "Traceback" not in result.stderr
-
-
-def test_a_wrong_setting_in_pyproject_is_named(tmp_path):
-    (tmp_path / "pyproject.toml").write_text("[tool.trainperf]\nstepz = 3\n")
-    (tmp_path / "train.py").write_text("x = 1\n")
-    result = called("diagnose", "train.py", cwd=tmp_path)
-    assert result.returncode == 2
-    assert "stepz" in result.stderr
 
 
 def test_the_version_and_the_help_come_without_heavy_imports():
@@ -318,16 +230,6 @@ def test_the_version_and_the_help_come_without_heavy_imports():
     result = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True)
     assert "diagnose" in result.stdout
     assert result.stderr.strip() == "[]"
-
-
-def test_help_that_runs_into_a_closed_pipe_ends_quietly():
-    command = f"{sys.executable} -m trainperf explain | head -c 1"
-    result = subprocess.run(command, shell=True, capture_output=True, text=True)
-    assert "Traceback" not in result.stderr
-
-
-def test_main_is_the_entry_point():
-    assert callable(main)
 
 
 @pytest.mark.parametrize(

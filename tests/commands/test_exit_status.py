@@ -11,22 +11,6 @@ INPUT_BOUND = replace(SAMPLE, trials=(), stack=None)
 CACHE, MAP = (finding.id for finding in INPUT_BOUND.findings)  # bounds 3.97 and 2.1
 
 
-@pytest.mark.parametrize(
-    ("ending", "status"),
-    [
-        (Ending.MEASURED, 0),
-        (Ending.FINISHED, 0),
-        (Ending.OUT_OF_BUDGET, 0),
-        (Ending.FAILED, 3),
-        (Ending.SIGNALLED, 3),
-        (Ending.STALLED, 3),
-        (Ending.INTERRUPTED, 130),
-    ],
-)
-def test_the_exit_status_tells_how_the_run_ended(ending, status):
-    assert exit_status(replace(INPUT_BOUND, ending=ending), Settings()) == status
-
-
 def test_a_run_without_a_loop_or_without_a_step_ends_with_2():
     assert exit_status(replace(INPUT_BOUND, loop=None), Settings()) == 2
     nothing = replace(INPUT_BOUND.times, real_s=None)

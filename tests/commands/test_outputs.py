@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +15,12 @@ import pytest
 from rich.console import Console
 
 from recordings import recording
-from reporters.samples import DECODE, HEALTHY, HOSTILE, INPUT_BOUND, PARALLEL_MAP
-from trainperf import store
+from reporters.samples import DECODE, HOSTILE, INPUT_BOUND, PARALLEL_MAP
 from trainperf.commands import outputs
 from trainperf.commands._shared import check_outputs
 from trainperf.commands.outputs import DOCUMENTS, FORMATS, Output, check, parse
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis, Event, TraceFile
-from trainperf.model.diagnosis import Ignored
 from trainperf.reporters import REPORTERS
 from trainperf.settings import Settings
 
@@ -98,13 +95,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_refused_before_the_run(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(TrainperfError, match="cannot be written to"):
-        check(parse([f"json={tmp_path}/report.json"]))
-
-
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("sample", [INPUT_BOUND, HOSTILE], ids=["plain", "hostile"])
 def test_a_format_goes_to_its_file_in_utf_8_beside_the_terminals(
@@ -129,11 +119,6 @@ def test_a_document_on_stdout_is_all_that_is_there(name, capfd) -> None:
         ElementTree.fromstring(text.encode())
     starts = {"html": "<!doctype html>", "markdown": "## ", "junit": "<?xml"}
     assert text.lower().startswith(starts.get(name, "{"))
-
-
-def test_a_report_of_json_can_be_shown_again(tmp_path: Path) -> None:
-    write([f"json={tmp_path}/report.json"])
-    assert store.load(tmp_path / "report.json") == INPUT_BOUND
 
 
 def test_stdout_of_another_encoding_gets_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,21 +157,6 @@ def test_githubs_commands_come_last_and_its_summary_is_added_to(tmp_path: Path, 
     assert summary.read_text().startswith("of an earlier command\n## trainperf: ")
 
 
-def test_the_summary_stays_below_its_limit_with_what_is_there(tmp_path: Path) -> None:
-    summary = tmp_path / "summary.md"
-    summary.write_bytes(b"x" * (1024 * 1024 - 3000) + b"\n")
-    write(["github"], env={"GITHUB_STEP_SUMMARY": str(summary)})
-    assert summary.stat().st_size <= 1024 * 1024
-    assert "Left out to keep this short" in summary.read_text()
-
-
-def test_a_summary_that_is_full_gets_nothing(tmp_path: Path) -> None:
-    summary = tmp_path / "summary.md"
-    summary.write_bytes(b"x" * 1024 * 1024)
-    write(["github"], env={"GITHUB_STEP_SUMMARY": str(summary)})
-    assert summary.stat().st_size == 1024 * 1024
-
-
 def test_a_summary_that_cannot_be_written_is_told_after_the_commands(tmp_path: Path, capfd) -> None:
     with pytest.raises(TrainperfError, match="summary of the step"):
         write(["github"], env={"GITHUB_STEP_SUMMARY": str(tmp_path / "no" / "summary")})
@@ -218,13 +188,6 @@ def test_the_answer_of_a_check_that_passes_is_told_in_every_format(tmp_path: Pat
         assert "check fails" not in text.replace("Why the check fails", "")
 
 
-def test_a_page_names_the_run_that_its_commands_are_for(tmp_path: Path) -> None:
-    write([f"html={tmp_path}/r.html"], saved="20261121-train", patch_file="fix.diff")
-    page = (tmp_path / "r.html").read_text("utf-8")
-    assert "trainperf show 20261121-train" in page
-    assert "git apply fix.diff" in page
-
-
 def test_files_are_relative_to_the_repository(tmp_path: Path) -> None:
     inside = tmp_path / "repository" / "sub"
     inside.mkdir(parents=True)
@@ -246,14 +209,6 @@ def test_files_are_relative_to_the_repository(tmp_path: Path) -> None:
     assert named({"GITHUB_WORKSPACE": str(tmp_path / "link")}) == "sub/train.py"
     (tmp_path / ".git").mkdir()
     assert named({}) == "repository/sub/train.py"
-
-
-def test_what_is_ignored_is_no_alert_on_github(tmp_path: Path) -> None:
-    diagnosis = replace(HEALTHY, ignored=(Ignored(PARALLEL_MAP, DECODE),))
-    for env, results in (({}, 1), ({"GITHUB_ACTIONS": "true"}, 0)):
-        write([f"sarif={tmp_path}/sarif"], diagnosis, env)
-        (run,) = json.loads((tmp_path / "sarif").read_text())["runs"]
-        assert len(run["results"]) == results
 
 
 LOOP: Event = {"e": "loop", "t": 10.0, "kind": "iterator"}
@@ -331,17 +286,3 @@ def test_no_report_takes_the_place_of_a_source_by_a_link(refused):
     Path("report.json").symlink_to("train.py")
     assert "would overwrite" in refused("train.py", json="report.json")
     assert "would overwrite" in refused("other.py", patch="train.py")
-
-
-def test_two_outputs_of_one_name_and_one_that_cannot_be_written_are_refused(refused):
-    assert "would both go to" in refused(json="a.json", patch="a.json")
-    assert "would both go to" in refused(json="a.json", output_format=("html=a.json",))
-    assert "would both go to" in refused(trace="a.html", output_format=("html=a.html",))
-    assert "no folder" in refused(patch="missing/a.patch")
-    assert "no folder" in refused(trace="missing/t.json")
-
-
-def test_a_file_that_is_no_input_may_be_replaced_and_a_folder_for_json_is_made(tmp_path):
-    (tmp_path / "notes.txt").write_text("old")
-    settings = replace(Settings(), json=tmp_path / "new" / "a.json", patch=tmp_path / "notes.txt")
-    check_outputs(settings, inputs=["train.py"])

@@ -10,14 +10,6 @@ from rich.console import Console
 from trainperf.commands.progress import Progress
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def console(terminal: bool, file: io.StringIO | None = None) -> Console:
     return Console(file=file or io.StringIO(), force_terminal=terminal, width=80, color_system=None)
 
@@ -72,51 +64,6 @@ def test_a_terminal_is_shown_the_phase_and_left_clean() -> None:
     assert "\x1b[?25h" in after  # the cursor is back
 
 
-def test_the_line_says_how_long_still_from_what_was_expected() -> None:
-    clock = Clock()
-    progress = Progress(console(terminal=True), clock=clock)
-    progress.phase("Timing the steps", 10)
-    clock.now += 4
-    assert "Timing the steps" in line(progress)
-    assert "4 s, about 6 s left" in line(progress)
-
-
-def test_the_line_says_how_long_still_from_what_is_done() -> None:
-    clock = Clock()
-    progress = Progress(console(terminal=True), clock=clock)
-    progress.phase("Timing the steps", 10)
-    progress.advance(0.25)
-    clock.now += 5
-    assert "5 s, about 15 s left" in line(progress)
-
-
-def test_the_line_promises_nothing_when_nothing_is_known() -> None:
-    clock = Clock()
-    progress = Progress(console(terminal=True), clock=clock)
-    progress.phase("Starting the script")
-    clock.now += 3
-    assert "3 s" in line(progress)
-    assert "left" not in line(progress)
-
-
-def test_the_line_admits_that_a_phase_takes_longer() -> None:
-    clock = Clock()
-    progress = Progress(console(terminal=True), clock=clock)
-    progress.phase("Starting the script", 2)
-    clock.now += 9
-    assert "9 s, longer than expected" in line(progress)
-
-
-def test_the_next_phase_starts_from_nothing() -> None:
-    clock = Clock()
-    progress = Progress(console(terminal=True), clock=clock)
-    progress.phase("One", 10)
-    progress.advance(1.0)
-    clock.now += 8
-    progress.phase("Two", 10)
-    assert "0 s, about 10 s left" in line(progress)
-
-
 def test_a_closed_stderr_does_not_end_the_diagnosis() -> None:
     file = io.StringIO()
     on = console(terminal=False, file=file)
@@ -124,8 +71,3 @@ def test_a_closed_stderr_does_not_end_the_diagnosis() -> None:
     with Progress(on) as progress:
         progress.phase("Warming up", 5)
         progress.note("something")
-
-
-def test_what_is_raised_inside_is_not_swallowed() -> None:
-    with pytest.raises(KeyboardInterrupt), Progress(console(terminal=True)):
-        raise KeyboardInterrupt

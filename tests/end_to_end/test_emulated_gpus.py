@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit.processes import patient
+from kit.processes import reported
 from kit.stubs import build_nvml_stub, stub_environment
 
 pytest.importorskip("torch")
@@ -46,20 +43,10 @@ for epoch in range(100):
 def diagnosed(tmp_path: Path, **settings: object) -> dict[str, Any]:
     """The report of a run beside an NVML of three GPUs, of which its GPU 2 is CUDA's 1."""
     (tmp_path / "train.py").write_text(SCRIPT)
-    report = tmp_path / "report.json"
     stub = build_nvml_stub(tmp_path / "stub")
     settings = {"GPUS": 3, "ORDER": "2,0,1", "NAME": "Emulated device", "PROCESSES": 0} | settings
-    done = subprocess.run(
-        (
-            sys.executable, "-m", "trainperf", "diagnose", "--no-trials", "--budget", "60s",
-            "--json", str(report), "--output-dir", str(tmp_path / "runs"), "train.py",
-        ),
-        cwd=tmp_path, env=patient() | stub_environment(stub, **settings),
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(report.read_text())
-    return found
+    words = ("--no-trials", "--budget", "60s", "train.py")
+    return reported(tmp_path, *words, env=stub_environment(stub, **settings))
 
 
 def findings(report: dict[str, Any]) -> list[str]:

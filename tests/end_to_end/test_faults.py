@@ -25,7 +25,7 @@ from kit.processes import (
     wait_for,
 )
 from trainperf import store
-from trainperf.evidence.events import NoLoop, choose
+from trainperf.evidence.events import choose
 from trainperf.model import Diagnosis, Ending
 
 pytestmark = pytest.mark.usefixtures("nothing_left", "children_before")
@@ -146,12 +146,6 @@ def test_a_framework_that_is_too_old_is_named(tmp_path):
     result = diagnose(tmp_path, "train.py")
     assert result.returncode == 2
     assert "TensorFlow 2.4.1 is older than" in " ".join(result.stdout.split())
-
-
-def test_a_module_that_is_not_there_fails_as_in_python(tmp_path):
-    result = diagnose(tmp_path, "-m", "package.train")
-    assert result.returncode == 3
-    assert "No module named" in result.stdout
 
 
 def test_output_that_is_no_text_does_not_harm_the_report(tmp_path):
@@ -321,16 +315,6 @@ def test_nothing_survives_a_kill_9_of_trainperf(tmp_path, mark):
     assert gone(mark)
 
 
-def test_a_daemon_does_not_survive_a_kill_9_of_trainperf(tmp_path, mark):
-    source = FORKS["a daemon in a session of its own"] + SLEEPS.replace("\n", "\n        ")
-    script(tmp_path, source, "train.py")
-    process = started(tmp_path, "train.py")
-    wait_for(tmp_path, "ready")
-    process.kill()
-    process.communicate()
-    assert gone(mark)
-
-
 def test_a_report_that_cannot_be_written_is_refused_before_the_run(tmp_path):
     script(tmp_path, "raise SystemExit('the end')", "train.py")
     result = diagnose(tmp_path, "--json", "/dev/null/x.json", "train.py")
@@ -410,14 +394,6 @@ def test_what_was_measured_before_the_script_raised_is_reported(tmp_path):
 
 
 @pytest.mark.script
-def test_what_was_measured_before_the_script_was_killed_is_reported(tmp_path):
-    training(tmp_path, 400, "os.kill(os.getpid(), signal.SIGKILL)")
-    recording = observed(python("train.py"), tmp_path, tmp_path / "run", measure_s=60.0)
-    assert recording.ending is Ending.SIGNALLED
-    assert len(events(recording, "step")) >= 20
-
-
-@pytest.mark.script
 def test_a_loop_that_hangs_is_given_up_with_what_was_measured(tmp_path):
     training(tmp_path, 30, "print('deadlock', flush=True); time.sleep(1000)")
     result = diagnose(tmp_path, "--stall", "4s", "train.py")
@@ -456,22 +432,6 @@ def test_a_script_that_forks_while_it_trains_is_measured_all_the_same(tmp_path, 
     recording = observed(python("train.py"), tmp_path, tmp_path / "run", measure_s=1.0, extra_s=1.0)
     assert recording.ending is Ending.MEASURED
     assert choose(recording)
-
-
-@pytest.mark.script
-def test_a_script_that_imports_tensorflow_but_does_not_train_is_told_so(tmp_path):
-    source = """
-    import tensorflow as tf
-    for value in tf.data.Dataset.range(100).batch(10):
-        print(value)
-    """
-    script(tmp_path, source, "train.py")
-    recording = observed(python("train.py"), tmp_path, tmp_path / "run")
-    assert recording.ending is Ending.FINISHED
-    with pytest.raises(NoLoop) as caught:
-        choose(recording)
-    assert "no weights were updated" in caught.value.seen
-    assert any(text.startswith("TensorFlow 2.") for text in caught.value.seen)
 
 
 def test_the_machine_is_left_as_it_was(children_before):

@@ -210,16 +210,6 @@ def test_the_mean_over_replicas_is_kept(tmp_path: Path) -> None:
     assert (seen.kind, sorted(seen.values)) == ("loss", list(range(1, 11)))
 
 
-def test_keras_2_shows_the_same_updates(tmp_path: Path) -> None:
-    pytest.importorskip("tf_keras")
-    old = FIT.replace("tf, keras", "tf, tf_keras as keras").replace("keras.Input((6,)), ", "")
-    one = losses_of(tmp_path, old.format("", 2))
-    four = losses_of(tmp_path, old.format("steps_per_execution=4", 2))
-    assert sorted(one.values) == list(range(1, 21))
-    assert sorted(four.values) == [4, 8, 10, 14, 18, 20]
-    assert judge(Equivalence.EXACT, one, four, control(one, one)).ok
-
-
 SEEDED = """
 import random
 import numpy as np, tensorflow as tf, keras

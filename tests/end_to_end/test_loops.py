@@ -1,4 +1,7 @@
-"""Every style of training loop, run under observation and read back as evidence."""
+"""Every style of training loop, run under observation and read back as evidence.
+
+Of those that the zoo has, its recording is read, which is made anew each night.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import zoo
 from kit.processes import events, observed, python
 from trainperf import evidence
 from trainperf.fixes.tf_step.tf_debug_modes import DebugModes
@@ -126,9 +130,12 @@ def kept() -> dict[tuple[str, ...], tuple[Recording, Evidence]]:
 
 @pytest.fixture
 def run(tmp_path: Path, kept: dict[tuple[str, ...], tuple[Recording, Evidence]]) -> Run:
-    """Run a command under observation, or recall that it was."""
+    """Run a command under observation, or recall that it was: here, or for the zoo."""
 
     def once(*command: str) -> tuple[Recording, Evidence]:
+        if command not in kept and in_zoo(*command):
+            recorded = zoo.load(in_zoo(*command))
+            kept[command] = recorded.recording, recorded.evidence
         if command not in kept:
             work = tmp_path / "work"
             work.mkdir()
@@ -150,17 +157,24 @@ def run(tmp_path: Path, kept: dict[tuple[str, ...], tuple[Recording, Evidence]])
     return once
 
 
+def in_zoo(script: str, *arguments: str) -> str:
+    """The name of the zoo's recording of a script, if there is one."""
+    name = f"loop_{Path(script).stem}"
+    return name if not arguments and name in zoo.SCRIPTS else ""
+
+
 def text_at(site: Site | None) -> str:
     assert site is not None
     return Path(site.file).read_text(encoding="utf-8").splitlines()[site.line - 1]
 
 
-SENTINELS = ("eager_fit.py", "legacy_fit.py", "custom_function.py", "with_next.py", "retracing.py")
-"""A style of each kind. The others run nightly."""
+SENTINELS = ("custom_function.py", "retracing.py")
+"""Of those that are run, these run each day, the others nightly."""
 
 
 def told(seen: Seen) -> Any:
-    marks = [] if seen.script in SENTINELS else [pytest.mark.long]
+    daily = seen.script in SENTINELS or in_zoo(seen.script, *seen.arguments)
+    marks = [] if daily else [pytest.mark.long]
     return pytest.param(seen, id=" ".join((seen.script, *seen.arguments)), marks=marks)
 
 
@@ -209,15 +223,13 @@ def test_a_package_started_as_a_module_is_seen_in_its_own_files(run):
     assert Path(found.model.compile_where.file).name == "model.py"
 
 
-@pytest.mark.alone
 def test_the_functions_of_the_user_behind_a_slow_input_are_named(run):
-    _, found = run(str(LOOPS / "generator.py"))
+    _, found = run(str(LOOPS / "pydataset.py"))
     (dearest, *_) = found.functions
-    assert (dearest.name, dearest.thread) == ("batches", "worker")
+    assert (dearest.name, dearest.thread) == ("Slow.__getitem__", "worker")
     assert found.input_bound
 
 
-@pytest.mark.alone
 def test_an_eager_step_is_tried_compiled(run):
     _, found = run(str(LOOPS / "gan.py"))
     assert found.probe("compiled").ratio > 1
@@ -252,7 +264,6 @@ def test_what_stands_between_two_fits_is_seen_with_its_share(run):
     assert sum(one.seconds for one in turn.spent) < turn.seconds
 
 
-@pytest.mark.long
 def test_debug_modes_are_seen_with_the_lines_that_turn_them_on(run):
     _, found = run(str(LOOPS / "debugged.py"))
     modes = found.facts["tf_debug_modes"]
@@ -272,17 +283,8 @@ def test_an_epochs_end_is_timed_with_its_validation(run):
     assert found.between_epochs.seconds >= found.between_epochs.validation_s
 
 
+@pytest.mark.long
 def test_an_empty_dataset_is_no_training_loop(tmp_path):
     recording = observed(python(str(LOOPS / "empty.py")), tmp_path, tmp_path / "run")
     assert recording.ending is Ending.FINISHED
     assert [event for event in events(recording, "step") if event["p"] != "first"] == []
-
-
-def test_a_wanted_number_of_steps_is_kept(tmp_path):
-    work = tmp_path / "work"
-    work.mkdir()
-    recording = observed(
-        python(str(LOOPS / "custom_function.py")), work, tmp_path / "run", steps=30, extra_s=1.0
-    )
-    found = evidence.read(recording, inspect_machine(directory=work))
-    assert found.times.real_.steps == 30

@@ -114,11 +114,6 @@ def test_a_rank_that_never_joins_is_found_out_by_the_watchdog(tmp_path):
         evidence.read(recording, inspect_machine(directory=tmp_path))
 
 
-def test_a_world_that_is_larger_than_the_job_is_found_out_by_the_watchdog(tmp_path):
-    recording = run(tmp_path, first="os.environ['WORLD_SIZE'] = '3'", stall_s=6.0)
-    assert recording.ending is Ending.STALLED
-
-
 def test_a_port_in_use_is_told_in_the_words_of_the_launcher(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -67,18 +67,6 @@ if rank == 0:
 dist.barrier()
 """
 
-SHORT = """
-loader = DataLoader(data(), batch_size=16, sampler=DistributedSampler(data()))
-model = DDP(net())
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step, (x, y) in enumerate(loader):
-    optimizer.zero_grad()
-    F.mse_loss(model(x), y).backward()
-    optimizer.step()
-    if step == 29:
-        break
-dist.destroy_process_group()
-"""
 
 UNALIKE = """
 loader = DataLoader(data(), batch_size=16, sampler=DistributedSampler(data()))
@@ -172,15 +160,6 @@ def test_a_rank_that_only_waits_is_named_where_something_is_missing(tmp_path):
     assert isinstance(found.times.real_, Measure)
     assert isinstance(found.times.resident_, Missing)
     assert "rank 1 did not answer" in found.times.resident_.reason
-
-
-def test_a_job_of_thirty_steps_says_what_exchanges_its_gradients(tmp_path):
-    recording = run(tmp_path, SHORT)
-    assert recording.ending is Ending.FINISHED
-    job = read(recording, tmp_path).parallel
-    assert job.exchange is not None
-    assert job.exchange.method == "DistributedDataParallel"
-    assert job.exchange.bytes == 4 * (32 * 64 + 64 + 64 + 1)
 
 
 @repeated

@@ -68,30 +68,6 @@ TORCH = """
                 optimizer.step()
 """
 
-TENSORFLOW = """
-    import os, sys
-    import keras
-    import tensorflow as tf
-
-    folder, kind = sys.argv[1:3]
-    names = [os.path.join(folder, f"{{number}}.bin") for number in range({files})]
-
-    def decode(data):
-        wave = tf.io.decode_raw(tf.strings.substr(data, 0, 100), tf.uint8)
-        return tf.ensure_shape(tf.cast(wave, tf.float32), (100,)), [1.0]
-
-    if kind == "small":
-        dataset = tf.data.Dataset.list_files(os.path.join(folder, "*.bin"))
-        dataset = dataset.map(lambda path: decode(tf.io.read_file(path)))
-    else:
-        dataset = tf.data.Dataset.from_tensor_slices(names[:4])
-        dataset = dataset.interleave(lambda path: tf.data.FixedLengthRecordDataset(path, 1000))
-        dataset = dataset.map(decode)
-    model = keras.Sequential([keras.Input((100,)), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    model.fit(dataset.batch({batch}), epochs=500, verbose=0)
-"""
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -166,28 +142,3 @@ def test_a_file_that_is_mapped_is_seen(folder: Path) -> None:
     assert (one.files, one.opens, one.total_bytes) == (1, 0, SIZE)
     assert one.seen_by == "held open or mapped"
     assert one.bytes_per_step is None
-
-
-@pytest.mark.long
-def test_files_that_tensorflow_reads_one_by_one_are_seen(folder: Path) -> None:
-    _, found = watched(folder, TENSORFLOW, "small")
-
-    one = of_data(found, folder)
-    assert (one.files, one.total_bytes, one.seen_by) == (
-        FILES,
-        FILES * SIZE,
-        "named in the dataset",
-    )
-    assert one.opens_per_step == BATCH
-    assert one.bytes_per_step == pytest.approx(BATCH * SIZE, rel=0.3)
-
-
-@pytest.mark.long
-def test_files_of_records_are_seen_in_tensorflow(folder: Path) -> None:
-    _, found = watched(folder, TENSORFLOW, "records")
-
-    one = of_data(found, folder)
-    assert one.files == 4
-    assert "named in the dataset" in one.seen_by
-    # 4 files are read to their ends whenever the input is opened, for ten steps or fewer
-    assert one.bytes_per_step == pytest.approx(BATCH * 1000, rel=0.6)

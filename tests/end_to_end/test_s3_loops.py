@@ -100,6 +100,7 @@ def test_samples_read_one_by_one_are_found_with_what_they_cost(store, tmp_path):
     assert by_id()["s3_throttled"].detect(read) is None
 
 
+@pytest.mark.long
 def test_requests_of_workers_are_counted_and_that_they_are_at_once(store, tmp_path):
     recording, one = run(store, tmp_path, 2)
     assert evidence.read(recording, inspect_machine()).loop.input_kind == "DataLoader"

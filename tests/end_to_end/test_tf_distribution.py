@@ -217,62 +217,6 @@ def test_a_loop_of_the_users_own_on_two_devices_is_seen(tmp_path, batches, distr
     assert (function["name"], function["traces"]) == ("step", 1)
 
 
-def test_a_step_that_runs_eagerly_on_its_replicas_is_seen(tmp_path):
-    source = MIRRORED + DATA + MODEL + LOOP.replace("@tf.function\n", "")
-    source += "train(strategy.experimental_distribute_dataset(data))\n"
-    recording = run(tmp_path, source)
-    assert recording.ending is Ending.MEASURED, recording.output_tail
-    assert blocks(recording, "real")
-    assert blocks(recording, "local")
-    assert last(recording, "exchange")["replicas"] == 2
-
-
-def test_a_strategy_uses_fewer_devices_where_that_is_asked_for(tmp_path):
-    source = MIRRORED + DATA + MODEL + LOOP
-    source += "train(strategy.experimental_distribute_dataset(data))\n"
-    recording = run(tmp_path, source, devices=1)
-    assert recording.ending is Ending.MEASURED, recording.output_tail
-    strategy = last(recording, "tf_strategy")
-    assert (strategy["replicas"], len(strategy["devices"])) == (1, 1)
-    assert blocks(recording, "real")
-    assert blocks(recording, "local") == []
-
-
-def test_weights_placed_by_hand_are_found_on_their_devices(tmp_path):
-    source = (
-        TWO_DEVICES
-        + DATA
-        + (
-            """
-with tf.device("CPU:0"):
-    first = tf.Variable(tf.random.normal((64, 64)))
-with tf.device("CPU:1"):
-    second = tf.Variable(tf.random.normal((64, 1)))
-
-@tf.function
-def step(x, y):
-    with tf.GradientTape() as tape:
-        with tf.device("CPU:0"):
-            hidden = tf.nn.relu(x @ first)
-        with tf.device("CPU:1"):
-            loss = tf.reduce_mean((hidden @ second - y) ** 2)
-    for variable, gradient in zip((first, second), tape.gradient(loss, (first, second))):
-        variable.assign_sub(0.001 * gradient)
-
-for epoch in range(400):
-    for x, y in data:
-        step(x, y)
-"""
-        )
-    )
-    recording = run(tmp_path, source)
-    assert recording.ending is Ending.MEASURED, recording.output_tail
-    facts = {event["k"]: event["v"] for event in events(recording, "fact")}
-    assert facts["devices_used"] == ["CPU:0", "CPU:1"]
-    assert events(recording, "tf_strategy") == []
-    assert blocks(recording, "real")
-
-
 def test_two_workers_go_through_all_phases_together(tmp_path):
     source = WORKERS + DATA + MODEL + LOOP
     source += "train(strategy.experimental_distribute_dataset(data))\n"
@@ -298,28 +242,6 @@ def test_two_workers_go_through_all_phases_together(tmp_path):
     assert (strategy["auto_shard"], strategy["files"]) == ("DATA", None)
     # no rank went on with empty batches: such a step is traced anew
     assert {event["traces"] for event in events(recording, "step_function")} == {1}
-
-
-def test_a_fit_that_fails_under_several_workers_leaves_its_strategy_behind(tmp_path):
-    source = (
-        WORKERS
-        + DATA
-        + MODEL
-        + (
-            "with strategy.scope():\n"
-            "    model = build()\n"
-            '    model.compile("sgd", "mse")\n'
-            "model.fit(data, epochs=100, verbose=2)\n"
-        )
-    )
-    recording = run(tmp_path, source, LAUNCHER)
-    assert "PerReplica" in last(recording, "error")["text"]
-    strategy = last(recording, "tf_strategy")
-    assert (strategy["cls"], strategy["workers"], strategy["scopes"]) == (
-        "MultiWorkerMirroredStrategy",
-        2,
-        1,
-    )
 
 
 def test_gradients_of_an_embedding_are_counted_by_their_rows(tmp_path):

@@ -12,11 +12,8 @@ from kit.processes import events, gone, native, observed, python, script
 from trainperf import evidence
 from trainperf.errors import NotMeasured
 from trainperf.evidence.events import NoLoop
-from trainperf.fixes import by_id
-from trainperf.fixes.dataloader._edits import seen_in_run
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Recording
-from trainperf.patch.patch import build_patch
 
 pytest.importorskip("torch")
 
@@ -142,39 +139,7 @@ if __name__ == "__main__":
     assert 'train.py", line 24' in recording.output_tail
 
 
-def test_a_dataset_that_cannot_be_pickled_is_named_as_what_stands_against_workers(tmp_path):
-    source = """
-import multiprocessing
-multiprocessing.set_start_method("spawn")
-
-class Locked(Points):
-    def __init__(self):
-        self.read = lambda index: index
-
-training(DataLoader(Locked(), 16))
-"""
-    loader = measured(tmp_path, source).torch.loader
-    assert loader.start_method == "spawn"
-    assert "pickle" in loader.shared_state
-
-
 # ------------------------------------------------------------- loaders of uncommon kinds
-
-
-def test_loaders_and_samplers_that_are_spent_once_are_timed_all_the_same(tmp_path):
-    source = """
-class Stream(IterableDataset):
-    def __iter__(self):
-        points = Points()
-        while True:
-            yield points[0]
-
-training(DataLoader(Stream(), 16))
-"""
-    found = measured(tmp_path, source)
-    assert (found.torch.loader.iterable, found.torch.loader.batches) == (True, None)
-    assert found.loop.epoch_steps is None
-    assert isinstance(found.times.input_, Measure)
 
 
 def test_a_sampler_that_is_a_generator_is_not_asked_twice(tmp_path):
@@ -200,59 +165,6 @@ print("over")
     assert recording.ending is Ending.FINISHED
     assert recording.output_tail == "over\n"
     assert read(recording, tmp_path).loop.kind == "iterator"
-
-
-def test_a_loader_that_is_built_in_every_epoch_is_one_place(tmp_path):
-    source = """
-model = nn.Linear(16, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for epoch in range(1000):
-    train(model, optimizer, DataLoader(Points(), 320))
-"""
-    found = measured(tmp_path, source)
-    (loader,) = found.torch.loaders
-    assert loader.built > 2
-    assert loader.role == "training"
-    assert line(tmp_path, loader.where.line).endswith("DataLoader(Points(), 320))")
-
-
-def test_workers_chosen_by_the_environment_are_not_rewritten(tmp_path):
-    source = """
-loader = DataLoader(Points(), 16, num_workers=int(os.environ.get("WORKERS", "0")))
-training(loader)
-"""
-    found = measured(tmp_path, source)
-    where = found.torch.loader.where
-    assert found.torch.loader.workers == 0
-    finding = by_id()["torch_workers"].finding(
-        title="few", text="few", bound=2.0, bound_basis="", where=(where,), data={"workers": 2}
-    )
-    patch = build_patch(tmp_path, [finding], by_id())
-    assert patch.diff == ""
-    (skipped,) = patch.skipped
-    assert "int(os.environ.get('WORKERS', '0')) reads the environment" in skipped.reason
-
-
-def test_the_branch_that_gave_the_workers_is_told_by_the_run(tmp_path):
-    """The words of the other one, and the loader's other settings, tell which of them ran."""
-    source = """
-def main(accelerated):
-    how = {"batch_size": 16}
-    if accelerated:
-        how.update({"num_workers": 1, "pin_memory": True})
-    else:
-        how.update({"drop_last": True})
-    training(DataLoader(Points(), **how))
-main(torch.cuda.is_available())
-"""
-    found = measured(tmp_path, source)
-    data = {"workers": 2, **seen_in_run(found)}
-    where = (found.torch.loader.where,)
-    finding = by_id()["torch_workers"].finding(
-        title="few", text="few", bound=2.0, bound_basis="", where=where, data=data
-    )
-    patch = build_patch(tmp_path, [finding], by_id())
-    assert '+        how.update({"drop_last": True, "num_workers": 2})\n' in patch.diff
 
 
 # --------------------------------------------------------------- scripts with own habits
@@ -326,23 +238,3 @@ training(DataLoader(Forking(), 16))
 """
     found = measured(tmp_path, source)
     assert {part.name for part in found.torch.split} >= {"forward", "backward", "optimizer"}
-
-
-def test_a_loop_of_ten_steps_is_continued_until_it_is_measured(tmp_path):
-    source = "training(DataLoader(Points(), 64), epochs=1)\nprint('over')\n"
-    found = measured(tmp_path, source)
-    assert (found.loop.kind, found.loop.batch_size) == ("iterator", 64)
-    assert found.loop.epoch_steps == 10
-    assert found.times.real_.steps > 10
-    assert line(tmp_path, found.loop.where.line) == "for x, y in loader:"
-
-
-def test_a_training_function_that_is_called_twice_is_measured_in_the_first(tmp_path):
-    source = """
-for round in range(2):
-    training(DataLoader(Points(), 16 + 16 * round), epochs=2)
-print("over")
-"""
-    found = measured(tmp_path, source)
-    assert found.loop.batch_size == 16
-    assert len(found.torch.loaders) == 1

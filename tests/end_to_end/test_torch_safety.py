@@ -173,15 +173,11 @@ def test_a_covered_tree_is_byte_identical_and_the_script_sees_what_it_wrote(outp
 
 def test_without_a_view_the_writers_of_pytorch_touch_nothing(outputs, tmp_path, monkeypatch):
     monkeypatch.setattr("trainperf.run.launch.clear", lambda folder: None)  # it is looked into
-    recording = compared(WRITERS + LOOP, outputs, tmp_path, covered=False)
+    recording = compared(WRITERS + ATOMIC + KEEPING + LOOP, outputs, tmp_path, covered=False)
     scratch = Path(f"{tmp_path}/run/scratch/local{outputs}")
     assert (scratch / "best.pt").is_file()
     assert (scratch / "new.pt").is_file()
     assert not [note for note in events(recording, "note") if "redirected" in note["text"]]
-
-
-def test_without_a_view_checkpoints_can_be_renamed_and_removed(outputs, tmp_path):
-    compared(TRAIN + ATOMIC + KEEPING + LOOP, outputs, tmp_path, covered=False)
 
 
 # ------------------------------------------------------------------- what workers leave

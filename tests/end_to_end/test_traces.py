@@ -103,23 +103,3 @@ def test_a_script_with_a_profiler_of_its_own_is_diagnosed_all_the_same(tmp_path)
     assert recording.ending is Ending.MEASURED, recording.output_tail
     assert trace.reason == "the script's own profiler is on"
     assert not (tmp_path / "t.json").exists()
-
-
-SHORT = """
-import torch
-from common import Points, loss_function, network
-
-model = network()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(12):
-    x, y = torch.rand(16, 16), torch.rand(16, 1)
-    loss_function(model(x), y).backward()
-    optimizer.step()
-"""
-
-
-def test_a_script_that_ends_before_is_told_from_one_that_cannot_be_traced(tmp_path):
-    pytest.importorskip("torch")
-    recording, trace = run(script(tmp_path, SHORT), tmp_path)
-    assert recording.ending is Ending.FINISHED
-    assert trace.reason == "the run was over before its steps were traced"

@@ -12,6 +12,7 @@ from trainperf.trial.outcome import trial
 
 pytestmark = [
     pytest.mark.alone,
+    pytest.mark.long,  # each day test_trials keeps a change whose losses are compared
     pytest.mark.timeout(200),
     pytest.mark.usefixtures("nothing_left"),
 ]
@@ -34,7 +35,6 @@ model.fit(x, y, batch_size=16, epochs=50, verbose=0, callbacks=[Slow()])
 """
 
 
-@pytest.mark.long
 def test_the_losses_of_the_legs_tell_a_faster_script_from_another_training(tmp_path: Path) -> None:
     script = written(tmp_path, SCRIPT)
     run = base_run(script, seed=7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -147,6 +149,28 @@ def diagnose(cwd: Path, *words: str, env: dict[str, str] | None = None):
     return trainperf(
         cwd, "diagnose", "--no-trials", "--output-dir", str(cwd / "runs"), *words, env=env
     )
+
+
+def reported(
+    folder: Path, *words: str, env: dict[str, str] | None = None, to: Path | None = None
+) -> dict[str, Any]:
+    """The JSON of a diagnosis in a folder, with its `stdout`, its `stderr` and its `run`'s folder.
+
+    They are written to `to`, or to the folder itself.
+    """
+    file, runs = (to or folder) / "report.json", (to or folder) / "runs"
+    done = subprocess.run(
+        (sys.executable, "-m", "trainperf", "diagnose", "--json", str(file),
+         "--output-dir", str(runs), *words),
+        cwd=folder, env=patient() | {"COLUMNS": "100"} | (env or {}),
+        capture_output=True, text=True,
+    )  # fmt: skip
+    drop_inductor_cache()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    run = str(max(runs.iterdir()))
+    return found | {"stdout": done.stdout, "stderr": done.stderr, "run": run}
 
 
 def started(cwd: Path, *words: str) -> subprocess.Popen[str]:

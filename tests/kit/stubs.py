@@ -47,6 +47,15 @@ def stub_environment(folder: Path, **settings: object) -> dict[str, str]:
     return environment
 
 
+def write(root: Path, files: dict[str, str]) -> Path:
+    """Write files below `root`, with the folders they lie in."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
 def run_against_stub(folder: Path, code: str, **settings: object) -> Any:
     """Run `code` in a new process that finds the stub; return the JSON that it prints."""
     done = subprocess.run(

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 METADATA = {
@@ -85,12 +84,6 @@ def imds(
     return (404, "") if text is None else (200, text)
 
 
-def without_tokens(request: BaseHTTPRequestHandler, body: str) -> Answer:
-    """Answer as version 1 of the service alone does."""
-    text = METADATA.get(request.path)
-    return (404, "") if request.command != "GET" or text is None else (200, text)
-
-
 def slow(seconds: float) -> Callable[[BaseHTTPRequestHandler, str], Answer]:
     """Answer correctly, but only after so many seconds."""
 
@@ -124,15 +117,6 @@ def price_list(prices: dict[str, float]) -> Callable[[BaseHTTPRequestHandler, st
         return 200, json.dumps({"FormatVersion": "aws_v1", "PriceList": found})
 
     return answer
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    """Write files below `root`, with the folders they lie in."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 DMI = "sys/devices/virtual/dmi/id"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kit.stubs import write
 from trainperf.machine import cgroup
 
 GIB = 1024**3
@@ -10,31 +11,6 @@ MOUNT_V1 = (
     "31 23 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
     "32 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 )
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
-
-
-def test_unlimited_groups_mean_no_limits(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V2 + MOUNT_V1,
-            "proc/self/cgroup": "5:cpu,cpuacct:/\n4:memory:/\n0::/a\n",
-            "sys/fs/cgroup/a/cpu.max": "max 100000\n",
-            "sys/fs/cgroup/a/memory.max": "max\n",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-        },
-    )
-    assert cgroup.cpu_quota(root) is None
-    assert cgroup.memory_limit(root) is None
 
 
 def test_garbled_files_mean_no_limits(tmp_path: Path) -> None:
@@ -70,32 +46,6 @@ def test_the_smallest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
     assert limit.limit == 16 * GIB
 
 
-def test_the_group_at_the_top_of_a_container_is_read(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V2,
-            "proc/self/cgroup": "0::/\n",
-            "sys/fs/cgroup/cpu.max": "50000 100000\n",
-        },
-    )
-    assert cgroup.cpu_quota(root) == 0.5
-
-
-def test_page_cache_counts_as_memory_that_is_left(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V2,
-            "proc/self/cgroup": "0::/job\n",
-            "sys/fs/cgroup/job/memory.max": f"{8 * GIB}\n",
-            "sys/fs/cgroup/job/memory.current": f"{6 * GIB}\n",
-            "sys/fs/cgroup/job/memory.stat": f"anon 5\ninactive_file {4 * GIB}\n",
-        },
-    )
-    assert cgroup.memory_limit(root) == cgroup.MemoryLimit(limit=8 * GIB, available=6 * GIB)
-
-
 def test_version_1_limits_are_read(tmp_path: Path) -> None:
     root = write(
         tmp_path,
@@ -124,15 +74,3 @@ def test_a_container_without_a_namespace_sees_the_path_of_its_host(tmp_path: Pat
         },
     )
     assert cgroup.cpu_quota(root) == 3.0
-
-
-def test_a_process_moved_out_of_its_namespace_reads_the_top(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V2,
-            "proc/self/cgroup": "0::/../other\n",
-            "sys/fs/cgroup/cpu.max": "200000 100000\n",
-        },
-    )
-    assert cgroup.cpu_quota(root) == 2.0

@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from aws_fakes import write
 
+from kit.stubs import write
 from trainperf.machine.cgroup import container_kind
 
 INSIDE: list[tuple[str, dict[str, str], dict[str, str]]] = [

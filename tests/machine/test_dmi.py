@@ -3,8 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from aws_fakes import DMI, LAPTOP, NITRO, XEN, write
+from aws_fakes import DMI, LAPTOP, NITRO, XEN
 
+from kit.stubs import write
 from trainperf.machine.aws.instance import Firmware, firmware
 
 

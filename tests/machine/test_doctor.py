@@ -78,18 +78,11 @@ def test_whether_runs_have_control_groups_of_their_own_is_told() -> None:
     ]
 
 
-def test_no_framework_is_a_warning() -> None:
+def test_frameworks_that_are_none_fail_or_are_there_twice_are_told() -> None:
     assert named(checkup(builds=()), "Frameworks") == ["warning"]
-
-
-def test_a_framework_that_fails_is_a_problem() -> None:
     broken = Build("PyTorch", "2.13", failure="OSError: libcudart")
     seen = checkup(builds=(CPU_BUILD, broken))
-    assert named(seen, "PyTorch") == ["problem"]
-    assert seen.worst == "problem"
-
-
-def test_two_packages_of_one_framework_are_a_warning() -> None:
+    assert (named(seen, "PyTorch"), seen.worst) == (["problem"], "problem")
     both = dataclasses.replace(CPU_BUILD, packages=("tensorflow", "tensorflow-cpu"))
     assert named(checkup(builds=(both,)), "TensorFlow") == ["ok", "warning"]
 
@@ -106,19 +99,6 @@ def test_the_backend_of_keras_must_be_installed() -> None:
     seen = checkup(builds=(torch,), environment=wanted, keras="3.15.1")
     (keras,) = [check for check in seen.checks if check.name == "Keras"]
     assert (keras.status, keras.text) == ("ok", "3.15.1, on PyTorch by KERAS_BACKEND")
-
-
-def test_a_pytorch_for_cuda_says_what_it_was_built_with() -> None:
-    build = Build(
-        "PyTorch",
-        "2.13.0",
-        built_with_gpu=True,
-        cuda="12.6",
-        cudnn="9.8.0",
-        capabilities=("sm_90",),
-    )
-    (said,) = [check for check in checkup(builds=(build,)).checks if check.name == "PyTorch"]
-    assert said.text == "2.13.0, built with CUDA 12.6, cuDNN 9.8.0, for sm_90"
 
 
 def test_shared_memory_is_judged_by_whether_pytorch_is_there() -> None:

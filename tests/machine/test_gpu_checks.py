@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kit.evidence import machine
 from trainperf.machine.doctor.examine import check_gpu_health
 from trainperf.model import Gpu
@@ -12,31 +14,22 @@ def checked(**fields: Any) -> dict[str, str]:
     return {check.name: check.status for check in found}
 
 
-# What must stay quiet comes first.
-
-
-def test_a_process_that_only_holds_memory_is_no_warning() -> None:
-    assert checked(other_processes=1, busy_before=0.0) == {"GPU 0 use": "ok"}
-
-
-def test_errors_of_the_memory_are_a_problem() -> None:
-    assert checked(ecc_errors=2) == {"GPU 0 memory": "problem"}
-
-
-def test_a_process_that_computes_is_a_warning() -> None:
-    assert checked(other_processes=2, busy_before=0.5) == {"GPU 0 use": "warning"}
-    assert checked(other_processes=2) == {"GPU 0 use": "warning"}
-
-
-def test_modes_are_said_and_are_no_warning() -> None:
-    assert checked(mig=True, persistence=False) == {"GPU 0 MIG": "ok", "GPU 0 persistence": "ok"}
-
-
-def test_a_full_card_is_a_warning() -> None:
-    assert checked(memory_before=20, memory_total=24) == {"GPU 0 free memory": "warning"}
-
-
-def test_a_mode_that_keeps_processes_off_is_said() -> None:
-    assert checked(compute_mode="shared") == {}
-    assert checked(compute_mode="exclusive") == {"GPU 0 mode": "warning"}
-    assert checked(compute_mode="prohibited") == {"GPU 0 mode": "problem"}
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        # a process that only holds memory is no warning
+        ({"other_processes": 1, "busy_before": 0.0}, {"use": "ok"}),
+        ({"compute_mode": "shared"}, {}),
+        ({"mig": True, "persistence": False}, {"MIG": "ok", "persistence": "ok"}),
+        ({"ecc_errors": 2}, {"memory": "problem"}),
+        ({"other_processes": 2, "busy_before": 0.5}, {"use": "warning"}),
+        ({"other_processes": 2}, {"use": "warning"}),
+        ({"memory_before": 20, "memory_total": 24}, {"free memory": "warning"}),
+        ({"compute_mode": "exclusive"}, {"mode": "warning"}),
+        ({"compute_mode": "prohibited"}, {"mode": "problem"}),
+    ],
+)
+def test_what_keeps_a_gpu_from_its_work_is_said(
+    fields: dict[str, Any], told: dict[str, str]
+) -> None:
+    assert checked(**fields) == {f"GPU 0 {name}": status for name, status in told.items()}

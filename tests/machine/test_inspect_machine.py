@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.stubs import write
 from trainperf.machine import inspect_machine
 
 GIB = 1024**3
@@ -21,11 +22,7 @@ def root(tmp_path: Path) -> Path:
         "sys/fs/cgroup/memory.max": f"{4 * GIB}\n",
         "sys/fs/cgroup/memory.current": f"{GIB}\n",
     }
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return tmp_path
+    return write(tmp_path, files)
 
 
 def test_the_limits_of_a_container_count(root: Path) -> None:
@@ -35,22 +32,3 @@ def test_the_limits_of_a_container_count(root: Path) -> None:
     assert machine.memory_limit == 4 * GIB
     assert machine.memory_available == 3 * GIB
     assert machine.cpu_model == "A CPU"
-
-
-def test_a_limit_above_the_physical_memory_is_no_limit(root: Path) -> None:
-    (root / "sys/fs/cgroup/memory.max").write_text(f"{64 * GIB}\n")
-    machine = inspect_machine(root)
-    assert machine.memory_limit == 16 * GIB
-    assert machine.memory_available == 8 * GIB
-
-
-def test_what_is_not_there_is_none_and_not_zero(root: Path) -> None:
-    machine = inspect_machine(root, directory=root / "missing")
-    assert (machine.shm_total, machine.shm_free, machine.disk_free) == (None, None, None)
-
-
-def test_this_machine_can_be_inspected() -> None:
-    machine = inspect_machine()
-    assert machine.cores > 0
-    assert 0 < machine.memory_available <= machine.memory_total
-    assert machine.gpus or machine.gpu_reason

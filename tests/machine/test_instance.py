@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aws_fakes import LAPTOP, MEMORY, METADATA, NITRO, XEN, imds, price_list, serving, slow, write
+from aws_fakes import LAPTOP, MEMORY, NITRO, imds, price_list, serving, slow
 
+from kit.stubs import write
 from trainperf.machine import inspect_machine, with_late_answers
 from trainperf.machine.aws import instance as instance_module
 from trainperf.machine.aws import live
@@ -65,20 +66,6 @@ def test_a_laptop_is_not_asked_over_the_network(
     assert identify(write(tmp_path, LAPTOP), {}) == (None, NOT_AWS)
 
 
-def test_a_laptop_with_an_endpoint_of_its_own_is_asked(tmp_path: Path, patient: None) -> None:
-    with serving(imds) as server:
-        instance, _ = identify(write(tmp_path, LAPTOP), {ENDPOINT: server.url})
-    assert instance is not None
-    assert (instance.service, instance.name, instance.source) == (
-        "ec2",
-        "g5.xlarge",
-        "instance metadata",
-    )
-    assert (instance.region, instance.zone) == ("eu-west-1", "eu-west-1b")
-    assert instance.type is not None
-    assert (instance.type.vcpus, instance.type.gpus, instance.type.gpu) == (4, 1, "A10G")
-
-
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_the_firmware_stands_in_where_the_service_is_denied(
     tmp_path: Path, patient: None, status: int
@@ -89,28 +76,6 @@ def test_the_firmware_stands_in_where_the_service_is_denied(
     assert instance is not None
     assert (instance.name, instance.region, reason) == ("g4dn.xlarge", "eu-north-1", "")
     assert f"HTTP {status}" in instance.source
-
-
-def test_an_instance_of_xen_without_a_service_is_one_of_unknown_type(
-    tmp_path: Path, nobody: str
-) -> None:
-    instance, reason = identify(write(tmp_path, XEN), {ENDPOINT: nobody})
-    assert instance is None
-    assert reason.startswith("an EC2 instance of unknown type")
-
-
-def test_a_machine_whose_firmware_says_nothing_is_asked(tmp_path: Path, nobody: str) -> None:
-    instance, reason = identify(tmp_path, {ENDPOINT: nobody})
-    assert instance is None
-    assert reason.startswith(f"{NOT_AWS}, as far as can be told")
-
-
-def test_without_the_network_the_firmware_alone_tells(tmp_path: Path) -> None:
-    with serving(imds) as server:
-        instance, _ = identify(write(tmp_path, NITRO), {ENDPOINT: server.url}, network=False)
-    assert instance is not None
-    assert instance.name == "g4dn.xlarge"
-    assert server.asked == []
 
 
 def test_a_training_job_is_told_by_its_files(tmp_path: Path) -> None:
@@ -186,38 +151,7 @@ def test_a_service_that_gives_its_answer_in_drops_holds_nobody_up(tmp_path: Path
     assert known.instance_reason
 
 
-def test_a_process_asks_but_once(
-    tmp_path: Path, keys: None, patient: None, nobody: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = write(tmp_path, MEMORY)
-    with serving(imds) as server:
-        monkeypatch.setenv(ENDPOINT, server.url)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", nobody)
-        first, second = inspect_machine(root), inspect_machine(root)
-    assert first.instance is not None
-    assert second.instance is not None
-    assert first.instance.name == second.instance.name
-    assert [method for method, _, _, _ in server.asked].count("PUT") == 1
-
-
 # ------------------------------------------------------------------------- the machine
-
-
-def test_off_aws_it_says_so_and_goes_on(tmp_path: Path, nobody: str) -> None:
-    machine = inspect_machine(write(tmp_path, MEMORY))
-    assert machine.instance is None
-    assert machine.instance_reason.startswith(NOT_AWS)
-    assert machine.price is None
-    assert machine.price_reason.startswith(NOT_AWS)
-    assert (machine.swap_total, machine.swap_used) == (300 * 1024, 200 * 1024)
-
-
-def test_without_credentials_an_instance_has_no_price(tmp_path: Path, nobody: str) -> None:
-    root = job(tmp_path, current_instance_type="ml.g5.xlarge", hosts=["algo-1"])
-    machine = inspect_machine(root, live=False)
-    assert machine.instance is not None
-    assert (machine.price, machine.price_reason) == (None, "AWS was not asked")
-    assert machine.container == "sagemaker"
 
 
 def test_a_price_that_is_given_wins(
@@ -251,11 +185,3 @@ def test_what_came_late_is_there_in_the_end(
     assert machine.price.per_hour == 1.41
     assert machine.price.source == "AWS price list, on demand, eu-west-1"
     assert machine.price_reason == ""
-
-
-def test_the_table_has_no_price_for_anything() -> None:
-    from importlib.resources import files
-
-    text = files("trainperf").joinpath("data/aws_gpu_instances.json").read_text()
-    assert "price" not in text.lower()
-    assert METADATA["/latest/meta-data/instance-type"] in json.loads(text)["ec2"]

@@ -19,7 +19,6 @@ SECRET = "a-secret-that-nobody-may-print"
 FAR_TOO_LONG = 60.0
 
 G5 = Instance("ec2", "g5.xlarge", instance_type("g5.xlarge"), "eu-west-1")
-ML = Instance("sagemaker", "ml.g5.xlarge", instance_type("ml.g5.xlarge"), "eu-west-1")
 
 
 @pytest.fixture
@@ -73,20 +72,6 @@ def test_the_price_of_an_instance_and_of_its_siblings(
     assert instance.price_ratio("g5.8xlarge") is None
 
 
-def test_a_training_job_pays_the_price_of_sagemaker(
-    keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serving(price_list({"ml.g5.xlarge": 1.41})) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
-        _, price, _ = told(ML)[-1]
-    assert price is not None
-    assert price.per_hour == 1.41
-    asked = [json.loads(body) for _, _, _, body in server.asked]
-    assert {one["ServiceCode"] for one in asked} == {"AmazonSageMaker"}
-    filters = {one["Field"]: one["Value"] for one in asked[0]["Filters"]}
-    assert (filters["component"], filters["regionCode"]) == ("Training", "eu-west-1")
-
-
 @pytest.mark.parametrize(
     "products",
     [
@@ -100,11 +85,6 @@ def test_a_training_job_pays_the_price_of_sagemaker(
 )
 def test_what_is_not_one_price_is_none(products: list[object]) -> None:
     assert isinstance(_price_per_hour(products), str)
-
-
-def test_without_a_region_nobody_is_asked(keys: None) -> None:
-    (known,) = told(Instance("ec2", "g5.xlarge", instance_type("g5.xlarge")))
-    assert known[1:] == (None, live.NO_REGION)
 
 
 def test_without_credentials_nobody_is_asked(nobody: str) -> None:
@@ -197,28 +177,6 @@ def test_what_ec2_says_is_what_the_table_says(
     assert asked.network_bytes_s == known.network_bytes_s
 
 
-def test_a_type_that_nobody_knows_stays_unknown(
-    moto: str, keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", moto)
-    instance, _, _ = told(Instance("ec2", "z9.large", None, "eu-west-1"))[-1]
-    assert instance.type is None
-
-
 @pytest.mark.parametrize("answer", [{}, {"VCpuInfo": None}, {"VCpuInfo": {"DefaultVCpus": 4}}])
 def test_half_an_answer_is_no_type(answer: dict[str, object]) -> None:
     assert described(answer) is None
-
-
-def test_what_an_answer_leaves_out_is_none_and_not_zero() -> None:
-    found = described(
-        {
-            "InstanceType": "z9.large",
-            "VCpuInfo": {"DefaultVCpus": 2},
-            "MemoryInfo": {"SizeInMiB": 4096},
-            "NetworkInfo": {"NetworkPerformance": "Moderate"},
-        }
-    )
-    assert found is not None
-    assert (found.network_bytes_s, found.ebs_bytes_s, found.ebs_iops) == (None, None, None)
-    assert (found.gpus, found.gpu_memory) == (0, None)

@@ -57,13 +57,6 @@ def test_bytes_without_names_are_said() -> None:
     assert "names no files" in reason
 
 
-def test_files_that_nobody_can_see_are_said() -> None:
-    found, reason = probe(recording(reads_event(opens=3, files=1, paths=["/no/such/file"])))
-
-    assert found == ()
-    assert "not there" in reason
-
-
 def test_files_are_counted_with_their_sizes(tmp_path: Path) -> None:
     paths = written(tmp_path, 101)
 
@@ -77,37 +70,6 @@ def test_files_are_counted_with_their_sizes(tmp_path: Path) -> None:
     assert one.seen_by == "Python opened them"
     assert one.volume.mount
     assert len(one.examples) == 3
-
-
-def test_the_files_of_several_ranks_are_not_counted_twice(tmp_path: Path) -> None:
-    paths = written(tmp_path, 10)
-    event = {"t": 1.0, **reads_event(opens=20, files=10, paths=paths)}
-
-    ((one,), _) = probe(recording(events={1: (event,), 2: (event,)}))
-
-    assert (one.files, one.opens) == (10, 40)
-
-
-def test_of_more_files_than_are_named_the_sum_is_an_estimate(tmp_path: Path) -> None:
-    paths = written(tmp_path, 10, size=1000)
-    event = reads_event(opens=900, files=1000, paths=paths, at_least=True)
-
-    ((one,), _) = probe(recording(event))
-
-    assert (one.files, one.at_least) == (1000, True)
-    assert one.total_bytes == 100 * sum(1000 + number for number in range(10))
-
-
-def test_names_in_a_dataset_count_where_no_open_was_seen(tmp_path: Path) -> None:
-    paths = written(tmp_path, 10)
-    event = reads_event(named=paths, names=10)
-
-    ((one,), _) = probe(recording(event))
-    assert (one.files, one.opens, one.seen_by) == (10, 0, "named in the dataset")
-
-    event = reads_event(named=paths, names=10, opens=4, files=2, paths=paths[:2])
-    ((one,), _) = probe(recording(event))
-    assert (one.files, one.seen_by) == (2, "Python opened them")
 
 
 def test_files_removed_with_the_script_keep_the_sizes_seen_while_it_ran(tmp_path: Path) -> None:

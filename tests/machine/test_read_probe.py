@@ -100,17 +100,6 @@ def test_what_was_cached_is_cached_again_and_what_was_not_is_not(disk: Path) -> 
         assert held(path) == (0.0 if path in cold else 1.0), path
 
 
-def test_pieces_of_one_large_file_are_read(disk: Path) -> None:
-    files = written(disk, 1, 3 * PIECE)
-
-    found = probe(sample(files))
-
-    assert (found.files, found.bytes, found.whole_files) == (1, 3 * PIECE, False)
-    assert found.cold_bytes_s is not None
-    assert found.cold_parallel_bytes_s is None  # too few pieces for four readers
-    assert held(files[0][0]) == 1.0
-
-
 def test_a_file_that_the_kernel_keeps_gives_no_cold_rate(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,12 +121,6 @@ def test_another_users_file_gives_no_cold_rate(disk: Path, monkeypatch: pytest.M
     assert found.cold_bytes_s is None
     assert "another user" in found.reason
     assert all(held(path) == 1.0 for path, _ in files)  # nothing was dropped
-
-
-def test_a_file_that_is_gone_is_said() -> None:
-    found = probe([Piece("/no/such/file", 0, 10, True)])
-
-    assert "could not be read" in found.reason
 
 
 def test_time_is_bounded_and_what_was_dropped_is_read_again(disk: Path) -> None:
@@ -223,11 +206,3 @@ def test_readers_that_hang_do_not_keep_python_from_ending(tmp_path: Path) -> Non
 
     assert "did not answer" in ran.stdout
     assert ran.stderr == ""
-
-
-def test_whether_the_kernel_tells_is_asked_of_a_descriptor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)  # neither root nor the owner
-    with (tmp_path / "a").open("wb") as file:
-        assert read_probe.tells(file.fileno()) == os.access(tmp_path / "a", os.W_OK)

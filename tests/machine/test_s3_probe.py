@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -114,16 +113,6 @@ def test_a_store_that_fails_is_a_reason_and_an_error_by_name(
     assert found.errors == ()  # those of the script are its own
 
 
-def test_a_bucket_in_another_region_that_redirects_says_where_it_is(store: Store) -> None:
-    store.fault = refusing(301, "PermanentRedirect", x_amz_bucket_region="ap-south-1")
-
-    found = probed(store)
-
-    assert found.region == "ap-south-1"
-    assert "another region" in found.reason
-    assert found.probed_requests <= AMPLE.requests
-
-
 def test_a_store_that_never_answers_takes_no_more_than_the_time(store: Store) -> None:
     store.fault = refusing(-1)
     began = time.monotonic()
@@ -145,14 +134,6 @@ def test_a_body_that_trickles_takes_no_more_than_the_time(store: Store) -> None:
     assert 16 not in dict(found.throughput)
 
 
-def test_a_port_that_nobody_listens_at_is_a_reason(store: Store) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-
-    assert "could not be reached" in probed(store, AWS_ENDPOINT_URL_S3=url).reason
-
-
 def test_without_credentials_nothing_is_asked(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,10 +145,6 @@ def test_without_credentials_nothing_is_asked(
     assert found.reason == "no AWS credentials were found"
     assert store.asked == []
     assert found.probed_requests == 0
-
-
-def test_a_profile_that_is_not_there_is_a_reason(store: Store) -> None:
-    assert "no S3 client" in probed(store, AWS_PROFILE="nobody").reason
 
 
 def test_an_empty_bucket_is_a_reason(store: Store) -> None:
@@ -220,12 +197,6 @@ def test_the_limits_hold_for_all_buckets_together(store: Store) -> None:
     assert len(store.asked) <= AMPLE.requests
     assert [one.bucket for one in found] == ["data", "data0", "data1", "data2"]
     assert "only 3 buckets" in found[3].reason
-
-
-def test_the_endpoint_of_the_scripts_own_client_goes_first(store: Store) -> None:
-    one = Objects("data", keys=DATA.keys, endpoint=store.url)
-
-    assert probed(store, one, AWS_ENDPOINT_URL_S3="http://127.0.0.1:1").latency_s is not None
 
 
 def test_a_store_that_sends_ten_gigabytes_for_a_byte_is_hung_up_on(

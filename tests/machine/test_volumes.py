@@ -68,14 +68,6 @@ def test_a_partition_of_an_ebs_volume_is_ebs_with_the_limit_of_the_instance(
     assert on(tmp_path, "/home/me/data", ROOT).limit_bytes_s is None
 
 
-def test_the_instance_store_is_local_nvme(tmp_path: Path) -> None:
-    disk(tmp_path, "nvme1n1", "259:2", STORE)
-
-    volume = on(tmp_path, "/opt/dlami/nvme/a", ROOT, "40 27 259:2 / /opt/dlami/nvme rw - ext4 x rw")
-
-    assert (volume.kind, volume.device) == ("nvme", "nvme1n1")
-
-
 def test_an_array_is_the_disks_in_it(tmp_path: Path) -> None:
     disk(tmp_path, "nvme1n1", "259:2", STORE)
     disk(tmp_path, "nvme2n1", "259:3", STORE)
@@ -89,12 +81,6 @@ def test_an_array_is_the_disks_in_it(tmp_path: Path) -> None:
 
     assert volume.kind == "nvme"
     assert volume.device == "md0 over nvme1n1, nvme2n1"
-
-
-def test_btrfs_is_found_by_the_name_of_its_source(tmp_path: Path) -> None:
-    disk(tmp_path, "nvme1n1", "259:2", EBS)
-
-    assert on(tmp_path, "/b/a", "40 1 0:51 / /b rw - btrfs /dev/nvme1n1 rw").kind == "ebs"
 
 
 @pytest.mark.parametrize(

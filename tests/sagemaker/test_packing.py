@@ -43,18 +43,6 @@ def test_simple_patterns_of_gitignore_are_followed(tmp_path: Path) -> None:
     assert names(pack(tmp_path, "train.py").data) == {"train.py", "keep/a.txt", ".gitignore"}
 
 
-def test_a_gitignore_that_takes_back_is_left_alone(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", "a.log")
-    write(tmp_path, ".gitignore", text="*.log\n!a.log\n")
-    assert "a.log" in names(pack(tmp_path, "train.py").data)
-
-
-def test_the_script_itself_is_always_packed(tmp_path: Path) -> None:
-    write(tmp_path, "train.py")
-    write(tmp_path, ".gitignore", text="*.py\n")
-    assert "train.py" in names(pack(tmp_path, "train.py").data)
-
-
 def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     write(tmp_path, "secret", "code/train.py", "code/real.txt")
     (tmp_path / "code/out").symlink_to(tmp_path / "secret")
@@ -78,13 +66,6 @@ def test_large_files_are_left_out_by_name_and_too_much_is_refused(
     with pytest.raises(TrainperfError, match="to pack") as caught:
         pack(tmp_path, "train.py")
     assert "--input" in caught.value.hint
-
-
-def test_nobodys_name_is_in_the_archive(tmp_path: Path) -> None:
-    write(tmp_path, "train.py")
-    with tarfile.open(fileobj=io.BytesIO(pack(tmp_path, "train.py").data)) as tar:
-        (member,) = tar.getmembers()
-    assert (member.uid, member.uname) == (0, "")
 
 
 def test_a_script_is_named_from_here_or_from_the_source_folder(

@@ -56,12 +56,6 @@ def test_what_sagemaker_would_refuse_is_refused_here(change: dict[str, object], 
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("text", ["epochs", "=1", ""])
-def test_an_option_that_is_no_pair_is_refused(text: str) -> None:
-    with pytest.raises(TrainperfError, match="NAME=VALUE"):
-        pairs([text], "--hyperparameter", "epochs=1")
-
-
 def test_a_name_that_is_given_twice_or_taken_is_refused():
     with pytest.raises(TrainperfError, match="twice"):
         pairs(["a=1", "a=2"], "--hyperparameter", "a=1")
@@ -69,10 +63,6 @@ def test_a_name_that_is_given_twice_or_taken_is_refused():
         channels([f"{CHANNEL}=s3://bucket/x"])
     with pytest.raises(TrainperfError, match="cannot name a channel"):
         channels(["a b=s3://bucket/x"])
-
-
-def test_a_value_keeps_its_equals_signs():
-    assert pairs(["a=b=c", "d="], "--hyperparameter", "") == (("a", "b=c"), ("d", ""))
 
 
 @pytest.mark.parametrize(
@@ -94,13 +84,6 @@ def test_the_request_is_one_that_botocore_would_send(job: Job) -> None:
     for word in made["AlgorithmSpecification"]["ContainerEntrypoint"]:
         limit = algorithm.members["ContainerEntrypoint"].member.metadata["max"]
         assert len(word) <= limit
-
-
-def test_the_source_comes_as_a_file_channel_whatever_the_others_are():
-    own, train = request(JOB)["InputDataConfig"]
-    assert (own["ChannelName"], own["InputMode"]) == (CHANNEL, "File")
-    assert own["DataSource"]["S3DataSource"]["S3Uri"].startswith(f"{JOB.output}/{JOB.name}/")
-    assert (train["ChannelName"], train["InputMode"]) == ("train", "FastFile")
 
 
 def test_the_scripts_arguments_are_in_the_plan_not_in_a_shells_hands():

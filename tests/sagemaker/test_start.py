@@ -93,28 +93,6 @@ def test_the_source_is_unpacked_trainperf_installed_and_the_script_diagnosed(
     assert json.loads(ran.environment["SM_HPS"]) == {"lr": "0.1", "b": "4"}
 
 
-def test_a_wheel_that_was_brought_is_what_is_installed(
-    ml: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    brought = ml / "input/data/trainperf"
-    (brought / "own-1-py3-none-any.whl").touch()
-    (brought / "plan.json").write_text(json.dumps(PLAN | {"install": "own-1-py3-none-any.whl"}))
-    ran = Ran(ml)
-    monkeypatch.setattr(start.subprocess, "run", ran)
-    start.main(ml)
-    assert ran.commands[0][-1] == str(brought / "own-1-py3-none-any.whl")
-
-
-def test_a_script_that_fails_makes_a_job_that_completes_with_its_report(
-    ml: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(start.subprocess, "run", Ran(ml, status=3))
-    assert start.main(ml) == 0
-    said = json.loads((ml / "output/data/trainperf/exit-algo-1.json").read_text())
-    assert said["exit_status"] == 3
-    assert not (ml / "output/failure").exists()
-
-
 def test_without_a_report_the_job_fails_and_says_why(
     ml: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

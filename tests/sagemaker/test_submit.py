@@ -162,11 +162,6 @@ def test_the_report_of_the_job_is_printed_and_kept_as_a_run(aws, job_leaves, tmp
     assert plan["install"].startswith("trainperf==")
 
 
-def test_a_script_that_failed_there_gives_the_exit_status_of_diagnose(aws, job_leaves, tmp_path):
-    job_leaves({"trainperf/diagnosis.json": saved(FAILED, tmp_path)})
-    assert call("submit", "train.py", *ASKED).exit_code == 3
-
-
 def test_a_job_that_is_not_waited_for_is_fetched_later(aws, job_leaves, tmp_path):
     job_leaves({"trainperf/diagnosis.json": saved(INPUT_BOUND, tmp_path)})
     before = jobs(aws)
@@ -178,16 +173,6 @@ def test_a_job_that_is_not_waited_for_is_fetched_later(aws, job_leaves, tmp_path
     fetched = call("fetch", name, "--region", "us-east-1")
     assert fetched.exit_code == 0
     assert INPUT_BOUND.verdict.text[:30] in fetched.stdout
-
-
-def test_a_wheel_is_uploaded_beside_the_source(aws, job_leaves, tmp_path):
-    wheel = tmp_path / "trainperf-9-py3-none-any.whl"
-    wheel.write_bytes(b"wheel")
-    before = jobs(aws)
-    call("submit", "train.py", *ASKED, "--no-wait", "--trainperf", str(wheel))
-    (name,) = jobs(aws) - before
-    key = f"runs/{name}/source/{wheel.name}"
-    assert aws("s3").get_object(Bucket="out", Key=key)["Body"].read() == b"wheel"
 
 
 def test_a_job_without_output_is_an_error_and_leaves_no_run(aws, tmp_path):
@@ -285,11 +270,6 @@ def test_each_change_of_status_is_said_once_and_logs_that_may_not_be_read_as_wel
     assert sum("cannot be read" in line for line in said) == 1
 
 
-def test_a_failed_job_brings_its_reason():
-    ended, _ = followed(status("Failed", "Failed", FailureReason="ClientError: no image"))
-    assert (ended.status, ended.reason) == ("Failed", "ClientError: no image")
-
-
 def test_a_look_that_fails_is_repeated_and_then_given_up():
     from botocore.exceptions import EndpointConnectionError
 
@@ -298,14 +278,6 @@ def test_a_look_that_fails_is_repeated_and_then_given_up():
     assert ended.status == "Completed"
     with pytest.raises(TrainperfError, match="look at the job"):
         followed(status("InProgress", "Training"), *[lost] * service.LOST_POLLS)
-
-
-def test_a_job_that_failed_without_a_report_counts_as_a_failed_script(aws, monkeypatch, tmp_path):
-    ended = service.Ended("Failed", "AlgorithmError: exit 2")
-    monkeypatch.setattr(service, "follow", lambda *_: ended)
-    error = call("submit", "train.py", *ASKED).exception
-    assert isinstance(error, ScriptFailed)
-    assert "AlgorithmError: exit 2" in str(error)
 
 
 def test_a_job_that_failed_and_left_a_report_has_it_printed(aws, job_leaves, monkeypatch, tmp_path):

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kit.child import Clock
+from kit.stubs import write
 from trainperf.samplers.container import ContainerWatch
 
 GIB = 1024**3
@@ -12,21 +14,6 @@ MOUNT_V1 = (
     "32 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 )
 POD, JOB = "sys/fs/cgroup/pod", "sys/fs/cgroup/pod/job"
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 def version_2(root: Path, **files: str) -> Path:
@@ -64,46 +51,6 @@ def test_only_what_was_throttled_meanwhile_counts(tmp_path: Path) -> None:
     write(root, {f"{JOB}/cpu.stat": stat(1100, 925, 6_500_000)})
     use = watch.use()
     assert (use.quota_cores, use.throttled_share, use.throttled_s) == (2.0, 0.25, 1.5)
-
-
-def test_a_quota_without_a_period_meanwhile_has_no_share(tmp_path: Path) -> None:
-    files = {f"{JOB}/cpu.max": "200000 100000\n", f"{JOB}/cpu.stat": stat(10, 9, 50)}
-    use = ContainerWatch(version_2(tmp_path, **files)).use()
-    assert (use.throttled_share, use.throttled_s) == (None, 0.0)
-
-
-def test_the_level_that_stood_still_longest_counts(tmp_path: Path) -> None:
-    root = version_2(
-        tmp_path,
-        **{
-            f"{JOB}/cpu.max": "100000 100000\n",
-            f"{JOB}/cpu.stat": stat(0, 0, 0),
-            f"{POD}/cpu.max": "400000 100000\n",
-            f"{POD}/cpu.stat": stat(0, 0, 0),
-        },
-    )
-    watch = ContainerWatch(root)
-    write(root, {f"{JOB}/cpu.stat": stat(100, 1, 10), f"{POD}/cpu.stat": stat(100, 80, 900)})
-    use = watch.use()
-    assert (use.quota_cores, use.throttled_share) == (1.0, 0.8)
-
-
-def test_version_1_counts_in_nanoseconds(tmp_path: Path) -> None:
-    job = "sys/fs/cgroup/cpu,cpuacct/job"
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": MOUNT_V1,
-            "proc/self/cgroup": "5:cpu,cpuacct:/job\n4:memory:/job\n",
-            f"{job}/cpu.cfs_quota_us": "50000\n",
-            f"{job}/cpu.cfs_period_us": "100000\n",
-            f"{job}/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
-        },
-    )
-    watch = ContainerWatch(root)
-    write(root, {f"{job}/cpu.stat": "nr_periods 20\nnr_throttled 10\nthrottled_time 3000000000\n"})
-    use = watch.use()
-    assert (use.quota_cores, use.throttled_share, use.throttled_s) == (0.5, 0.5, 3.0)
 
 
 def test_pressure_is_the_share_of_the_time_in_which_a_task_waited(tmp_path: Path) -> None:
@@ -146,16 +93,6 @@ def test_the_highest_memory_seen_counts_without_cache_that_can_go(tmp_path: Path
     assert (use.memory_limit, use.memory_peak) == (8 * GIB, 5 * GIB)
 
 
-def test_memory_is_not_read_more_often_than_it_must(tmp_path: Path) -> None:
-    files = {f"{JOB}/memory.max": "100\n", f"{JOB}/memory.current": "10\n"}
-    root = version_2(tmp_path, **files)
-    watch = ContainerWatch(root, Clock())
-    write(root, {f"{JOB}/memory.current": "90\n"})
-    watch.look()
-    write(root, {f"{JOB}/memory.current": "20\n"})
-    assert watch.use().memory_peak == 20
-
-
 def test_events_are_those_of_the_run_and_of_the_level_that_has_most(tmp_path: Path) -> None:
     before = "low 0\nhigh 2\nmax 5\noom 1\noom_kill 1\n"
     root = version_2(
@@ -194,22 +131,6 @@ def test_swapping_is_counted_in_bytes(tmp_path: Path) -> None:
     write(root, {"proc/vmstat": "pgfault 1\npswpin 110\npswpout 50\n"})
     use = watch.use()
     assert (use.swapped_in, use.swapped_out) == (10 * os.sysconf("SC_PAGE_SIZE"), 0)
-
-
-def test_garbled_files_are_no_error(tmp_path: Path) -> None:
-    root = version_2(
-        tmp_path,
-        **{
-            f"{JOB}/cpu.max": "100000 100000\n",
-            f"{JOB}/cpu.stat": "nr_periods lots\n",
-            f"{JOB}/memory.pressure": "some total=often\n",
-            f"{JOB}/memory.events": "oom\n",
-            "proc/vmstat": "nonsense",
-        },
-    )
-    use = ContainerWatch(root).use()
-    assert (use.quota_cores, use.throttled_share, use.memory_pressure) == (1.0, None, None)
-    assert (use.memory_events, use.swapped_in) == ((), None)
 
 
 def test_digits_of_other_scripts_blank_lines_and_endless_numbers_are_no_error(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -84,19 +83,6 @@ def run_in(group: Path, code: str) -> Any:
     return answer([sys.executable, "-c", enter + textwrap.dedent(code)])
 
 
-def with_small_shm(code: str, size: str = "64m") -> Any:
-    """Run `code` where /dev/shm has `size` only; skips where the kernel permits no such view."""
-    unshare = shutil.which("unshare")
-    if unshare is None:
-        pytest.skip("no unshare to make a mount namespace with")
-    mount = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
-    command = [unshare, "--mount", "sh", "-c", mount, "sh"]
-    tried = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        pytest.skip(f"no mount namespace is permitted: {tried.stderr.strip()}")
-    return answer([*command, sys.executable, "-c", textwrap.dedent(code)])
-
-
 def answer(command: list[str]) -> Any:
     """Run a command; return the JSON that it prints."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -109,58 +95,6 @@ pytestmark = pytest.mark.alone
 QUOTA = {"cpu_cfs_period_us": 10_000, "cpu_cfs_quota_us": 2_000, "cpu_max": "2000 10000"}
 """A fifth of a core, in periods so short that one turn on a busy core uses a quota up."""
 MIB = 1024**2
-
-BUSY = """
-    import dataclasses, json, time
-    from trainperf.samplers.container import ContainerWatch
-
-    def spin(seconds):
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            pass
-
-    watch = ContainerWatch()
-    spin(1.0)
-    use = watch.use()
-    print(json.dumps([use.quota_cores, use.throttled_share, use.throttled_s]))
-"""
-
-
-def test_a_busy_process_is_throttled_by_its_quota() -> None:
-    with child_group("cpu", **QUOTA) as group:
-        quota, share, seconds = run_in(group, BUSY)
-    assert quota == 0.2
-    assert share > 0.3
-    assert seconds > 0.1
-
-
-def test_a_busy_process_in_a_group_without_a_quota_is_not() -> None:
-    with child_group("cpu") as group:
-        _, share, seconds = run_in(group, BUSY)
-    assert not share
-    assert not seconds
-
-
-def test_samples_tell_when_it_was_throttled() -> None:
-    code = """
-        import json, os, time
-        from trainperf.samplers.host import HostSampler
-
-        sampler = HostSampler(os.getpid())
-        until = time.monotonic() + 0.5
-        while time.monotonic() < until:
-            pass
-        busy = sampler.sample()
-        time.sleep(0.5)
-        idle = sampler.sample()
-        print(json.dumps([
-            busy.quota_periods, busy.quota_throttled, idle.quota_periods, idle.quota_throttled,
-        ]))
-    """
-    with child_group("cpu", **QUOTA) as group:
-        periods, throttled, later, still = run_in(group, code)
-    assert 0 < throttled <= periods
-    assert later == 0 or still / later < throttled / periods
 
 
 def test_a_recording_says_how_the_container_throttled_the_command(tmp_path: Path) -> None:
@@ -227,15 +161,3 @@ def test_a_pinned_process_has_the_cores_of_its_mask() -> None:
     assert mask == 1
     assert cores <= 1
     assert visible == os.cpu_count()
-
-
-def test_a_shm_as_small_as_dockers_is_a_problem() -> None:
-    code = """
-        import json
-        from trainperf.machine import inspect_machine
-        from trainperf.machine.doctor.checks import check_shm
-
-        machine = inspect_machine()
-        print(json.dumps([machine.shm_total, check_shm(machine, torch=True).status]))
-    """
-    assert with_small_shm(code) == [64 * MIB, "problem"]

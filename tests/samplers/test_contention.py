@@ -25,10 +25,6 @@ def spin(seconds: float) -> None:
         pass
 
 
-def test_the_first_reading_says_nothing() -> None:
-    assert RunQueue().read([os.getpid()]) is None
-
-
 def test_a_process_that_is_gone_says_nothing() -> None:
     queue = RunQueue()
     queue.read([2**30])
@@ -75,17 +71,6 @@ def test_the_cores_get_busier_by_what_is_done() -> None:
     assert before is not None
     assert after is not None
     assert after.busy_s - before.busy_s > 0.1
-
-
-def test_how_many_cores_are_busy_now() -> None:
-    child = os.fork()
-    if child == 0:
-        spin(1.0)
-        os._exit(0)
-    found = contention.busy_cores(0.3)
-    os.waitpid(child, 0)
-    assert found is not None
-    assert found > 0.3
 
 
 def test_where_the_kernel_does_not_tell_that_is_no_idle_machine(

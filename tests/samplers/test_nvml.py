@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pynvml
 import pytest
 
 from kit.stubs import build_nvml_stub, run_against_stub
-from trainperf.samplers import nvml_device
 from trainperf.samplers.nvml import NO_DRIVER, PCIE_EVERY
 
 PROBE = """
@@ -96,32 +94,10 @@ def test_modes_and_errors_are_told_where_the_driver_knows_them(nvml_stub: Path) 
     assert (seen["samples"][0][0]["pcie_generation"], gpu["pcie_generation"]) == (3, 4)
 
 
-def test_a_gpu_that_nobody_has_open_is_not_asked_how_busy_others_keep_it(nvml_stub: Path) -> None:
-    gpu = watch(nvml_stub, PROCESSES=0)["gpus"][0]
-    assert (gpu["other_processes"], gpu["busy_before"]) == (0, None)
-
-
-def test_the_state_of_the_link_is_asked_of_all_gpus_now_and_then(nvml_stub: Path) -> None:
-    seen = watch(nvml_stub, samples=PCIE_EVERY + 1, GPUS=2)
-    asked = [[gpu["pcie_width"] for gpu in sample] for sample in seen["samples"]]
-    assert asked == [[16, 16], *[[None, None]] * (PCIE_EVERY - 1), [16, 16]]
-
-
 def test_reasons_that_the_driver_does_not_give_are_not_none_at_all(nvml_stub: Path) -> None:
     silent = "nvmlDeviceGetCurrentClocksEventReasons=3,nvmlDeviceGetCurrentClocksThrottleReasons=3"
     assert watch(nvml_stub, ERRORS=silent)["samples"][0][0]["throttle"] is None
     assert watch(nvml_stub)["samples"][0][0]["throttle"] == []
-
-
-def test_values_change_from_sample_to_sample(nvml_stub: Path) -> None:
-    seen = watch(nvml_stub, samples=3)
-    assert [sample[0]["utilization_percent"] for sample in seen["samples"]] == [20.0, 30.0, 40.0]
-
-
-def test_each_of_several_gpus_gives_its_own_numbers(nvml_stub: Path) -> None:
-    seen = watch(nvml_stub, GPUS=4)
-    assert [gpu["index"] for gpu in seen["gpus"]] == [0, 1, 2, 3]
-    assert [gpu["power_w"] for gpu in seen["samples"][0]] == [150.5, 151.5, 152.5, 153.5]
 
 
 def test_the_slow_pcie_counters_are_read_of_one_gpu_at_a_time(nvml_stub: Path) -> None:
@@ -135,10 +111,6 @@ def test_the_slow_pcie_counters_are_read_of_one_gpu_at_a_time(nvml_stub: Path) -
     assert asked == [(0, 0), (PCIE_EVERY, 1), (2 * PCIE_EVERY, 0)]
 
 
-def test_nothing_is_sampled_after_closing(nvml_stub: Path) -> None:
-    assert watch(nvml_stub)["after"] == 0
-
-
 def test_hopper_counters_are_read_as_shares_and_the_failed_ones_are_absent(
     nvml_stub: Path, tmp_path: Path
 ) -> None:
@@ -150,24 +122,6 @@ def test_hopper_counters_are_read_as_shares_and_the_failed_ones_are_absent(
             assert gpu["dram_active"] is None  # the stub says "not supported"
             assert gpu["pcie_tx_bytes_s"] == 10 * 1024 * 1024
     assert seen["samples"][0][0]["pcie_rx_bytes_s"] == 2_000_000.0  # GPM gave NaN
-    assert calls(tmp_path / "calls")[-1] == "clean"
-
-
-def test_hopper_counters_that_are_denied_leave_the_rest_alone(
-    nvml_stub: Path, tmp_path: Path
-) -> None:
-    seen = watch(
-        nvml_stub, samples=3, GPM=1, ERRORS="nvmlGpmMetricsGet=4", CALLS=tmp_path / "calls"
-    )
-    assert [gpu["sm_active"] for sample in seen["samples"] for gpu in sample] == [None] * 3
-    assert [gpu["power_w"] for sample in seen["samples"] for gpu in sample] == [150.5] * 3
-    assert calls(tmp_path / "calls").count("nvmlGpmMetricsGet") == 1
-    assert calls(tmp_path / "calls")[-1] == "clean"
-
-
-def test_a_failed_start_of_the_counters_leaks_nothing(nvml_stub: Path, tmp_path: Path) -> None:
-    seen = watch(nvml_stub, GPM=1, ERRORS="nvmlGpmSampleGet=3", CALLS=tmp_path / "calls")
-    assert seen["gpus"][0]["gpm"] is False
     assert calls(tmp_path / "calls")[-1] == "clean"
 
 
@@ -214,14 +168,6 @@ def test_a_passing_error_is_asked_again(nvml_stub: Path, tmp_path: Path) -> None
     assert calls(tmp_path / "calls").count("nvmlDeviceGetPowerUsage") == 4
 
 
-def test_one_gpu_may_refuse_what_another_answers(nvml_stub: Path) -> None:
-    seen = watch(nvml_stub, samples=2, GPUS=2, ERRORS="nvmlDeviceGetPowerUsage=3@1")
-    assert [[gpu["power_w"] for gpu in sample] for sample in seen["samples"]] == [
-        [150.5, None],
-        [150.5, None],
-    ]
-
-
 @pytest.mark.parametrize("gpm", [0, 1])
 def test_a_gpu_lost_midway_stops_and_the_others_go_on(
     nvml_stub: Path, tmp_path: Path, gpm: int
@@ -241,11 +187,6 @@ def test_a_gpu_lost_midway_stops_and_the_others_go_on(
     assert "GPU is lost" in seen["lost"]["1"]
     assert len(seen["gpus"]) == 3
     assert calls(tmp_path / "calls")[-1] == "clean"
-
-
-def test_all_gpus_lost_is_no_error(nvml_stub: Path) -> None:
-    seen = watch(nvml_stub, samples=4, PROCESSES=0, LOST="0:1")
-    assert [len(sample) for sample in seen["samples"]] == [1, 0, 0, 0]
 
 
 def test_a_gpu_that_cannot_be_opened_is_named_and_the_others_are_there(nvml_stub: Path) -> None:
@@ -273,12 +214,6 @@ def test_a_driver_that_does_not_start_gives_the_reason(
     assert (seen["gpus"], seen["samples"], seen["driver"]) == ([], [[]], None)
 
 
-def test_a_driver_without_a_gpu_gives_the_reason_and_its_version(nvml_stub: Path) -> None:
-    seen = watch(nvml_stub, GPUS=0)
-    assert "sees no GPU" in seen["reason"]
-    assert seen["driver"] == "550.54.14"
-
-
 def test_no_driver_library_gives_the_reason(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
     assert watch(tmp_path)["reason"] == NO_DRIVER
@@ -302,13 +237,6 @@ def test_a_driver_without_uuids_and_modes_leaves_them_out(tmp_path: Path) -> Non
     assert seen["samples"][0][0]["memory_used"] == 1 << 30
 
 
-@pytest.mark.parametrize(
-    ("mode", "words"), [(0, "shared"), (2, "prohibited"), (3, "exclusive"), (9, "")]
-)
-def test_how_many_processes_may_compute_is_told(nvml_stub: Path, mode: int, words: str) -> None:
-    assert watch(nvml_stub, COMPUTE_MODE=mode)["gpus"][0]["compute_mode"] == words
-
-
 def test_a_card_in_mig_mode_tells_of_its_slices_and_of_no_utilisation(nvml_stub: Path) -> None:
     seen = watch(nvml_stub, GPUS=2, MIG=1, SLICES=2)
     slices = seen["gpus"][1]["slices"]
@@ -321,20 +249,6 @@ def test_a_card_in_mig_mode_tells_of_its_slices_and_of_no_utilisation(nvml_stub:
     sample = seen["samples"][0][1]
     assert sample["slices_used"] == [512 << 20] * 2
     assert sample["utilization_percent"] is None
-
-
-def test_a_card_in_mig_mode_that_may_not_be_asked_still_tells_of_its_slices(
-    nvml_stub: Path,
-) -> None:
-    names = [f"nvmlDeviceGetComputeRunningProcesses_v{version}=4" for version in (2, 3)]
-    seen = watch(nvml_stub, MIG=1, ERRORS=",".join(names))
-    gpu = seen["gpus"][0]
-    assert (gpu["other_processes"], len(gpu["slices"])) == (None, 1)
-
-
-def test_a_slice_that_is_not_shown_here_is_left_out(nvml_stub: Path) -> None:
-    seen = watch(nvml_stub, MIG=1, ERRORS="nvmlDeviceGetMigDeviceHandleByIndex=4")
-    assert (seen["gpus"][0]["mig"], seen["gpus"][0]["slices"]) == (True, [])
 
 
 LEGS = """
@@ -394,8 +308,3 @@ def test_the_stubs_utilisation_is_the_mean_of_a_window_longer_than_what_it_watch
     assert run_against_stub(nvml_stub, code, WAVE="0.04:0.5:0.2") == [50.0]
     blocks = run_against_stub(nvml_stub, code, WAVE="0.04:0.5:0.02")
     assert blocks == [0.0, 100.0]
-
-
-def test_what_each_process_holds_is_told_where_the_driver_says_it():
-    told = [SimpleNamespace(pid=7, usedGpuMemory=5), SimpleNamespace(pid=8, usedGpuMemory=None)]
-    assert nvml_device._memory_of([*told, SimpleNamespace(pid=9)]) == {7: 5}

@@ -71,3 +71,11 @@ def test_a_recording_is_small_and_names_no_folder_of_a_machine(file: Path) -> No
     assert len(data) < 100 * KIB
     folders = set(re.findall(r'"(/[a-z]+)/[^"]*"', lzma.decompress(data).decode()))
     assert folders <= {"/python", "/tmp", "/home", "/dev", "/proc", "/sys"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "real_s"), [("hidden", 0.150), ("transfer", 0.050), ("two", 0.060)]
+)
+def test_a_step_of_an_emulated_device_takes_what_was_given_it(kind: str, real_s: float) -> None:
+    """Of a device that hides its loader, that waits for its copies, and of two at a time."""
+    assert zoo.load(f"emulated_{kind}").evidence.times.real == pytest.approx(real_s, rel=0.05)

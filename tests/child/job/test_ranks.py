@@ -92,16 +92,6 @@ def test_a_leader_that_waits_far_ahead_for_the_others_is_caught_up_with(tmp_path
     assert other.hear(11) == {"from": start}
 
 
-def test_an_agreement_of_one_loop_is_not_taken_for_the_next(tmp_path):
-    world = World(1, 2, FileBoard(str(tmp_path)))
-    leader = World(0, 2, FileBoard(str(tmp_path)))
-    first = leader.agreement("fit")
-    first.ask()
-    assert world.agreement("fit").hear(3) is None  # asked; the answer is on its way
-    assert world.agreement("fit").hear(9) is None  # of the second loop nobody has asked
-    assert first.verdict(4) == 4 + Agreement.AHEAD
-
-
 def test_ranks_that_do_not_answer_are_named_and_only_real_steps_are_timed(tmp_path, monkeypatch):
     monkeypatch.setattr(Agreement, "ANSWER_S", 0.0)
     world = World(0, 3, FileBoard(str(tmp_path)))
@@ -213,16 +203,6 @@ def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
     named = (event["launcher"], event["rank"], event["world_size"], event["local_rank"])
     assert named == place
     assert event["tied"] is False
-
-
-@pytest.mark.parametrize(
-    "environ", [{"SLURM_STEP_ID": "4294967291"}, {"SLURM_STEP_NUM_TASKS": "1"}]
-)
-def test_a_batch_script_or_a_single_task_of_slurm_is_no_rank(environ, monkeypatch):
-    usual = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}
-    for name, value in {**usual, **environ}.items():
-        monkeypatch.setenv(name, value)
-    assert ranks._announced() is None
 
 
 def test_a_process_by_itself_has_no_rank(monkeypatch):

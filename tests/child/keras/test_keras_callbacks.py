@@ -1,40 +1,13 @@
 """Where a callback's own hooks are defined, as far as they are the user's."""
 
-import functools
-import json
 from types import SimpleNamespace
 
 from kit.child import Watcher
 from trainperf.child.keras.callbacks import time_callbacks
-from trainperf.child.tensorflow.facts import definitions
 
 
 class Base:
     pass
-
-
-def quietly(method):
-    @functools.wraps(method)
-    def inner(*args, **kwargs):
-        return method(*args, **kwargs)
-
-    return inner
-
-
-class Decorated:
-    @quietly
-    def on_train_batch_end(self, batch, logs=None):
-        pass
-
-
-class OfALibrary:
-    on_train_batch_end = json.JSONDecoder.decode
-
-
-def test_hooks_that_are_not_the_users_own_are_left_out():
-    assert definitions(Base) == {}
-    assert definitions(Decorated) == {}
-    assert definitions(OfALibrary) == {}
 
 
 def test_what_we_call_ourselves_in_a_callback_is_not_its_cost():

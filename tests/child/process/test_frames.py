@@ -13,45 +13,9 @@ def test_a_site_is_the_whole_call_expression(module):
     assert (site["line"], site["function"], site["file"]) == (2, "f", made.__file__)
 
 
-def test_a_site_of_several_lines_has_its_first_and_last(module):
-    made = module(
-        """
-        def f():
-            return frames.here(
-                skip_self=None,
-            )
-        """
-    )
-    site = made.f()
-    assert (site["line"], site["end_line"]) == (3, 5)
-    assert text_at(site) == "frames.here(\n        skip_self=None,\n    )"
-
-
 def test_columns_count_characters_where_the_line_is_not_ascii(module):
     made = module("def f():\n    é = 'größe ☃'; x = frames.here(); return x\n")
     assert text_at(made.f()) == "frames.here()"
-
-
-def test_a_method_chain_is_cut_at_its_own_call(module):
-    made = module(
-        """
-        class Chain:
-            def first(self):
-                return self
-            def then(self):
-                return frames.site(sys._getframe(1))
-        import sys
-        def f():
-            return (
-                Chain()
-                .first()
-                .then()
-            )
-        """
-    )
-    site = made.f()
-    assert text_at(site).endswith("then()")
-    assert site["end_line"] == 12
 
 
 def test_library_files_are_not_the_users():

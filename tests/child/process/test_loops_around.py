@@ -64,42 +64,6 @@ def test_a_property_that_raises_leaves_it_open_and_harms_nobody(module):
     assert made.answers[2:] == [False, None] * 2
 
 
-def test_a_loop_around_the_function_counts_as_well(module):
-    made = module(
-        """
-        def epoch_of_training():
-            for batch in [1]:
-                return turns.another_turn()
-        def main(epochs):
-            answers = []
-            for epoch in range(epochs):
-                answers.append(epoch_of_training())
-            return answers
-        """
-    )
-    assert made.main(2) == [True, False]
-
-
-def test_a_loop_around_a_call_is_found_with_or_without_the_trainings_own(module):
-    made = module(
-        """
-        def fit():
-            return turns.loop_around(own=False)
-        def main(data):
-            for epoch in range(2):
-                return fit()
-        def other(data):
-            for epoch in data:
-                return fit()
-        """
-    )
-    where, sure = made.main([1])
-    assert (where["function"], where["line"], sure) == ("main", 5, True)
-    where, sure = made.other([1])
-    assert (where["line"], sure) == (8, False)
-    assert made.fit() == (None, False)
-
-
 def test_the_turn_of_the_innermost_loop_is_counted_and_a_condition_within_it_seen(module):
     made = module(
         """
@@ -229,20 +193,6 @@ def train(loader, most, seen, loss=0.5, other=int):
     assert described(seen[0]) == [(1, left, each)]
 
 
-def test_a_while_with_a_counter_turns_until_it_is_met(module):
-    made = module(
-        """
-        def train(steps, step=4):
-            while step < steps and not broken:
-                found = turns.around()
-                step += 2
-                return found
-        broken = False
-        """
-    )
-    assert described(made.train(10)) == [(None, 3, None)]
-
-
 @pytest.mark.parametrize(
     ("head", "left"),
     [
@@ -268,24 +218,3 @@ def test_how_often_a_line_is_reached_again_before_its_loops_end(module, head, le
         "    return found\n"
     )
     assert made.main() == left
-
-
-@pytest.mark.parametrize(("name", "told"), [("main", [4, 3, 2, 1]), ("endless", [3, 2, 1])])
-def test_a_counter_of_ones_own_tells_how_often_a_while_turns_yet(module, name, told):
-    made = module(
-        """
-        def main(found, step=0):
-            while step < 4:
-                found.append(turns.left())
-                step += 1
-        def endless(found, step=0):
-            while True:
-                found.append(turns.left())
-                step += 1
-                if step >= 3:
-                    break
-        """
-    )
-    found = []
-    getattr(made, name)(found)
-    assert found == told

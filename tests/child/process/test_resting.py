@@ -29,12 +29,6 @@ class Clock:
         return rests(most_s, self, self.sleep, lambda: self.used)
 
 
-def test_what_fills_its_buffers_is_waited_for_until_they_are_full():
-    clock = Clock(2.0, 1.5, 0.3, 0.0)
-    assert clock.rests(1.0)
-    assert clock.now == 4 * LOOK_S
-
-
 def test_what_never_rests_is_not_waited_for_any_longer():
     clock = Clock(*[1.0] * 1000)
     assert not clock.rests(1.0)

@@ -13,7 +13,6 @@ from importlib.machinery import SourceFileLoader
 
 import pytest
 
-from trainperf.child.process import frames
 from trainperf.child.process.sources import Overlay, install
 
 
@@ -59,27 +58,6 @@ def overlay(tmp_path, monkeypatch):
     return Overlay({str(path): str(tmp_path / "kept")}, lambda path: None)
 
 
-def test_other_files_are_left_alone(overlay, tmp_path):
-    (tmp_path / "train.py").write_text("of the same name")
-    for path in (str(tmp_path / "train.py"), "/nowhere/train.py", "train.py", "", "-m", None, 3):
-        assert overlay.find(path) is None
-
-
-def test_a_file_is_found_by_every_path_to_it(overlay, tmp_path, monkeypatch):
-    (tmp_path / "linked").symlink_to("code")
-    (tmp_path / "run.py").symlink_to("linked/train.py")
-    monkeypatch.chdir(tmp_path / "code")
-    for path in ("code/train.py", "code/../code/./train.py", "linked/train.py", "run.py"):
-        assert overlay.take(str(tmp_path / path)) == b"patched"
-    assert overlay.take("train.py") == b"patched"
-
-
-def test_a_file_that_was_replaced_or_removed_is_still_found(overlay, tmp_path):
-    path = tmp_path / "code" / "train.py"
-    path.unlink()
-    assert overlay.take(str(path)) == b"patched"
-
-
 def test_nothing_is_wrapped_where_nothing_is_patched():
     before = (SourceFileLoader.get_data, io.open_code, sys.excepthook, list(sys.path_hooks))
     install({})
@@ -114,16 +92,6 @@ def test_bytes_that_cannot_be_read_fail_rather_than_run_the_users(laid_over, tmp
         importlib.import_module("over_d")
     with pytest.raises(FileNotFoundError):
         runpy.run_path(str(tmp_path / "over_d.py"))
-
-
-def test_a_call_site_is_measured_in_the_patched_text(laid_over, tmp_path):
-    (tmp_path / "over_e.py").write_text("x = 1\n")
-    text = "# coding: latin-1\ndef f(frames):\n    é = 'größe'; return frames.here()\n"
-    laid_over(over_e=text.encode("latin-1"))
-    site = importlib.import_module("over_e").f(frames)
-    line = text.splitlines()[site["line"] - 1]
-    assert line[site["col"] : site["end_col"]] == "frames.here()"
-    assert site["file"] == str(tmp_path / "over_e.py")
 
 
 def test_io_open_is_pythons_own_but_while_a_traceback_is_printed(laid_over, tmp_path, capsys):

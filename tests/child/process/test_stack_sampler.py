@@ -32,17 +32,6 @@ def samplers() -> Iterator[list[StackSampler]]:
         sampler.stop()
 
 
-def test_code_that_has_no_lines_is_counted_at_its_function(samplers, monkeypatch):
-    monkeypatch.setattr(busy, "__code__", busy.__code__.replace(co_linetable=b""))
-    sampler = StackSampler(0.001)
-    samplers.append(sampler)
-    sampler.start()
-    busy(lambda: sampler.samples >= 20)
-    for counts in (sampler.stop(), sampler.held()):
-        lines = {one["line"] for one in counts if one["function"] == "busy"}
-        assert lines == {busy.__code__.co_firstlineno}
-
-
 def test_nothing_is_counted_while_the_loop_is_over(samplers: list[StackSampler]) -> None:
     asked: list[bool] = []
     over = True
@@ -198,13 +187,3 @@ def test_each_function_on_the_stack_is_held_once_with_what_the_framework_ran_it_
     assert any(
         one["function"] == "train" and "def train" in one["text"] for one in sampler.sources()
     )
-
-
-def test_what_passes_between_epochs_is_not_held_against_the_steps(samplers):
-    sampler = StackSampler(0.001, between=lambda: True)
-    samplers.append(sampler)
-    sampler.start()
-    busy(lambda: sampler.samples >= 5)
-    sampler.stop()
-    assert sampler.in_steps == 0
-    assert sampler.held() == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,19 +41,6 @@ def test_a_dataset_that_fails_to_answer_has_no_names() -> None:
             raise RuntimeError("not now")
 
     assert names(Broken()) == []
-
-
-def test_a_file_that_is_mapped_is_held(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.bin"
-    path.write_bytes(b"x" * 8192)
-    with path.open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    try:
-        assert str(path) in read_names._held_names("/nowhere")
-        assert str(path) not in read_names._held_names(str(tmp_path))  # trainperf's own
-    finally:
-        mapped.close()
-    assert str(path) not in read_names._held_names("/nowhere")
 
 
 def test_a_file_open_for_writing_is_not_held(tmp_path: Path) -> None:

@@ -7,15 +7,8 @@ import sys
 import textwrap
 from typing import Any
 
-from trainperf.child.reads.s3_counts import EVERY_S, SNAPSHOTS, Counts
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from kit.child import Clock
+from trainperf.child.reads.s3_counts import Counts
 
 
 def counted() -> tuple[Counts, Clock, list[dict[str, Any]]]:
@@ -35,34 +28,6 @@ def made(counts: Counts, clock: Clock, seconds: float, bucket: str = "data") -> 
             one.seconds += took
 
     counts.ends(add, began)
-
-
-def test_requests_at_the_same_time_are_busy_once():
-    counts, clock, written = counted()
-    one = counts.bucket("data", "", "")
-    assert one is not None
-    seconds: list[float] = []
-    first = counts.begins()
-    clock.now = 1.0
-    second = counts.begins()
-    clock.now = 3.0
-    counts.ends(seconds.append, first)
-    counts.ends(seconds.append, second)
-    clock.now = 10.0
-    made(counts, clock, 1.0)
-    assert seconds == [3.0, 2.0]
-    assert written[-1]["busy"] == 4.0
-
-
-def test_the_sums_are_written_now_and_then_and_ever_more_seldom():
-    counts, clock, written = counted()
-    for _ in range(100):
-        made(counts, clock, EVERY_S / 10)
-    assert 8 <= len(written) <= 12
-    for _ in range(20 * SNAPSHOTS):
-        made(counts, clock, EVERY_S)
-    assert len(written) < 6 * SNAPSHOTS
-    assert written[-1]["buckets"][0]["requests"] > 19 * SNAPSHOTS
 
 
 def test_after_a_fork_nothing_of_the_parents_is_left():

@@ -87,15 +87,6 @@ def sums(process: SimpleNamespace) -> dict[str, Any]:
     return process.record.last["buckets"][0]
 
 
-def test_nothing_but_reads_of_s3_is_counted(store, process, client):
-    client.put_object(Bucket="hooked", Key="checkpoint", Body=b"x")
-    client.delete_object(Bucket="hooked", Key="checkpoint")
-    boto3.client("sts", endpoint_url=store.url).get_caller_identity()
-    assert process.record.last == {}
-    client.head_object(Bucket="hooked", Key="train/0")
-    assert sums(process)["requests"] == 1
-
-
 def test_an_attempt_that_botocore_repeats_by_itself_is_counted(store, process, client, monkeypatch):
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda seconds: None))
     answers = iter([Answer(503, "SlowDown"), Answer(503, "SlowDown")])

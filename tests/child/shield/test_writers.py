@@ -14,7 +14,6 @@ import pytest
 from trainperf.child.shield import tensorflow, torch, writers
 from trainperf.child.shield.changes import Changes, mend_renames
 from trainperf.child.shield.modules import WRITING
-from trainperf.child.shield.tensorflow import Files
 from trainperf.child.shield.writers import Scratch
 from trainperf.child.shield.writing import Writing
 
@@ -67,23 +66,6 @@ def test_temporary_files_that_the_program_made_stay_and_others_do_not(tmp_path, 
         assert scratch.redirect(path).startswith(scratch.folder)
 
 
-def test_any_other_path_is_redirected_with_its_tree(scratch, user):
-    path = user / "new/deep/model.keras"
-    place = scratch.redirect(path)
-    assert place == scratch.folder + "/local" + os.path.realpath(path)
-    assert Path(place).parent.is_dir()
-    assert not (user / "new").exists()
-
-
-def test_two_names_of_one_file_have_one_place(scratch, user, monkeypatch):
-    (user / "link").symlink_to("checkpoints")
-    monkeypatch.chdir(user)
-    names = ("checkpoints/x", "link/x", "./checkpoints/../link/x", str(user / "link/x"))
-    assert len({scratch.redirect(name) for name in names}) == 1
-    assert scratch.redirect(b"checkpoints/x") == scratch.redirect("checkpoints/x")
-    assert scratch.redirect(f"file://{user}/link/x") == scratch.redirect("link/x")
-
-
 def test_remote_paths_are_redirected_and_said(tmp_path):
     said: list[str] = []
     scratch = Scratch(str(tmp_path / "run"), ["/"], said.append)
@@ -91,33 +73,6 @@ def test_remote_paths_are_redirected_and_said(tmp_path):
     assert scratch.redirect("gs://bucket/a").endswith("/remote/gs/bucket/a")
     assert "s3://" in said[0]
     assert scratch.reading("hdfs://host/data") == "hdfs://host/data"
-
-
-def test_what_was_written_is_read_back_and_all_else_from_where_it_is(scratch, user):
-    path = str(user / "checkpoints/best.keras")
-    assert scratch.reading(path) == path
-    place = scratch.redirect(path)
-    assert scratch.reading(path) == path  # nothing was written yet
-    Path(place).write_text("ours")
-    assert scratch.reading(path) == place
-    assert scratch.reading(str(user / "checkpoints/other")) == str(user / "checkpoints/other")
-
-
-def test_a_checkpoint_is_known_by_its_index(scratch, user):
-    prefix = str(user / "checkpoints/ckpt-1")
-    Path(scratch.redirect(prefix) + ".index").touch()
-    assert scratch.reading(prefix) == prefix
-    assert scratch.reading(prefix, ("", ".index")) == scratch.place(prefix)
-
-
-def test_appending_goes_on_from_what_is_there(scratch, user):
-    (user / "log.csv").write_text("epoch\n")
-    place = scratch.redirect(user / "log.csv", append=True)
-    with open(place, "a") as file:
-        file.write("1\n")
-    again = scratch.redirect(user / "log.csv", append=True)
-    assert Path(again).read_text() == "epoch\n1\n"
-    assert (user / "log.csv").read_text() == "epoch\n"
 
 
 def test_a_path_that_cannot_be_is_redirected_all_the_same(scratch):
@@ -128,56 +83,6 @@ def test_a_path_that_cannot_be_is_redirected_all_the_same(scratch):
 
 
 # --- stand-ins for modules of file functions ---
-
-
-@pytest.fixture
-def files(scratch: Scratch) -> Files:
-    def matching(pattern: str) -> list[str]:
-        folder, name = os.path.split(pattern)
-        return [str(path) for path in Path(folder).glob(name)]
-
-    module = SimpleNamespace(
-        exists=os.path.exists,
-        makedirs=os.makedirs,
-        remove=os.remove,
-        listdir=os.listdir,
-        get_matching_files=matching,
-        File=open,
-        join=os.path.join,
-    )
-    return Files(module, scratch)
-
-
-def test_functions_that_are_not_known_are_the_modules_own(files):
-    assert files.join is os.path.join
-    with pytest.raises(AttributeError):
-        _ = files.nothing
-
-
-def test_a_file_is_written_read_listed_and_removed_as_if_in_place(files, user):
-    folder = str(user / "checkpoints")
-    with files.File(folder + "/new", "w") as file:
-        file.write("ours")
-    assert files.exists(folder + "/new")
-    assert files.File(folder + "/new").read() == "ours"
-    assert files.listdir(folder) == ["best.keras", "new"]
-    assert files.get_matching_files(folder + "/*") == [folder + "/best.keras", folder + "/new"]
-    files.remove(folder + "/new")
-    files.remove(folder + "/best.keras")
-    assert not files.exists(folder + "/new")
-    assert not files.exists(folder + "/best.keras")
-    assert files.listdir(folder) == []
-    assert files.get_matching_files(folder + "/*") == []
-    assert os.listdir(folder) == ["best.keras"]
-
-
-def test_a_new_file_in_a_removed_folder_is_alone_in_it(files, scratch, user):
-    folder = str(user / "checkpoints")
-    scratch.remove(folder)
-    assert not files.exists(folder + "/best.keras")
-    files.File(folder + "/new", "w").close()
-    assert files.exists(folder + "/new")
-    assert files.listdir(folder) == ["new"]
 
 
 def test_every_module_whose_writers_are_redirected_has_a_function_for_it():

@@ -35,14 +35,6 @@ def test_the_frozen_part_ends_where_something_is_random_or_trains() -> None:
     }
 
 
-def test_a_functional_model_is_divided_at_the_input_of_its_first_layer_that_trains() -> None:
-    inputs = keras.Input((8,))
-    x = base()(inputs, training=False)
-    found = frozen(keras.Model(inputs, layers.Dense(2)(x)))
-    assert found is not None
-    assert found["layers"] == 2  # that of its input is one of them
-
-
 def thawed() -> Any:
     made = base()
     made.trainable = True

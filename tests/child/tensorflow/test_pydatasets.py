@@ -57,16 +57,3 @@ def test_a_dataset_that_only_shuffles_its_files_draws_nothing(cls):
 @pytest.mark.parametrize("cls", [ByMethod, ByFunction, InLambda, OwnGenerator])
 def test_what_makes_a_batch_is_followed_to_the_generator_it_names(cls):
     assert facts.item_draws(cls()) is True
-
-
-def test_a_class_that_cannot_be_asked_is_not_known():
-    class Meta(type):
-        def __getattribute__(cls, name):
-            if name == "__getitem__":
-                raise RuntimeError(name)
-            return super().__getattribute__(name)
-
-    class Odd(metaclass=Meta):
-        pass
-
-    assert facts.item_draws(Odd()) is None

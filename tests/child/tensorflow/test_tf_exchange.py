@@ -5,12 +5,11 @@ import subprocess
 import sys
 import textwrap
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import pytest
 
 from kit.processes import patient
-from trainperf.child.tensorflow.strategies.exchange import NO_EXCHANGE, Exchange, own_graphs
+from trainperf.child.tensorflow.strategies.exchange import NO_EXCHANGE, Exchange
 from trainperf.child.tensorflow.strategies.reductions import Reduction, packs
 
 
@@ -58,30 +57,6 @@ def exchange(*seen):
     made = Exchange(SimpleNamespace(process=SimpleNamespace(off=False), driver=None))
     made._reductions += seen
     return made
-
-
-class Inner(NamedTuple):
-    xla_context_id: object
-
-
-class Context(NamedTuple):
-    context: Inner
-
-
-def test_graphs_without_exchange_are_kept_and_counted_apart_from_the_users():
-    made = exchange(reduction(1, 10))
-    module = SimpleNamespace(
-        EagerContext=Inner, make_function_context=lambda: Context(Inner(xla_context_id=0))
-    )
-    made.key_functions(module)
-    usual = module.make_function_context()
-    assert made.off() == ""
-    marked = module.make_function_context()
-    made.on()
-    assert module.make_function_context() == usual != marked
-    cache = SimpleNamespace(_primary={(usual, "a"): 1, (marked, "a"): 2})
-    assert own_graphs(SimpleNamespace(_function_cache=cache)) == 1
-    assert own_graphs(object()) == 0
 
 
 def test_under_xla_each_replica_keeps_what_it_has_while_the_exchange_is_off():

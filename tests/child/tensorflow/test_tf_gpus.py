@@ -49,13 +49,3 @@ def test_a_gpu_that_held_next_to_nothing_is_not_used(config):
         "capability": "8.6",
         "used": True,
     }
-
-
-def test_gpus_that_were_cut_into_several_count_as_used(config):
-    config.logical.append(f"{OWN}/device:GPU:2")
-    assert used() == [True, True]
-
-
-def test_a_gpu_whose_memory_is_not_told_counts_as_used(config):
-    config.held.clear()
-    assert used() == [True, True]

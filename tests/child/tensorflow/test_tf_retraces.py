@@ -57,14 +57,6 @@ def test_where_no_number_changes_nothing_is_said(train, calls):
     assert not any(train(calls))
 
 
-def test_an_argument_taken_by_star_has_no_name(train):
-    def other(x, *rest, **more):
-        raise AssertionError
-
-    said = train("for n in (1, 2):\n    said.append(step('x', n, more=n))", other)
-    assert [each["parameter"] for each in said[1]["numbers"]] == ["", ""]
-
-
 def test_a_call_that_the_users_source_did_not_make_is_not_told():
     called = Loops().hook(step)
     by_library = "said = [step('x', 1), step('x', 2)]"

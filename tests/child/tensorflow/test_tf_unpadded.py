@@ -41,17 +41,3 @@ def test_a_model_that_reads_its_padding_gives_something_else():
     pooled = keras.layers.GlobalMaxPooling1D()
     with pytest.warns(UserWarning, match="mask"):
         assert masks_padding(model(pooled), ROWS) is False
-
-
-def test_outputs_of_each_step_and_models_with_a_memory_are_not_asked():
-    assert masks_padding(model(lstm(return_sequences=True)), ROWS) is None
-    assert masks_padding(model(lstm()), ROWS[:, :2] + 1) is None
-
-    class Remembers:
-        stateful = True
-
-    class Holds:
-        def _flatten_layers(self):
-            return [Remembers()]
-
-    assert masks_padding(Holds(), ROWS) is None

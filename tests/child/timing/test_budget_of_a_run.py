@@ -3,27 +3,10 @@
 import pytest
 
 from trainperf.child.timing.budget import (
-    LEFT_SHARE,
-    ORDER_LEFT,
-    ORDER_SHARE,
-    WITH_TRIALS,
     Budget,
 )
 
 ASKED = {"began": 1000.0, "budget_s": 180.0, "trials": True}
-
-
-def test_the_shares_count_from_the_begin_of_the_diagnosis():
-    budget = Budget(ASKED, 1005.0)
-    assert budget.measure_by(1005.0) == 1000.0 + ORDER_SHARE * 180.0
-    assert budget.extra_by(1030.0) == 1000.0 + WITH_TRIALS * 180.0
-    assert budget.end == 1180.0
-
-
-def test_a_script_that_begins_late_has_a_part_of_what_is_left():
-    budget = Budget(ASKED, 0.0)
-    assert budget.measure_by(1100.0) == 1100.0 + ORDER_LEFT * 80.0
-    assert budget.extra_by(1140.0) == 1140.0 + LEFT_SHARE * 40.0
 
 
 def test_a_limit_that_the_user_set_holds():

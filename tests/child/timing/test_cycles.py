@@ -58,15 +58,6 @@ def driver() -> Any:
     return Fake()
 
 
-def turn(driver: Any, seen: Cycles, gap: float = 4.0, sure: bool = True, same: bool = True) -> None:
-    seen.fit_ended(sure)
-    driver.found = [{"what": "predict", "n": 5, "seconds": gap, "where": None}]
-    driver.clock.tick(gap)
-    seen.fit_begins()
-    driver.clock.tick(0.5)
-    seen.step(same)
-
-
 def test_what_is_laid_aside_is_in_no_turn(driver: Any) -> None:
     driver.plan.step_estimate = lambda: 0.01
     seen = Cycles(driver, 30.0)
@@ -82,12 +73,6 @@ def test_what_is_laid_aside_is_in_no_turn(driver: Any) -> None:
     assert [one["gap_s"] for one in driver.record.of("cycle")] == [0.5, 2.0]
 
 
-def test_another_model_is_not_trained(driver: Any) -> None:
-    driver.plan.step_estimate = lambda: 0.01
-    turn(driver, Cycles(driver, 30.0), gap=0.1, same=False)
-    assert driver.process.finished
-
-
 def test_what_is_not_over_in_time_is_recorded_as_far_as_it_was_seen(driver: Any) -> None:
     seen = Cycles(driver, 30.0)
     seen.fit_ended(sure=True)
@@ -96,22 +81,6 @@ def test_what_is_not_over_in_time_is_recorded_as_far_as_it_was_seen(driver: Any)
     (found,) = driver.record.of("cycle")
     assert (found["gap_s"], found["complete"]) == (30.0, False)
     assert driver.record.of("done")
-
-
-def around(driver: Any, turns: Any) -> Any:
-    found = None
-    for _ in turns:
-        found = cycles.wanted(driver)
-    return found
-
-
-def test_only_a_fit_in_a_loop_with_another_turn_is_waited_for(driver: Any) -> None:
-    for _ in range(2):
-        assert cycles.wanted(driver) is not None
-        break
-    assert driver.record.of("repeats")[-1]["reason"] == ""
-    assert around(driver, [1]) is None
-    assert "not sure" in driver.record.of("repeats")[-1]["reason"]
 
 
 def test_a_fit_of_hours_is_not_followed() -> None:

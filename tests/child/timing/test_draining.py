@@ -58,11 +58,6 @@ def test_what_opening_the_input_again_takes_is_in_no_time(batch_s: float, length
     assert seconds == pytest.approx(batch_s * count, rel=1e-3)
 
 
-def test_a_few_batches_and_what_was_ready_are_drained_whatever_the_time() -> None:
-    assert drained(Input(100), 0.0)[-1][1] == MIN_DRAINED
-    assert drained(Input(100, ready=8), 0.0)[-1][1] == MIN_DRAINED + 16
-
-
 def test_short_data_is_passed_over_so_many_times_only() -> None:
     source = Input(2)
     drained(source, 1000.0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.child import within
+from kit.child import Clock
 from trainperf.child.timing.budget import MEASURE_SHARE, Budget
 from trainperf.child.timing.loop import (
     DONE,
@@ -14,37 +14,6 @@ from trainperf.child.timing.loop import (
     WARM_UP,
     Plan,
 )
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-def play(plan, clock, step=0.01, most=100_000):
-    """Run a loop of equal steps to its end; return the phases with the steps they counted."""
-    phases = []
-    while plan.phase != DONE and most:
-        most -= 1
-        block = plan.block
-        if plan.phase == INPUT:
-            clock.now += block.seconds
-            phases.append((INPUT, block.index, 0))
-            plan.advance()
-            continue
-        plan.begin_if_settled()
-        clock.now += step
-        if plan.step_ended(step):
-            phases.append((block.phase, block.index, block.steps))
-            plan.advance()
-    return phases
-
-
-def names(phases):
-    return [phase for phase, _, _ in phases]
 
 
 def bursty(plan, clock, slow, resident_s=0.01):
@@ -98,73 +67,11 @@ def test_a_profile_on_which_a_burst_fell_is_taken_again_at_the_end():
     assert profiles(lambda index: 0.09, steps=50) == [0]
 
 
-def swinging(by, budget, resident=1.0):
-    """Rounds of a loop whose real steps are now longer, now shorter by such a share."""
-    clock = Clock()
-    plan = Plan(clock, Budget(budget, 0.0))
-    slow = lambda index: 0.01 * (1 + by * (-1) ** index)  # noqa: E731
-    return bursty(plan, clock, slow, resident_s=0.01 * resident)
-
-
-def test_a_step_that_surely_waits_most_of_its_time_is_timed_no_longer():
-    assert swinging(0.2, BUDGET, resident=0.05) == 5
-    assert swinging(0.2, BUDGET, resident=0.6) > 10
-
-
-def test_rounds_go_on_until_the_times_are_settled():
-    clock = Clock()
-
-    def slow(index):
-        return 0.01 * (1 + 0.6 * (index % 2)) if index < 7 else 0.01
-
-    plan = Plan(clock, Budget(BUDGET, 0.0))
-    rounds = bursty(plan, clock, slow)
-    assert 7 < rounds < 30
-    assert clock.now - 1000.0 < 60.0
-
-
 def test_times_that_never_settle_end_with_their_share_of_the_budget():
     clock = Clock()
     bursty(Plan(clock, Budget(BUDGET, 0.0)), clock, lambda index: 0.01 * (1 + index % 4))
     by = MEASURE_SHARE * BUDGET["budget_s"]
     assert by - 5.0 < clock.now - 1000.0 < by + 5.0
-
-
-def test_an_evaluation_before_the_first_step_does_not_end_the_warm_up():
-    clock = Clock()
-    plan = Plan(clock, within(6.0))
-    clock.now += 30.0
-    assert not plan.step_ended(30.1)
-    clock.now += 0.1
-    assert not plan.step_ended(0.1)
-
-
-def test_very_slow_steps_end_the_plan_soon_after_its_first_round():
-    clock = Clock()
-    phases = play(Plan(clock, within(8.0)), clock, step=20.0)
-    assert len([phase for phase, index, _ in phases if index > 0]) <= 1
-    assert REAL in names(phases)
-    assert RESIDENT in names(phases)
-
-
-@pytest.mark.parametrize("steps", [3, 30, 300])
-def test_a_wanted_number_of_real_steps_is_timed(steps):
-    clock = Clock()
-    phases = play(Plan(clock, within(6.0), steps=steps), clock)
-    assert sum(count for phase, _, count in phases if phase == REAL) == steps
-
-
-def test_a_phase_that_is_given_up_comes_no_more():
-    clock = Clock()
-    plan = Plan(clock, within(6.0))
-    while plan.phase != RESIDENT:
-        plan.begin_if_settled()
-        clock.now += 0.01
-        if plan.step_ended(0.01):
-            plan.advance()
-    plan.give_up(RESIDENT)
-    assert plan.phase == INPUT
-    assert RESIDENT not in names(play(plan, clock))
 
 
 @pytest.mark.parametrize(("left", "most"), [(60, 36), (400, 210)])

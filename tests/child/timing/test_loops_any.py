@@ -12,7 +12,7 @@ from trainperf.child.timing import batches as plain
 from trainperf.child.timing.device.clock import HostClock
 from trainperf.child.timing.drivers.iterator_driver import IteratorDriver
 from trainperf.child.timing.drivers.loop_drivers import UpdateDriver
-from trainperf.child.timing.loops import BARE_UPDATES, Loops
+from trainperf.child.timing.loops import Loops
 
 
 class Batches:
@@ -175,32 +175,6 @@ def test_a_long_evaluation_does_not_make_its_loader_drive(loops, watcher):
         watcher.clock.tick(10.0)
         assert driver.stale()
     assert watcher.driver is driver
-
-
-def test_the_next_loop_drives_where_the_last_one_is_over(loops, watcher):
-    for _ in range(2):
-        for number, _ in enumerate(over(loops, Loader(20))):
-            watcher.clock.tick()
-            loops.bare_update("one")
-            if number == 5:
-                break
-        watcher.clock.tick(100.0)
-    assert len(watcher.record.of("loop")) == 2
-
-
-def test_updates_without_any_iterator_drive_by_themselves(loops, watcher):
-    for _ in range(BARE_UPDATES):
-        loops.bare_update("one")
-        watcher.clock.tick()
-    assert watcher.driver is None
-    while not watcher.finished:
-        loops.bare_update("one")
-        loops.bare_update("other")
-        watcher.clock.tick()
-    assert watcher.driver.kind == "update"
-    assert watcher.driver.updates_per_step == 2
-    steps = [event for event in watcher.record.of("step") if event["p"] == "real"]
-    assert {round(step["d"], 3) for step in steps} == {STEP_S}
 
 
 @pytest.mark.parametrize(("every", "most_s"), [(7, STEP_S), (1, 5.0)])

@@ -10,7 +10,6 @@ from trainperf.child.timing import loss_values
 from trainperf.child.timing.loss_values import (
     DEEPEST,
     json_number,
-    number_of,
     path_to_loss,
 )
 
@@ -32,13 +31,6 @@ def test_a_structure_is_searched_to_a_bounded_depth() -> None:
         nested = [nested]
     assert path_to_loss(nested) == (0,) * DEEPEST
     assert path_to_loss([nested]) is None
-
-
-def test_the_loss_of_replicas_is_their_mean() -> None:
-    class PerReplica:
-        values = (0.25, 0.75)
-
-    assert number_of(PerReplica()) == 0.5
 
 
 def test_nine_digits_are_written_and_what_json_has_not_as_text() -> None:

@@ -70,16 +70,6 @@ def test_a_result_that_changes_its_form_is_looked_at_anew(losses, process):
     assert written(losses, process) == {1: 0.5, 3: 0.125}
 
 
-def test_several_updates_of_one_call_count_as_so_many(losses: Losses, process: FakeProcess) -> None:
-    for updates, begins in ((4, True), (4, False), (2, False), (4, True)):
-        losses.fitted(None, {"loss": Tensor(1.0)}, updates, begins)
-    losses.flush()
-    (event,) = process.record.events
-    assert event["u"] == [4, 8, 10, 14]
-    assert event["k"] == [4, 8, 10, 4]
-    assert event["of"] == "fit"
-
-
 def test_memory_is_bounded_and_what_is_left_is_common_to_all_legs(losses, process):
     for update in range(1, 5001):
         losses.keep(update, float(update))
@@ -159,14 +149,6 @@ def test_weights_are_held_by_no_one_but_their_model(torch: Any) -> None:
     losses.flush()
     sums = [event for event in process.record.events if event["kind"] == "weights"]
     assert [(event["u"], event["v"]) for event in sums] == [([1], [6.0])]
-
-
-def test_a_scaled_loss_is_told_as_it_was_before(losses, process, torch):
-    scaled = torch.tensor(65536.0)
-    scaled._trainperf_unscaled = torch.tensor(1.0)
-    losses.derived(scaled)
-    losses.applied(OPTIMIZER)
-    assert written(losses, process) == {1: 1.0}
 
 
 def test_a_loss_for_each_element_is_told_by_its_mean(losses, process, torch):

@@ -68,28 +68,3 @@ def evaluate(data, loss):
 
 def test_another_loop_that_updates_is_found_and_an_evaluation_is_not(module: Any) -> None:
     assert module(LOOPS).first([1], None) == [("loop", 20)]
-
-
-KERAS_3 = """
-def found():
-    return [(one["what"], one["line"]) for one in other_loops()]
-
-def train_step(batch, optimizer):
-    optimizer.apply(batch, [])
-
-def main(frame, optimizer, data):
-    for batch in data:
-        optimizer.apply(batch, [])
-        return found()
-    for batch in data:
-        train_step(batch, optimizer)
-    for batch in data:
-        frame.apply(batch)
-"""
-
-
-def test_updates_of_keras_3_and_in_a_step_function_are_seen(module: Any) -> None:
-    class Optimizer:
-        def apply(self, gradients: Any, weights: Any) -> None: ...
-
-    assert module(KERAS_3).main(None, Optimizer(), [1]) == [("loop", 12)]

@@ -99,36 +99,4 @@ def test_a_tracer_that_fails_is_stopped_and_a_reason(fails: str) -> None:
 # Ranks take the same steps, whatever happens to one of them.
 
 
-class World:
-    def __init__(self, says: Any, absent: tuple[int, ...] = (), rank: int = 0) -> None:
-        self.says = says
-        self.absent = absent
-        self.rank = rank
-
-    def told(self, name: str, value: Any) -> Any:
-        return self.says
-
-
-def test_ranks_take_the_steps_that_rank_0_says() -> None:
-    driver = Driver(tracer := Tracer())
-    driver.world = World([1, 3])
-    assert run(driver) == 2 * 1 + 3
-    assert tracer.told.count("save") == 1
-
-
-@pytest.mark.parametrize(
-    ("world", "reason"),
-    [
-        (World(None), "too little time was left"),
-        (World([2, 0]), "too little time was left"),
-        (World([2, 5], absent=(1,)), "some ranks are not observed"),
-    ],
-)
-def test_ranks_that_cannot_agree_trace_nothing(world: World, reason: str) -> None:
-    driver = Driver(Tracer())
-    driver.world = world
-    assert run(driver) == 0
-    assert missing(driver)[0][1].startswith(reason)
-
-
 # In a loop.

@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-import textwrap
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,52 +12,6 @@ from trainperf.child.timing.probing import matmul
 from trainperf.child.torch.built import matmul as torch_matmul
 
 GIB = 1024**3
-
-
-class Gpu:
-    """A clock, and a product that takes its time on it: a fixed rate after a slow first call."""
-
-    def __init__(self, flops_s: float, first_s: float = 0.01) -> None:
-        self.now = 0.0
-        self.rate, self.first = flops_s, first_s
-        self.made: list[int] = []
-        self.calls: list[tuple[int, int]] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    def make(self, size: int) -> Callable[[int], None]:
-        self.made.append(size)
-
-        def call(count: int) -> None:
-            self.now += self.first + 2.0 * size**3 * count / self.rate
-            self.first = 0.0
-            self.calls.append((size, count))
-
-        return call
-
-    def product(self, free: int = 40 * GIB, itemsize: int = 2) -> matmul.Product:
-        return matmul.Product("bfloat16", itemsize, free, self.make, self.clock)
-
-
-@pytest.mark.parametrize("rate", [1e9, 1e11, 1e12, 8e12, 65e12, 1e15])
-def test_it_takes_no_longer_than_its_budget_but_for_the_first_calls(rate: float) -> None:
-    gpu = Gpu(rate)
-    matmul.measure(gpu.product())
-    smallest = 2 * 2 * matmul.SIZES[-1] ** 3 / rate  # what tells that there is no time
-    assert gpu.now <= matmul.BUDGET_S + 0.01 + smallest
-
-
-def test_the_matrices_take_a_quarter_of_what_is_free_at_most() -> None:
-    gpu = Gpu(300e12)
-    free = 4 * 3 * 2 * 4096**2
-    found = matmul.measure(gpu.product(free=free))
-    assert found is not None
-    assert found["size"] == 4096
-    assert max(gpu.made) == 4096
-    smaller = matmul.measure(Gpu(300e12).product(free=free - 1))
-    assert smaller is not None
-    assert smaller["size"] == 2048
 
 
 class Driver:
@@ -84,7 +34,6 @@ class Driver:
 @pytest.fixture
 def torch_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """PyTorch whose one CUDA device is the CPU, with as much free memory as `free` says."""
-    import sys
 
     import torch
 
@@ -132,42 +81,6 @@ def test_a_product_in_pytorch_gives_its_rate_and_leaves_the_random_numbers_alone
     assert found["size"] in (128, 64)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.is_grad_enabled()
-
-
-TF32 = {
-    "torch.set_float32_matmul_precision('high')": "tf32",
-    "torch.backends.cuda.matmul.allow_tf32 = True": "tf32",
-    "torch.backends.cuda.matmul.fp32_precision = 'tf32'": "tf32",
-    "torch.backends.cuda.matmul.fp32_precision = 'ieee'": "float32",
-    "pass": "float32",
-}
-
-
-@pytest.mark.script
-def test_tf32_is_named_however_it_was_allowed() -> None:
-    code = """
-        import json, os, sys, torch
-        from trainperf.child.torch.built import matmul as torch_matmul
-        torch.cuda.get_device_capability = lambda index: (8, 0)
-        for setting in json.loads(sys.argv[1]):
-            new = "fp32_precision" in setting
-            if new and not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
-                print("too old", flush=True)
-            elif os.fork() == 0:  # what is set cannot be taken back
-                exec(setting)
-                print(torch_matmul._named(torch, torch.float32, 0), flush=True)
-                os._exit(0)
-            else:
-                os.wait()
-    """
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), json.dumps(list(TF32))],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    said = ran.stdout.split("\n")[: len(TF32)]
-    assert [one for one in zip(said, TF32.values(), strict=True) if one[0] != "too old"] == [
-        (named, named) for one, named in zip(said, TF32.values(), strict=True) if one != "too old"
-    ]
 
 
 def test_a_gpu_without_room_or_with_a_graph_in_the_making_is_left_alone(torch_on_a_gpu):

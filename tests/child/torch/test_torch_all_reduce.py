@@ -32,12 +32,6 @@ def test_a_bucket_of_gigabytes_is_timed_in_part():
     assert all_reduce.in_all([10 * MOST_BYTES], [(MOST_BYTES, 0.5)]) == 5.0
 
 
-def test_a_step_takes_the_sum_of_its_buckets():
-    calls = [(100, 1.0), (1000, 4.0)]
-    assert all_reduce.in_all([100, 100, 1000], calls) == 6.0
-    assert all_reduce.in_all([900], calls) == pytest.approx(3.6)
-
-
 # ------------------------------------------------------------------------------ two ranks
 
 TWO_RANKS = """

@@ -46,9 +46,3 @@ def test_the_outermost_lists_are_named_as_source_reaches_them() -> None:
     ]
     assert eval("model.transformer.h") is model.transformer["h"]
     assert eval("model.parts[1]") is model.parts[1]
-
-
-def test_a_model_may_be_such_a_list_itself() -> None:
-    assert blocks_of_model(nn.Sequential(*listed(Block, 4))) == [
-        {"path": "", "cls": "Block", "count": 4}
-    ]

@@ -76,14 +76,6 @@ def test_a_call_that_never_left_does_not_swallow_the_steps_that_follow(clock, le
     assert ledger.takes("optimizer")
 
 
-def test_leaving_a_part_leaves_what_in_it_has_raised(clock, ledger):
-    outer = ledger.enter("optimizer", "step", None)
-    ledger.enter("forward", "", None)
-    ledger.leave(outer)
-    assert ledger.takes("sync")
-    assert not ledger.open
-
-
 def test_nothing_before_the_first_step_is_charged_to_its_input(clock):
     """The first part may be one that is only added."""
     ledger = Ledger(MarkedClock(Device(clock, clock.tick)))
@@ -107,21 +99,3 @@ def test_a_long_evaluation_keeps_no_mark_that_has_passed(clock):
     ledger.step_ended(Mark(99.0, {}), device.mark(), kept=False)
     ledger.settle()
     assert seconds(ledger) == {}
-
-
-def test_the_edges_of_parts_are_marks_and_nobody_waits_for_the_device(clock):
-    """A part of 3 s on the device is queued at once; 1 s of the host is hidden behind it."""
-    card = Device(clock, clock.tick)
-    device = MarkedClock(card)
-    ledger = Ledger(device)
-    began = device.mark()
-    part = ledger.enter("forward", "", None)
-    card.launch(3.0)
-    ledger.leave(part)
-    clock.tick(1.0)  # the host's own Python
-    ledger.step_ended(began, device.mark())
-    assert clock.now == 101.0
-    ledger.settle()
-    assert clock.now == 103.0
-    assert seconds(ledger) == {"forward": 3.0}
-    assert ledger.seconds == pytest.approx(3.0)

@@ -81,24 +81,6 @@ def line_of(text: str) -> int:
         return next(number for number, line in enumerate(file, 1) if line.strip() == text)
 
 
-def test_each_call_that_compiles_is_noted_with_what_it_says_of_shapes(watcher):
-    torch.compile(Plain(), backend="eager", dynamic=False)
-    Plain().compile(backend="eager")
-
-    @torch.compile(backend="eager", dynamic=True)
-    def decorated(x: Any) -> Any:
-        return x + 1
-
-    places = {
-        (one["where"]["line"], one["dynamic"]) for one in watcher.record.of("torch_compile_call")
-    }
-    assert places == {
-        (line_of('torch.compile(Plain(), backend="eager", dynamic=False)'), False),
-        (line_of('Plain().compile(backend="eager")'), None),
-        (line_of('@torch.compile(backend="eager", dynamic=True)'), True),
-    }
-
-
 def test_a_number_that_the_model_counts_is_told_until_pytorch_gives_up(watcher):
     train(torch.compile(Counting(), backend="eager"), [8] * 12)
     again = [one for one in watcher.record.of("torch_compilation") if one["reason"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from typing import Any
 
@@ -68,33 +67,6 @@ def test_a_setting_of_the_users_own_hand_counts_as_no_sync(loops):
     loops.stepped(optimizer)
     found = facts(loops)
     assert (found["micro_steps"], found["synced"]) == (2, 1)
-
-
-def test_an_evaluation_counts_for_nothing(loops):
-    ddp, optimizer = built()
-    with torch.no_grad():
-        ddp(X)
-    train(loops, ddp, optimizer, [X], [True])
-    assert facts(loops)["micro_steps"] == 1
-
-
-def test_two_forwards_of_one_backward_count_once(loops):
-    ddp, optimizer = built()
-    loss = ddp(X).sum() + ddp(X).sum()
-    loops.backward_begins(loss)
-    loss.backward()
-    loops.backward_ended()
-    optimizer.step()
-    loops.stepped(optimizer)
-    assert facts(loops)["micro_steps"] == 1
-
-
-def test_a_copy_is_one_of_its_own(loops):
-    ddp, optimizer = built()
-    train(loops, ddp, optimizer, [X], [True])
-    other = copy.deepcopy(ddp)
-    train(loops, other, torch.optim.SGD(other.parameters(), lr=0.1), [X], [True])
-    assert [one.updates for _, one in loops.ddps.alive] == [1, 1]
 
 
 def test_parameters_without_a_gradient_are_counted(loops):

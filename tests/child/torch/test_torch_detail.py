@@ -252,19 +252,6 @@ def test_a_graph_break_in_a_compiled_model_meets_no_hook_of_ours(observed):
 # ------------------------------------------------------------------------ what is seen
 
 
-@pytest.mark.parametrize(("enabled", "dtype"), [(True, "bfloat16"), (False, "")])
-def test_an_autocast_region_inside_the_forward_is_seen(observed, enabled, dtype):
-    run = observed(
-        STEP,
-        before="class Cast(Net):\n"
-        "    def forward(self, x):\n"
-        f"        with torch.autocast('cpu', dtype=torch.bfloat16, enabled={enabled}):\n"
-        "            return super().forward(x)\n"
-        "net = Cast()\noptimizer = torch.optim.SGD(net.parameters(), lr=0.01)",
-    )
-    assert run.calls["autocast"] == dtype
-
-
 LOADER = """\
 from torch.utils.data import DataLoader, TensorDataset
 class Data(TensorDataset):
@@ -439,31 +426,6 @@ def test_a_tracker_s_function_that_is_a_method_of_its_run_is_counted_once(observ
     assert (log["what"], log["calls"], log["reads"]) == ("wandb.log", 1, 0)
     assert (sync["what"], sync["printed"]) == ("item", True)  # read for it, by the user
     assert wandb.log.__func__ is module.Run.log
-
-
-EVALUATE = """\
-def evaluate():
-    net.eval()
-    total = 0.0
-    for part in range(2):
-        total += net(x).sum().detach()
-    net.train()
-    return total
-"""
-
-
-@pytest.mark.parametrize("grad", [False, True])
-def test_an_evaluation_is_no_forward_of_training(observed, grad):
-    before = EVALUATE if grad else EVALUATE.replace("def ", "@torch.no_grad()\ndef ")
-    run = observed(STEP + "if i == 1:\n    evaluate()\n", before=before)
-    [evaluation] = run.of("torch_evaluation")
-    assert run.parts["forward"] == 3
-    assert (evaluation["calls"], evaluation["grad"]) == (2, grad)
-    assert evaluation["seconds"] > 0
-    assert text_at(evaluation["where"]) == "net(x)"
-    assert evaluation["loop"]["function"] == "evaluate"
-    assert text_at(run.calls["forward"]) == "net(x)"
-    assert run.calls["forward"]["line"] != evaluation["where"]["line"]
 
 
 def test_a_forked_child_runs_without_hooks():

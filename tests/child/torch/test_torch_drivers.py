@@ -129,17 +129,6 @@ def all_three(watcher: Watcher) -> bool:
 # ------------------------------------------------------------------ loaders, reopened
 
 
-def test_a_loader_whose_class_gives_its_batches_by_a_generator_is_opened_again(loops, watcher):
-    """As accelerate's is up to 0.33: its batches come from the iterator below."""
-
-    class Shard(DataLoader):
-        def __iter__(self):
-            yield from super().__iter__()
-
-    train(loops, Shard(Points(), batch_size=8))
-    assert all_three(watcher)
-
-
 def test_a_persistent_loader_that_is_evaluated_between_epochs_never_drives(loops, watcher):
     held_out = DataLoader(Points(), batch_size=24, num_workers=1, persistent_workers=True)
     training = DataLoader(Points(), batch_size=8)
@@ -183,16 +172,6 @@ def test_a_batch_that_the_loop_writes_into_is_replayed_unspoilt(loops, watcher, 
     assert all_three(watcher)
     assert len(replayed) > 8
     assert 0.0 not in replayed
-
-
-def test_a_batch_that_the_loop_reads_is_replayed_without_a_copy(loops, watcher):
-    def use(batch: Any) -> bool:
-        kept = watcher.driver.recent_batches() if watcher.driver else []
-        return any(one[0] is batch[0] for one in kept)
-
-    replayed = train(loops, DataLoader(Points(), batch_size=4), use)
-    assert replayed
-    assert all(replayed)
 
 
 def test_an_input_whose_gradient_is_asked_for_is_replayed_without_it(loops, watcher):

@@ -9,7 +9,7 @@ from torch.utils.data import (
     IterableDataset,
 )
 
-from kit.child import Watcher, text_at
+from kit.child import Watcher
 from kit.exchange import driver_of
 from trainperf.child.torch import facts as torch_facts
 from trainperf.child.torch.loops import TorchLoops
@@ -30,14 +30,6 @@ def recorded(driver):
     """The last event of each kind, and the facts."""
     torch_facts.record(driver)
     return {event["e"]: event for event in driver.record.events} | driver.facts
-
-
-@pytest.mark.parametrize("before", [1, 3])
-def test_the_odd_batch_that_ends_an_epoch_is_not_taken_for_the_usual_one(before):
-    driver = made_driver(torch.ones(8, 4), recent=[torch.ones(16, 4)] * before)
-    facts = torch_facts.loop_facts(driver)
-    assert facts["batch_size"] == 16
-    assert facts["batch_bytes"] == 16 * 4 * 4
 
 
 class Endless(IterableDataset):
@@ -92,22 +84,6 @@ def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
     assert "threads" in values
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "flag", "read"),
-    [
-        ("CUDA_LAUNCH_BLOCKING", "0", "launch_blocking", False),
-        ("CUDA_LAUNCH_BLOCKING", "1", "launch_blocking", True),
-        ("OMP_NUM_THREADS", "3,2", "omp_num_threads", 3),
-        ("OMP_NUM_THREADS", "", "omp_num_threads", None),
-        ("PYTORCH_CUDA_ALLOC_CONF", "backend:native", "alloc_conf", "backend:native"),
-    ],
-)
-def test_flags_of_the_environment(monkeypatch, variable, value, flag, read):
-    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
-    monkeypatch.setenv(variable, value)
-    assert torch_facts.flags(made_driver())[flag] == read
-
-
 def test_a_part_that_fails_leaves_the_others(monkeypatch):
     driver = made_driver()
     monkeypatch.setattr(torch_facts.models, "models", lambda loops: 1 / 0)
@@ -131,24 +107,6 @@ def watched(monkeypatch):
     yield driver
     torch.set_anomaly_enabled(False)
     torch.use_deterministic_algorithms(False)
-
-
-@pytest.mark.parametrize(
-    ("source", "flag"),
-    [
-        ("torch.autograd.set_detect_anomaly(True)", "anomaly"),
-        ("torch.autograd.set_detect_anomaly(mode=True)", "anomaly"),
-        (
-            "def seed(sure):\n    torch.use_deterministic_algorithms(sure)\nseed(True)",
-            "deterministic",
-        ),
-    ],
-)
-def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, users, source, flag):
-    users(f"import torch\n{source}")
-    values = torch_facts.flags(watched)
-    assert values[flag] is True
-    assert text_at(values[f"{flag}_where"]).startswith("torch.")
 
 
 @pytest.mark.parametrize(

@@ -47,31 +47,6 @@ def one_update(loops: Any, net: Any, optimizer: Any, reduce: Any) -> None:
     optimizer.zero_grad()
 
 
-@pytest.mark.parametrize(
-    "reduce",
-    [
-        lambda grad: c10d.all_reduce(grad),
-        lambda grad: c10d.all_reduce(grad.data, op=c10d.ReduceOp.SUM),
-        lambda grad: c10d.all_reduce(tensor=grad),
-        lambda grad: c10d.all_reduce(grad.view(-1), async_op=True).wait(),
-    ],
-)
-def test_gradients_are_known_by_their_memory(loops, reduce):
-    net, optimizer = model()
-    one_update(loops, net, optimizer, reduce)
-    assert sorted(loops.sums.sizes) == [8, 24]
-
-
-def test_while_off_new_gradients_of_the_next_step_are_known_as_well(loops):
-    net, optimizer = model()
-    one_update(loops, net, optimizer, c10d.all_reduce)
-    loops.sums.off = True
-    original = Counting()
-    for _ in range(3):
-        one_update(loops, net, optimizer, lambda grad: loops.sums.reduce(original, (grad,), {}))
-    assert original.calls == 0
-
-
 def test_a_handle_that_is_asked_for_is_done(loops):
     net, optimizer = model()
     one_update(loops, net, optimizer, c10d.all_reduce)

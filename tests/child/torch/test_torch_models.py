@@ -151,20 +151,6 @@ def test_attention_by_hand_is_told_with_its_forward(net, body):
     assert site["line"] == type(model).forward.__code__.co_firstlineno
 
 
-@pytest.mark.parametrize("name", ["attend", "scaled_dot_product_attention"])
-def test_the_function_that_a_forward_attends_with_is_told(net, name):
-    body = f"""return {name}(q, k, v)
-
-def {name}(q, k, v):
-    return torch.matmul((q @ k.mT).div(2).softmax(-1), v)"""
-    module = net(ATTENTION.format(name="Own", body=body))
-    model = module.Own()
-    model(torch.zeros(1, 2, 8))
-    (site,) = facts_of(made_loops(), model)["attentions"]
-    assert site["function"] == name
-    assert site["line"] == getattr(module, name).__code__.co_firstlineno
-
-
 def test_states_of_random_generators_are_no_weights():
     """Keras's `Dropout` on PyTorch holds one as a parameter: the model computes in float32."""
     model = nn.Sequential(nn.Linear(4, 4))
@@ -172,15 +158,6 @@ def test_states_of_random_generators_are_no_weights():
     assert facts_of(made_loops(), model)["dtypes"] == ["float32"]
     model.quantised = nn.Parameter(torch.zeros(64, dtype=torch.int8), requires_grad=False)
     assert facts_of(made_loops(), model)["dtypes"] == ["float32", "int8"]
-
-
-def test_channels_last_is_told_by_weights_that_can_tell():
-    inside = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1))
-    assert facts_of(made_loops(), inside)["channels_last"] is False
-    last = inside.to(memory_format=torch.channels_last)
-    assert facts_of(made_loops(), last)["channels_last"] is True
-    assert facts_of(made_loops(), nn.Conv2d(4, 4, 1))["channels_last"] is None
-    assert facts_of(made_loops(), nn.Linear(1, 1))["channels_last"] is None
 
 
 class Remembers(nn.Module):

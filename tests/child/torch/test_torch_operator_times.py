@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from trainperf.child.torch.step.operator_times import (
-    ENGINE,
     OPERATORS,
     PASS,
     TENSOR_CORES,
@@ -122,11 +121,6 @@ def test_what_compiling_may_save_on_a_cpu_is_all_but_products_and_other_librarie
     )
 
 
-def test_what_the_engine_does_around_a_node_belongs_to_the_node():
-    events = [a_pass(0), Seen(f"{ENGINE}MmBackward0", 10, 50), Seen("MmBackward0", 20, 30)]
-    assert named(OperatorTimes(events, "cpu").event()) == {"MmBackward0": (1, 50)}
-
-
 # ----------------------------------------------------------------- on a GPU
 
 
@@ -158,26 +152,6 @@ def test_an_operator_on_a_gpu_has_the_time_of_what_it_started(kind):
 def test_the_gaps_are_where_nothing_runs_between_first_and_last_kernel_of_a_pass():
     event = OperatorTimes(gpu(), "cuda").event()
     assert event["gap_s"] == pytest.approx((10 + 20) * 1e-6)  # not from one pass to the next
-
-
-def test_the_time_that_compiling_may_save_is_that_of_kernels_beside_the_products():
-    """Neither the copy of the same operator, nor a kernel that no operator started."""
-    events = [*gpu(), Seen("triton_poi_fused_add_0", 400, 70, "kernel")]
-    assert OperatorTimes(events, "cuda").event()["fusable_s"] == pytest.approx(50e-6)
-
-
-def test_gpus_that_take_turns_are_told_from_gpus_that_work_at_once():
-    def on(*spans):
-        kernels = [Seen("k", at, long, "kernel", device=device) for device, at, long in spans]
-        event = OperatorTimes([a_pass(0), *kernels], "cuda").event()
-        return [round(each * 1e6) for each in (*event["device_s"], event["together_s"])]
-
-    assert on((0, 100, 50)) == [50, 0]
-    assert on((0, 100, 50), (0, 120, 50)) == [70, 0]  # two streams of one GPU
-    assert on((0, 100, 50), (1, 150, 30), (0, 200, 10)) == [60, 30, 0]
-    assert on((0, 100, 50), (1, 130, 50)) == [50, 50, 20]
-    nothing = OperatorTimes([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
-    assert (nothing["device_s"], nothing["together_s"]) == ([], 0.0)
 
 
 def test_the_time_on_tensor_cores_is_that_of_kernels_named_for_them():

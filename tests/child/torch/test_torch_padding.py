@@ -28,13 +28,6 @@ def test_what_is_not_padded_sequences_is_left_alone() -> None:
     assert recorded() is None
 
 
-def test_the_lengths_of_token_rows_are_counted() -> None:
-    found = recorded((tokens(5, 7, 3, 4, 10, 2, 9, 1), torch.zeros(8)))
-    assert found is not None
-    assert found["lengths"] == [1, 2, 3, 4, 5, 7, 9, 10]
-    assert (found["padded"], found["longest"], found["batch"]) == (20, 10, 8)
-
-
 def test_where_the_sequences_are_is_recorded_with_what_goes_along_with_them() -> None:
     rows = tokens(5, 7, 3, 4, 10, 2, 9, 1, pad=-1)
     found = recorded([torch.zeros(8), rows, torch.zeros(8, 20, 3), torch.zeros(8, 5)])

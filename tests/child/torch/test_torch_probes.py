@@ -13,15 +13,6 @@ from trainperf.child.timing.probing import alternating
 from trainperf.child.torch.probes import forward_backward, passes, probes, updates
 from trainperf.child.torch.probes import probing as torch_probing
 
-PROBING = (
-    alternating,
-    passes,
-    forward_backward,
-    updates,
-    probes,
-    torch_probing,
-)
-
 
 class Images(torch.nn.Module):
     def __init__(self):
@@ -48,30 +39,6 @@ def short(monkeypatch):
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-class Own:
-    """Seconds on a core and asleep: neighbours that take the cores make nothing slower.
-
-    In the place of `time` in what probes.
-    """
-
-    def __init__(self):
-        self.slept = 0.0
-
-    def monotonic(self):
-        return time.thread_time() + self.slept
-
-    def sleep(self, seconds):
-        self.slept += seconds
-
-
-@pytest.fixture
-def own(monkeypatch):
-    clock = Own()
-    for module in PROBING:
-        monkeypatch.setattr(module, "time", clock)
-    return clock
 
 
 def probed(
@@ -205,34 +172,10 @@ def test_fused_works_on_equal_copies_with_the_hyper_parameters_of_each_group():
     assert not torch.equal(first, model[0].weight)
 
 
-def test_a_model_whose_outputs_carry_no_gradient_is_left_alone():
-    class Frozen(torch.nn.Linear):
-        def forward(self, x):
-            return super().forward(x).detach()
-
-    assert "no tensor that carries" in reason(probed(Frozen(4, 4), torch.ones(3, 4)), "autocast")
-
-
 def test_a_model_of_ranks_that_cannot_agree_is_left_alone(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     assert "cannot agree" in reason(probed(mlp(), torch.ones(3, 4)), "autocast")
-
-
-def test_a_slow_first_call_is_no_reason_to_give_up(own, monkeypatch):
-    calls = []
-
-    class SlowAtFirst(torch.nn.Linear):
-        def forward(self, x):
-            if torch.is_autocast_enabled("cpu"):
-                own.sleep(0 if calls else 9.0)
-                calls.append(x)
-            return super().forward(x)
-
-    monkeypatch.setattr(torch_probing, "PROBE_S", 0.3)
-    monkeypatch.setattr(torch_probing, "SLOWER", 4)
-    events = probed(SlowAtFirst(64, 64), torch.ones(64, 64), clock=own)
-    assert events["autocast"]["one_off"] >= 9.0
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
@@ -252,22 +195,6 @@ def test_tf32_is_tried_on_a_gpu_and_the_precision_put_back(monkeypatch):
     assert torch.get_float32_matmul_precision() == "highest"
 
 
-def test_an_old_gpu_gets_float16(monkeypatch):
-    asked = []
-
-    class Called(passes.Pass):
-        def __call__(self, arguments=None, autocast=None, module=None):
-            asked.append(autocast)
-
-    monkeypatch.setattr("trainperf.child.torch.probes.probing.Pass", Called)
-    monkeypatch.setattr(Called, "device", "cuda")
-    monkeypatch.setattr(forward_backward, "_capability", lambda device: (7, 5))
-    events = probed(mlp(), torch.ones(3, 4))
-    assert events["autocast"]["detail"]["dtype"] == "float16"
-    assert set(asked) == {None, torch.float16}
-    assert "matmul_precision" not in events
-
-
 def test_tensors_are_changed_in_every_container_and_the_containers_are_new():
     @dataclasses.dataclass(frozen=True)
     class Batch:
@@ -280,21 +207,6 @@ def test_tensors_are_changed_in_every_container_and_the_containers_are_new():
     assert changed.x["b"][1] == 3
     assert float(changed.x["a"][0][0]) == float(changed.x["b"][0][0]) == 2.0
     assert float(batch.x["a"][0][0]) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("group", "expected"),
-    [
-        ({"foreach": False, "fused": None}, True),
-        ({"foreach": None, "fused": False}, True),
-        ({"foreach": True, "fused": False}, False),
-        ({"foreach": None, "fused": None}, False),
-    ],
-)
-def test_an_update_goes_tensor_by_tensor_where_foreach_or_the_choice_was_turned_off(
-    group, expected
-):
-    assert updates._one_by_one(group) is expected
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")

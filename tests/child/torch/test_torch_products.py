@@ -135,16 +135,6 @@ def test_under_a_mode_of_the_programs_it_waits_until_that_is_gone(watched):
     assert (kind, fields["what"]) == ("missing", "the products of a step")
 
 
-def test_operators_of_higher_order_are_let_through(watched):
-    if not hasattr(TorchDispatchMode, "supports_higher_order_operators"):
-        pytest.skip("this PyTorch runs none of them under a mode")
-    x = torch.ones(3, 3)
-    made = []
-    branches = (lambda a: (a @ a,)), (lambda a: (a,))
-    watched(lambda: made.extend(torch.ops.higher_order.cond(torch.tensor(True), *branches, (x,))))
-    assert torch.equal(made[0], x @ x)
-
-
 # ------------------------------------------------------------------------- what is seen
 
 

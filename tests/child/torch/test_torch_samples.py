@@ -58,15 +58,6 @@ def test_asking_leaves_the_model_as_it_is() -> None:
     assert not model.layer._forward_pre_hooks
 
 
-def test_no_samples_are_told_where_no_layer_wants_time_first_or_none_is_reached() -> None:
-    first = nn.LSTM(8, 4, batch_first=True)
-    assert samples.of_time_first((Reader(first), (ids(SAMPLES, TIME),), {})) is None
-    spent = (Reader(nn.LSTM(8, 4)), (torch.full((TIME, SAMPLES), 99),), {})
-    assert samples.of_time_first(spent) is None
-    compiled = torch.compile(Reader(nn.LSTM(8, 4)), backend="eager")
-    assert samples.of_time_first((compiled, (ids(TIME, SAMPLES),), {})) is None
-
-
 def counted(*batches: Any, model: Any = None) -> dict[str, float]:
     return samples.tokens(list(batches), [model or Reader(nn.LSTM(8, 4))])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from types import ModuleType, SimpleNamespace
@@ -161,31 +160,6 @@ def test_a_file_of_arguments_is_named(loops, library, monkeypatch):
     arguments = library.Parser(library.TrainingArguments).parse_json_file("other.json")
     event = library.OfTransformers(arguments).train(lambda: recorded(loops))
     assert event["made"] == "elsewhere"  # no word of the command is to be another
-
-
-def test_a_constructor_of_the_users_own_calls_the_one_that_counts(loops, library):
-    class Own(library.Trainer):
-        def __init__(self):
-            super().__init__(precision="32")
-
-    trainer = Own()
-    event = trainer.fit(lambda: recorded(loops))
-    assert event["made"] == "call"
-    assert event["where"]["function"] == "__init__"
-    assert event["cls"] == "Own"
-
-
-def test_what_follows_a_dataclass_of_the_users_own_is_no_call_of_it(loops, library):
-    @dataclasses.dataclass
-    class Own(library.TrainingArguments):
-        rate: float = 0.1
-
-        def __post_init__(self):
-            super().__post_init__()
-
-    event = library.OfTransformers(Own("out")).train(lambda: recorded(loops))
-    assert event["made"] == "call"
-    assert event["where"]["function"].startswith("test_what_follows")
 
 
 def test_lightnings_own_command_line_takes_options(loops, library, monkeypatch):

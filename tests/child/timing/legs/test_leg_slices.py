@@ -7,7 +7,7 @@ import pytest
 
 from kit.child import FakeProcess
 from trainperf.child.timing.legs import leg
-from trainperf.child.timing.legs.words import AS_WRITTEN, STEPS_ONLY, WHOLE
+from trainperf.child.timing.legs.words import WHOLE
 
 
 @pytest.fixture
@@ -78,15 +78,6 @@ def steps_to_the_end(plan, losses):
     raise AssertionError("it does not end")
 
 
-def test_a_second_loop_of_a_leg_says_so_once_the_first_was_measured(slices):
-    plan, words, *_ = slices()
-    slices()
-    assert words[leg.ANEW] == 0  # the first was still warming up
-    begin(plan, words, 2, calls=1)
-    slices()
-    assert words[leg.ANEW] == 1
-
-
 def test_ranks_warm_up_for_the_same_number_of_steps_whatever_their_clocks_say(slices):
     now = [0.0]
     ready = []
@@ -116,22 +107,6 @@ def test_a_slice_of_a_rank_ends_at_the_same_step_also_where_one_was_left_out(sli
     assert ended == {0: (6, 4), 1: (6, 3)}
 
 
-def test_each_rank_has_a_word_of_its_own_and_none_stops_itself(slices, monkeypatch):
-    stopped = []
-    monkeypatch.setattr(leg.os, "killpg", lambda *given: stopped.append(given))
-    plans = [slices(rank, 3) for rank in range(3)]
-    for plan, words, *_ in (plans[0], plans[2]):
-        words[leg.ALONE] = 0
-        begin(plan, words, 2, calls=1)
-    words = plans[0][1]
-    assert [words[leg.OVER + rank] for rank in range(3)] == [1, 0, 1]
-    assert [plan.block.max_steps for plan, *_ in (plans[0], plans[2])] == [2, 2]
-    assert stopped == []
-    assert words[leg.ANEW] == 0  # another rank's slices are not those of an earlier loop
-    slices(2, 3)
-    assert words[leg.ANEW] == 1
-
-
 def test_the_shared_file_has_its_space_before_it_is_touched(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "no space left")
@@ -151,29 +126,6 @@ def test_steps_have_their_time_to_settle_after_the_last_that_compiled(slices):
         now[0] += seconds
         ended.append(plan.step_ended(seconds, usual))
     assert ended == [False, False, True, True, True]
-
-
-def test_each_slice_holds_what_trainperf_asks_for(slices):
-    """Epochs end by themselves only in turns that are taken as they are written."""
-    plan, words, *_ = slices()
-    assert (plan.whole_epochs, plan.wants_more) == (False, True)  # as it warms up
-    kinds = {STEPS_ONLY: (False, False), WHOLE: (True, False), AS_WRITTEN: (True, True)}
-    for turn, holds in enumerate((WHOLE, STEPS_ONLY, AS_WRITTEN, STEPS_ONLY), start=1):
-        words[leg.EPOCHS], words[leg.STEPS], words[leg.TURN] = holds, 3, turn
-        plan.advance()
-        assert (plan.whole_epochs, plan.as_written) == kinds[holds]
-        assert plan.wants_more is not plan.as_written
-
-
-@pytest.mark.parametrize(("every", "most"), [(1, leg.MOST_COMPILING + 6), (3, 20)])
-def test_the_warm_up_of_a_script_that_traces_again_and_again_has_an_end(slices, every, most):
-    now = [0.0]
-    plan, *_ = slices(now=now)
-    for count in range(most):
-        now[0] += 0.2
-        if plan.step_ended(0.2, usual=count % every > 0):
-            return
-    raise AssertionError("it has none")
 
 
 def test_what_passed_while_others_ran_is_no_part_of_a_warm_up_step(slices):

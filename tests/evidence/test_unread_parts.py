@@ -13,40 +13,34 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from test_torch_loops import ENV, LOOPS
 
-from kit.processes import observed, python
+import zoo
 from trainperf import evidence
 from trainperf.diagnose import Request
 from trainperf.diagnose.judging import first_verdict
 from trainperf.evidence.events import NoLoop, Parts
-from trainperf.machine import inspect_machine
-from trainperf.model import Diagnosis, Ending, Machine, Recording
+from trainperf.model import Diagnosis, Machine, Recording
 from trainperf.report.assemble import diagnosis as assembly
 from trainperf.report.assemble.diagnosis import without_loop
 from trainperf.reporters import json, terminal
-
-pytest.importorskip("torch")
-
-pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 UNREAD = "could not be read"
 BROKEN = f"{UNREAD}: KeyError: 'broken'"
 
 
 @pytest.fixture(scope="module")
-def machine() -> Machine:
-    return inspect_machine()
+def recorded() -> zoo.Recorded:
+    return zoo.load("torch_healthy")
 
 
 @pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    work = tmp_path_factory.mktemp("work")
-    found = observed(
-        python(str(LOOPS / "plain.py")), work, work / "run", ENV, measure_s=1.5, extra_s=2.0
-    )
-    assert found.ending is Ending.MEASURED, found.output_tail
-    return found
+def recording(recorded: zoo.Recorded) -> Recording:
+    return recorded.recording
+
+
+@pytest.fixture(scope="module")
+def machine(recorded: zoo.Recorded) -> Machine:
+    return recorded.machine
 
 
 def report(recording: Recording, machine: Machine) -> Diagnosis:
@@ -80,12 +74,6 @@ def readers(module: ModuleType) -> list[Any]:
 
 def broken(*_: object, **__: object) -> None:
     raise KeyError("broken")
-
-
-def test_a_recording_is_read_whole(recording: Recording, machine: Machine) -> None:
-    made = report(recording, machine)
-    assert made.loop is not None
-    assert unread(made) == []
 
 
 @pytest.mark.parametrize(("module", "name"), [*readers(evidence), *readers(assembly)])

@@ -21,7 +21,7 @@ from trainperf.model import (
     Trace,
 )
 from trainperf.model.torch.step import Part
-from trainperf.report import assemble as report
+from trainperf.report.assemble import diagnosis as report
 from trainperf.report.assemble.parts import ORDER
 from trainperf.report.sections.step import rates
 

@@ -253,7 +253,7 @@ class Ignored:
     comment: Site
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Diagnosis:
     """Everything a report is made of. The only thing reporters see; saved as JSON.
 
@@ -273,22 +273,22 @@ class Diagnosis:
     loop: Loop | None
     verdict: Verdict
     times: ReportedTimes
-    startup: StartUp | None
-    between_epochs: BetweenEpochs | None
-    stages: tuple[ReportedStage, ...]
-    callbacks: tuple[CallbackCost, ...]
-    functions: tuple[FunctionCost, ...]
-    utilization: tuple[PhaseUse, ...]
-    findings: tuple[Finding, ...]  # ranked, best first
-    practices: tuple[Finding, ...]  # time to accuracy: unranked, unpriced
-    trials: tuple[Trial, ...]
-    trying: Trials | None  # how the trials were made; None: not asked for
-    stack: Stack | None
-    control: Control | None
-    overhead: Overhead | None
-    patch: Patch | None
-    not_measured: tuple[NotTaken, ...]
-    notes: tuple[str, ...]  # what was seen that a reader should know
+    startup: StartUp | None = None
+    between_epochs: BetweenEpochs | None = None
+    stages: tuple[ReportedStage, ...] = ()
+    callbacks: tuple[CallbackCost, ...] = ()
+    functions: tuple[FunctionCost, ...] = ()
+    utilization: tuple[PhaseUse, ...] = ()
+    findings: tuple[Finding, ...] = ()  # ranked, best first
+    practices: tuple[Finding, ...] = ()  # time to accuracy: unranked, unpriced
+    trials: tuple[Trial, ...] = ()
+    trying: Trials | None = None  # how the trials were made; None: not asked for
+    stack: Stack | None = None
+    control: Control | None = None
+    overhead: Overhead | None = None
+    patch: Patch | None = None
+    not_measured: tuple[NotTaken, ...] = ()
+    notes: tuple[str, ...] = ()  # what was seen that a reader should know
     seconds: float  # what the whole diagnosis took
     output_tail: str = ""  # the script's last output, where it failed
     step_parts: tuple[ReportedPart, ...] = ()  # in the order of a step

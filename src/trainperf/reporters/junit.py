@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 from trainperf.model import Diagnosis, Finding, Site
 from trainperf.recording.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, worth
-from trainperf.report.plain import inside, one_line, plain
-from trainperf.report.sections import told
+from trainperf.report.plain import dedented, inside, one_line, plain
+from trainperf.report.sections import closing, step
 
 # What XML 1.0 has no way to write, https://www.w3.org/TR/xml/#charsets.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -56,7 +56,7 @@ def render(
     for case in cases:
         _write(case, suite, diagnosis, root)
     out = ElementTree.SubElement(suite, "system-out")
-    out.text = _valid(plain("\n".join((diagnosis.verdict.text, told.answer(diagnosis))).strip()))
+    out.text = _valid(plain(f"{diagnosis.verdict.text}\n{closing.answer(diagnosis)[0]}".strip()))
     ElementTree.indent(suites)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, "unicode")}'
 
@@ -67,9 +67,9 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
     if judgement.answer:
         outcome: Outcome = "skipped" if judgement.undecided else "passed"
         yield _Case("check", outcome, judgement.answer, judgement.answer)
-    early = told.ended_early(diagnosis)
+    early = step.ended_early(diagnosis)
     if early:
-        yield _Case("run", "error", early, told.last_output(diagnosis), str(diagnosis.ending))
+        yield _Case("run", "error", early, step.output_of(diagnosis), str(diagnosis.ending))
     elif diagnosis.times.real_s is None:
         yield _Case("run", "error", "no step was timed", diagnosis.verdict.text, "not measured")
     for finding in (*diagnosis.findings, *diagnosis.practices):
@@ -86,7 +86,7 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
 
 def _finding(finding: Finding, outcome: Outcome, gives: str) -> _Case:
     text = "\n\n".join(
-        one for one in (finding.text, finding.advice, told.snippet(finding.snippet)) if one
+        one for one in (finding.text, finding.advice, dedented(finding.snippet)) if one
     )
     site = next(iter(finding.where), None)
     message = f"{finding.title}: {gives}"

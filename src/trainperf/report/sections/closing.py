@@ -9,7 +9,7 @@ from trainperf.fixes.common.words import at
 from trainperf.model import Diagnosis, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
-from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Line, Page, say
+from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Page, say
 from trainperf.report.level import rejected
 from trainperf.report.plain import one_line
 from trainperf.report.sections.experiment import apart
@@ -121,12 +121,10 @@ def commands(
 
 def cost(diagnosis: Diagnosis, page: Page) -> None:
     """Print what trainperf itself took."""
-    overhead, whole = diagnosis.overhead, units.seconds(diagnosis.seconds)
+    overhead = diagnosis.overhead
+    text = f"Diagnosed in {units.seconds(diagnosis.seconds)}."
     page.gap()
-    if overhead is None:
-        page.add(Line(say(f"Diagnosed in {whole}.", QUIET), 0))
-        return
-    page.prose(say(f"trainperf: {_spent(overhead)}.", QUIET))
+    page.prose(say(text if overhead is None else f"trainperf: {_spent(overhead)}.", QUIET))
 
 
 def last_line(diagnosis: Diagnosis, page: Page) -> None:

@@ -29,7 +29,7 @@ from trainperf.report.document import (
     exactly,
     say,
 )
-from trainperf.report.plain import place
+from trainperf.report.plain import place, plain
 from trainperf.report.sections import money as _money
 from trainperf.report.sections.shares import shares
 
@@ -99,6 +99,17 @@ def of_a_rank(diagnosis: Diagnosis) -> tuple[int | None, str]:
         if own := [line for line in lines if line.startswith(f"[rank{one.rank}]:")]:
             return one.rank, "\n".join(own)
     return None, diagnosis.output_tail
+
+
+LINES = 20
+"""Lines of the script's last output, as on a terminal."""
+
+
+def output_of(diagnosis: Diagnosis) -> str:
+    """Return the last lines of a script that ended badly; nothing for another."""
+    if diagnosis.ending not in WITH_OUTPUT or not diagnosis.output_tail.strip():
+        return ""
+    return "\n".join(plain(of_a_rank(diagnosis)[1]).strip("\n").split("\n")[-LINES:])
 
 
 def step(diagnosis: Diagnosis, page: Page) -> None:
@@ -217,6 +228,9 @@ def _loop(diagnosis: Diagnosis) -> str:
 
 
 def framework_line(framework: Framework) -> str:
+    """The framework with its version; "" if none was seen."""
+    if not framework.name:
+        return ""
     text = f"{_FRAMEWORKS.get(framework.name, framework.name)} {framework.version}"
     if framework.on_other_backend:
         return f"Keras {framework.keras} on {text}"

@@ -10,7 +10,7 @@ from trainperf.model import words as units
 from trainperf.recording.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level, worth
 from trainperf.report.plain import inside, one_line
-from trainperf.report.sections import told
+from trainperf.report.sections import step
 from trainperf.reporters.github.commands import command
 
 MOST = 10
@@ -57,8 +57,8 @@ def _run(diagnosis: Diagnosis, judgement: Judgement) -> list[_Annotation]:
     if judgement.answer:
         level: Level = "warning" if judgement.undecided else "note"
         found.append(_Annotation(level, "trainperf check", judgement.answer))
-    if early := told.ended_early(diagnosis):
-        last = told.last_output(diagnosis).rpartition("\n")[2].strip()
+    if early := step.ended_early(diagnosis):
+        last = step.output_of(diagnosis).rpartition("\n")[2].strip()
         said = f"{diagnosis.script}: {early}" + (f"\nIts last output: {last}" if last else "")
         found.append(_Annotation("error", "trainperf", said))
     return found

@@ -17,13 +17,11 @@ from trainperf.model import (
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, of_what
-from trainperf.report.plain import places
-from trainperf.report.sections import experiment, proofs, told
+from trainperf.report.plain import dedented, places
+from trainperf.report.sections import closing, experiment, proofs, step
 from trainperf.report.sections import training as _outside
-from trainperf.report.sections.closing import edits_in
 from trainperf.report.sections.findings import EQUIVALENCE, Pair, of_this_experiment
 from trainperf.report.sections.money import costs
-from trainperf.report.sections.step import rates
 from trainperf.report.whole import document, section
 from trainperf.reporters.markdown.blocks import written
 from trainperf.reporters.markdown.marked import (
@@ -79,7 +77,7 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     """The verdict, the times and what to change."""
     yield f"## trainperf: {code(diagnosis.script)}"
     yield f"**{inline(diagnosis.verdict.text)}**"
-    yield inline(told.ended_early(diagnosis))
+    yield inline(step.ended_early(diagnosis))
     yield inline(judgement.answer)
     if judgement.problems:
         yield "**Why the check fails**"
@@ -97,7 +95,7 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
         yield "### Tried"
         yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
     yield from _experiments(diagnosis, root)
-    yield inline(told.answer(diagnosis))
+    yield inline(closing.answer(diagnosis)[0])
     if diagnosis.practices:
         yield "### Time to accuracy (not ranked, not priced)"
         rows = [_practice(one, root) for one in diagnosis.practices]
@@ -113,7 +111,7 @@ def _times(diagnosis: Diagnosis) -> str:
         _NONE if times.real_s is None else units.seconds(times.real_s) + noise,
         _NONE if times.resident_s is None else units.seconds(times.resident_s),
         _NONE if times.input_s is None else units.seconds(times.input_s),
-        ", ".join(rates(times)) or _NONE,
+        ", ".join(step.rates(times)) or _NONE,
     )
     header = ("A step as it is", "with free input", "its input alone", "Throughput")
     return table(header, [cells], right=range(4))
@@ -236,7 +234,7 @@ def _details(diagnosis: Diagnosis, root: str) -> Iterator[str]:
         yield folded("Not measured", "\n".join(rows))
     if diagnosis.notes:
         yield folded("Notes", "\n".join(f"- {inline(one)}" for one in diagnosis.notes))
-    if output := told.last_output(diagnosis):
+    if output := step.output_of(diagnosis):
         yield folded("Last output of the script", fenced(output, "text"))
 
 
@@ -252,7 +250,7 @@ def _detail(finding: Finding, diagnosis: Diagnosis, root: str) -> Iterator[str]:
     yield paragraphs(finding.advice)
     if finding.snippet.strip():
         shell = finding.equivalence is Equivalence.ENVIRONMENT
-        yield fenced(told.snippet(finding.snippet), "bash" if shell else "python")
+        yield fenced(dedented(finding.snippet), "bash" if shell else "python")
     yield inline(proofs.to_prove(finding, diagnosis))
     where = places(finding.where, root)
     words = EQUIVALENCE[finding.equivalence]
@@ -266,11 +264,11 @@ def _patch(diagnosis: Diagnosis) -> list[str]:
     parts = [fenced(patch.shown, "diff")] if patch.diff else []
     if patch.environment:
         parts.append("Set before the script starts:")
-        parts.append(fenced(told.exports(patch), "bash"))
+        parts.append(fenced(closing.exports(patch), "bash"))
     if patch.arguments:
         parts.append("Run the script as:")
-        parts.append(fenced(told.command_line(diagnosis), "bash"))
-    edits = units.count(edits_in(patch.shown), "edit")
+        parts.append(fenced(closing.command_line(diagnosis), "bash"))
+    edits = units.count(closing.edits_in(patch.shown), "edit")
     name = f"The patch ({edits})" if patch.diff else "The change"
     return [folded(name, "\n\n".join(parts))]
 
@@ -278,7 +276,8 @@ def _patch(diagnosis: Diagnosis) -> list[str]:
 def _end(diagnosis: Diagnosis) -> str:
     machine = diagnosis.machine
     instance = "" if machine.instance is None else machine.instance.name
-    parts = (instance, told.device(diagnosis), told.framework(diagnosis))
+    device = step.device_line(diagnosis.device, machine)
+    parts = (instance, device, step.framework_line(diagnosis.framework))
     ran_on = "; ".join((*(one for one in parts if one), f"Python {machine.python}"))
     ran = f"trainperf {diagnosis.trainperf_version}, {units.duration(diagnosis.seconds)}"
     return f"<sub>{escaped(ran_on)}. {escaped(ran)}, {escaped(diagnosis.created)}.</sub>"

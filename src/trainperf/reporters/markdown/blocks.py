@@ -14,7 +14,6 @@ from trainperf.report.document import (
     Fact,
     Heading,
     Item,
-    Line,
     Output,
     Prose,
     Section,
@@ -49,8 +48,6 @@ def _block(block: Block) -> str:
             return f"**{inline(text)}**"
         case Prose(said, _, first):
             return inline(plain_text((*first, *said)).strip())
-        case Line(said):
-            return inline(plain_text(said))
         case Apart(one, other):
             return inline(f"{one} · {other}" if one else other)
         case Fact(label, said):

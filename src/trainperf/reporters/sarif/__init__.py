@@ -18,7 +18,7 @@ from trainperf.recording.cells import is_notebook, spot
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, worth
 from trainperf.report.plain import file_uri, inside, one_line, plain
-from trainperf.report.sections import told
+from trainperf.report.sections import step
 from trainperf.reporters.sarif.fixes import fixes
 from trainperf.reporters.sarif.log import Json, artifact, log, message, rule
 
@@ -186,7 +186,7 @@ def _invocation(diagnosis: Diagnosis, judgement: Judgement) -> Json:
 
 def _notifications(diagnosis: Diagnosis, judgement: Judgement) -> list[tuple[str, str]]:
     found = [("error", one) for one in judgement.problems]
-    if early := told.ended_early(diagnosis):
+    if early := step.ended_early(diagnosis):
         found.append(("error", early))
     found.append(("note", diagnosis.verdict.text))
     not_measured = (f"not measured: {one.what}: {one.reason}" for one in diagnosis.not_measured)

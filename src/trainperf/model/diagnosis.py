@@ -289,7 +289,7 @@ class Diagnosis:
     patch: Patch | None = None
     not_measured: tuple[NotTaken, ...] = ()
     notes: tuple[str, ...] = ()  # what was seen that a reader should know
-    seconds: float  # what the whole diagnosis took
+    seconds: float = 0.0  # what the whole diagnosis took
     output_tail: str = ""  # the script's last output, where it failed
     step_parts: tuple[ReportedPart, ...] = ()  # in the order of a step
     sync_points: tuple[SyncPoint, ...] = ()  # the dearest first

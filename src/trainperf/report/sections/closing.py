@@ -79,9 +79,12 @@ def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) ->
     if patch is not None:
         _list("Not in the patch", left_out(diagnosis), page)
         _beside_source(diagnosis, patch, page)
-    if then := commands(diagnosis, saved, patch_file):
-        page.heading("Next")
-        page.add(Commands(tuple(then)))
+    then = _making(diagnosis, saved, patch_file)
+    if saved:
+        then.append((f"trainperf show {shlex.quote(saved)}", "print this report again"))
+    if first := _explained(diagnosis):
+        then.append((f"trainperf explain {first}", "why it is slow, and when not to"))
+    _next(diagnosis, then, page)
 
 
 def left_out(diagnosis: Diagnosis) -> tuple[NotTaken, ...]:
@@ -98,25 +101,15 @@ def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -
     then = _making(diagnosis, saved, patch_file, look=False)
     if saved:
         then.append((f"trainperf show --full {shlex.quote(saved)}", FULL))
+    _next(diagnosis, then, page)
+
+
+def _next(diagnosis: Diagnosis, then: list[tuple[str, str]], page: Page) -> None:
     if longer := _longer(diagnosis):
         then.append((longer, "with time to try what was left out"))
     if then:
         page.heading("Next")
         page.add(Commands(tuple(then)))
-
-
-def commands(
-    diagnosis: Diagnosis, saved: str, patch_file: str, again: str = "print this report again"
-) -> list[tuple[str, str]]:
-    """Return the commands that lead on, each with what it does; `again` is for `show`."""
-    then = _making(diagnosis, saved, patch_file)
-    if saved:
-        then.append((f"trainperf show {shlex.quote(saved)}", again))
-    if first := _explained(diagnosis):
-        then.append((f"trainperf explain {first}", "why it is slow, and when not to"))
-    if longer := _longer(diagnosis):
-        then.append((longer, "with time to try what was left out"))
-    return then
 
 
 def cost(diagnosis: Diagnosis, page: Page) -> None:
@@ -322,7 +315,7 @@ def _apart(diagnosis: Diagnosis) -> str:
     """Say that no other change was kept than those that are another experiment; no figure."""
     many = len({one.fix for one in diagnosis.trials if one.outcome is Outcome.CHANGES})
     others = "one change that alters it did" if many == 1 else f"{many} changes that alter it did"
-    return f"No edit tried that leaves the experiment as it is made it faster; {others}, see above."
+    return f"No edit tried that leaves the experiment as it is made it faster; {others}."
 
 
 def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
@@ -346,7 +339,7 @@ def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
         if diagnosis.verdict.healthy:
             text = "Nothing to change: nothing that was tried made it faster. It is well as it is."
     if _advice_left(diagnosis):
-        text = "None of the edits tried is worth making. The advice above was not tried."
+        text = "None of the edits tried is worth making. What else is advised was not tried."
     elif not diagnosis.findings and diagnosis.verdict.bottleneck in HELD_UP:
         text = "No edit that was tried made it faster; what holds it up is said at the top."
     return f"{text} {units.count(left, 'change')} could not be tried." if left else text
@@ -365,9 +358,9 @@ def _advice_left(diagnosis: Diagnosis) -> bool:
 def _bounds_only(diagnosis: Diagnosis) -> str:
     trying = diagnosis.trying
     why = "no change was tried" if trying is None or not trying.reason else trying.reason
-    what = "The figures above are upper bounds, not measured"
+    what = "The gains named are upper bounds, not measured"
     if all(finding.bound is None for finding in diagnosis.findings):
-        what = "The changes above were not measured"
+        what = "The changes named were not measured"
     return f"{what}: {why.rstrip('.')}."
 
 

@@ -189,10 +189,7 @@ def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
     assert "Make these changes in your files (2 edits)" in found.words
     assert "git apply fix.diff" in found.words
     assert "trainperf fix" not in page_of("tried").at("next").text
-    assert (
-        "The gains named are upper bounds, not measured"
-        in page_of("input_bound").words
-    )
+    assert "The gains named are upper bounds, not measured" in page_of("input_bound").words
     assert "with the changes" not in page_of("one_kept").at("verdict").text
 
 

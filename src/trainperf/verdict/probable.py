@@ -71,7 +71,8 @@ def varying(evidence: Evidence) -> str:
     if utilization is not None and 1 - utilization > max(UNEXPLAINED, 2 * evidence.times.noise):
         return f"{percent(1 - utilization)} of a step is not explained"
     if isinstance(real, Measure) and real.low is not None:
-        return f"step times vary by ±{percent(evidence.times.noise)}"
+        noise = evidence.times.noise
+        return f"step times vary by {f'±{percent(noise)}' if noise < 1 else 'more than they take'}"
     return "too few steps were timed to say how much they vary"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from trainperf.model import Diagnosis, ExperimentChange, ExperimentWay, Outcome
+from trainperf.model import Diagnosis, ExperimentChange, Outcome
 from trainperf.model import words as units
 from trainperf.report.document import QUIET, STRONG, Apart, Code, Commands, Page, say
 from trainperf.report.plain import places
@@ -35,12 +35,19 @@ def apart(diagnosis: Diagnosis) -> frozenset[str]:
     return frozenset(one.finding.id for one in diagnosis.experiment_changes)
 
 
-def rates(change: ExperimentChange) -> Iterator[tuple[str, str, str]]:
+def rates(change: ExperimentChange, with_unit: bool = True) -> Iterator[tuple[str, str, str]]:
     """A row for the script as it is and for each way: its name, its rate, its speed-up."""
-    yield AS_IT_IS, units.rate(change.before_per_s, change.unit), ""
+    unit = f" {per_s(change)}" if with_unit else ""
+    yield AS_IT_IS, f"{units.number(change.before_per_s)}{unit}", ""
     for way in change.ways:
-        figure = units.measured(way.speedup, way.low, way.high)
-        yield way.variant or CHANGED, after(change, way), figure
+        least, most = units.number(way.after_low_per_s), units.number(way.after_high_per_s)
+        rate = f"{units.number(way.after_per_s)}{unit} ({least} to {most})"
+        yield way.variant or CHANGED, rate, units.measured(way.speedup, way.low, way.high)
+
+
+def per_s(change: ExperimentChange) -> str:
+    """The unit of its rates."""
+    return f"{change.unit}/s"
 
 
 def failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
@@ -48,12 +55,6 @@ def failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
     for trial in diagnosis.trials:
         if trial.fix == change.finding.id and trial.outcome is Outcome.FAILED:
             yield f"{trial.variant or CHANGED} failed: {trial.why}."
-
-
-def after(change: ExperimentChange, way: ExperimentWay) -> str:
-    """The work per second that a way gives, with its interval."""
-    least, most = (units.number(one) for one in (way.after_low_per_s, way.after_high_per_s))
-    return f"{units.rate(way.after_per_s, change.unit)} ({least} to {most})"
 
 
 def command(change: ExperimentChange, saved: str) -> tuple[str, str]:
@@ -78,7 +79,8 @@ def _write(diagnosis: Diagnosis, page: Page, saved: str, full: bool) -> None:
         page.prose(say(finding.title, STRONG), indent=2)
         page.add(Apart(places(finding.where, diagnosis.cwd), finding.id, QUIET, 2))
         page.gap()
-        page.table([list(row) for row in rates(change)], elastic=(0,), indent=4)
+        rows = list(rates(change, with_unit=False))
+        page.table(rows, header=("", per_s(change), "as fast"), elastic=(0,), indent=4)
         for text in failed(change, diagnosis):
             page.prose(text, indent=4)
         if full and finding.text:

@@ -34,9 +34,6 @@ from trainperf.report.assemble.notes import notes, run_notes
 from trainperf.report.assemble.parallel import parallel
 from trainperf.report.assemble.parts import (
     device_memory,
-    kernels,
-    log_calls,
-    operators,
     stages,
     step_parts,
     sync_points,
@@ -67,7 +64,7 @@ def assemble(
 ) -> Diagnosis:
     """Put what was found into the one value that reporters see."""
     run = recording.run
-    parts = Parts()
+    parts, torch = Parts(), evidence.torch_
     diagnosis = Diagnosis(
         format_version=FORMAT_VERSION,
         trainperf_version=trainperf.__version__,
@@ -90,9 +87,9 @@ def assemble(
         stages=parts.read_or((), "the input's stages", stages, evidence),
         step_parts=parts.read_or((), "the step's parts", step_parts, evidence),
         sync_points=parts.read_or((), "the places that wait", sync_points, evidence),
-        log_calls=parts.read_or((), "the logging", log_calls, evidence),
+        log_calls=() if torch is None else torch.logs,
         device_memory=parts.read_or(None, "the device's memory", device_memory, evidence),
-        operators=parts.read_or((), "the operators", operators, evidence),
+        traced=None if torch is None else torch.trace,
         parallel=parts.read_or(None, "the job", parallel, evidence),
         container=evidence.container,
         reads=evidence.reads,
@@ -100,7 +97,6 @@ def assemble(
         channels=evidence.channels,
         cost=parts.read_or(None, "the cost", cost, evidence),
         timeline=parts.read_or(None, "the timeline", timeline, recording, evidence.machine.cores),
-        kernels=parts.read_or(None, "the kernels", kernels, evidence),
         callbacks=evidence.callbacks,
         functions=evidence.functions,
         utilization=evidence.use,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trainperf.model import AllReduce, Evidence, Exchange, Measure, Missing, Parallel, Rank
+from trainperf.model import Evidence, Exchange, Measure, Missing, Parallel, Rank
 from trainperf.model.reported_parallel import (
-    ReportedAllReduce,
     ReportedExchange,
     ReportedParallel,
     ReportedRank,
@@ -78,17 +77,9 @@ def _exchange(found: Exchange, real: float | None) -> ReportedExchange:
         waiting_s=None if isinstance(found.waiting_, Missing) else found.waiting_,
         bytes=found.bytes,
         buckets=found.buckets,
-        all_reduce=_all_reduce(found.all_reduce),
+        all_reduce=None if isinstance(found.all_reduce, Missing) else found.all_reduce,
         link=found.link,
         overlap=found.overlap,
-    )
-
-
-def _all_reduce(found: AllReduce | Missing) -> ReportedAllReduce | None:
-    if isinstance(found, Missing):
-        return None
-    return ReportedAllReduce(
-        found.bytes, found.seconds, found.bus_bytes_s, found.devices, found.calls
     )
 
 

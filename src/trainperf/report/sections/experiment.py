@@ -40,9 +40,10 @@ def rates(change: ExperimentChange, with_unit: bool = True) -> Iterator[tuple[st
     unit = f" {per_s(change)}" if with_unit else ""
     yield AS_IT_IS, f"{units.number(change.before_per_s)}{unit}", ""
     for way in change.ways:
-        least, most = units.number(way.after_low_per_s), units.number(way.after_high_per_s)
-        rate = f"{units.number(way.after_per_s)}{unit} ({least} to {most})"
-        yield way.variant or CHANGED, rate, units.measured(way.speedup, way.low, way.high)
+        speedup, low, high = way.speedup or 1.0, way.low or 1.0, way.high or 1.0
+        rate, *ends = (units.number(change.before_per_s * one) for one in (speedup, low, high))
+        after = f"{rate}{unit} ({' to '.join(ends)})"
+        yield way.variant or CHANGED, after, units.measured(speedup, way.low, way.high)
 
 
 def per_s(change: ExperimentChange) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis
+from trainperf.model import Diagnosis, Trace
 from trainperf.model import words as units
-from trainperf.model.diagnosis import ReportedKernels
 from trainperf.report.document import DATA, HOST, MODEL, QUIET, RANKS, Page, Words, say
 from trainperf.report.plain import place
 
@@ -50,26 +49,27 @@ _NAME = 44
 
 def step_parts(diagnosis: Diagnosis, page: Page) -> None:
     """Print what each part of a step takes."""
-    parts = [part for part in diagnosis.step_parts if part.share >= WORTH_A_ROW]
+    whole = sum(part.seconds for part in diagnosis.step_parts)
+    parts = [part for part in diagnosis.step_parts if part.seconds >= WORTH_A_ROW * whole]
     if not parts:
         return
     page.heading("The step, part by part")
     rows: list[list[Words | str]] = [
         [
             NAMES[part.name][0],
-            units.seconds(part.seconds_per_step),
-            units.share(part.share),
-            f"{part.calls_per_step:.3g}" if part.calls_per_step else "",
+            units.seconds(part.seconds),
+            units.share(part.seconds / whole),
+            f"{part.calls:.3g}" if part.calls else "",
         ]
         for part in parts
     ]
-    longest = max(part.share for part in parts)
+    longest = max(part.seconds for part in parts)
     page.table(
         rows,
         header=("part", "per step", "share", "calls"),
         right=(1, 2, 3),
         elastic=(0,),
-        lengths=[(part.share / longest, NAMES[part.name][1]) for part in parts],
+        lengths=[(part.seconds / longest, NAMES[part.name][1]) for part in parts],
     )
     page.prose(say(how(diagnosis), QUIET), indent=2)
 
@@ -133,7 +133,7 @@ def how(diagnosis: Diagnosis) -> str:
     """Say where the parts come from, and how far their sum is from the real step."""
     text = "From a few steps whose calls were timed one by one"
     real = diagnosis.times.real_s
-    whole = sum(part.seconds_per_step for part in diagnosis.step_parts)
+    whole = sum(part.seconds for part in diagnosis.step_parts)
     if real is None or whole <= real:
         return f"{text}."
     if whole > SLOW * real:
@@ -149,16 +149,21 @@ def how(diagnosis: Diagnosis) -> str:
 
 def operators(diagnosis: Diagnosis, page: Page) -> None:
     """Print which operators take the time of forward and backward."""
-    found = [one for one in diagnosis.operators if one.share >= _WORTH_AN_OPERATOR][:ROWS]
+    trace = diagnosis.traced
+    whole = 0.0 if trace is None else trace.operators_s
+    if trace is None or whole <= 0:
+        return
+    found = [one for one in trace.operators if one.seconds >= _WORTH_AN_OPERATOR * whole]
+    found = sorted(found, key=lambda one: -one.seconds)[:ROWS]
     if not found:
         return
     page.heading(OPERATORS_HEADING)
     rows: list[list[Words | str]] = [
         [
             _short(one.name),
-            f"{one.calls_per_pass:,.0f}" if one.calls_per_pass >= 1 else "<1",
-            units.seconds(one.seconds_per_pass),
-            units.share(one.share),
+            f"{one.calls:,.0f}" if one.calls >= 1 else "<1",
+            units.seconds(one.seconds),
+            units.share(one.seconds / whole),
         ]
         for one in found
     ]
@@ -167,11 +172,11 @@ def operators(diagnosis: Diagnosis, page: Page) -> None:
         header=("operator", "calls", "per pass", "share"),
         right=(1, 2, 3),
         elastic=(0,),
-        lengths=[(one.share / found[0].share, MODEL) for one in found],
+        lengths=[(one.seconds / found[0].seconds, MODEL) for one in found],
     )
-    if diagnosis.kernels is not None:
-        page.prose(_kernels(diagnosis.kernels), indent=2)
-    times = "what each has the GPU do" if diagnosis.kernels is not None else "each one's own time"
+    if trace.device == "cuda":
+        page.prose(_kernels(trace), indent=2)
+    times = "what each has the GPU do" if trace.device == "cuda" else "each one's own time"
     page.prose(say(f"{_HOW}; {times}.", QUIET), indent=2)
 
 
@@ -180,20 +185,19 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
-def _kernels(kernels: ReportedKernels) -> str:
+def _kernels(trace: Trace) -> str:
     """Say how many kernels run, how long none does, what tensor cores do, what could be fused."""
-    said = [f"{kernels.launches_per_pass:,.0f} kernels a pass"]
-    if kernels.gap_s is not None:
-        whole = kernels.busy_s + kernels.gap_s
-        share = f" ({units.share(kernels.gap_s / whole)})" if whole > 0 else ""
-        said.append(f"none runs for {units.seconds(kernels.gap_s)} of it{share}, traced")
-    if kernels.tensor_core_s is not None and kernels.busy_s > 0:
-        if kernels.tensor_core_s > 0:
-            share = units.share(kernels.tensor_core_s / kernels.busy_s)
-            said.append(f"tensor cores compute in at least {share} of their time")
-        else:
-            said.append("none is named as one that uses tensor cores")
-    if kernels.fusable_s is not None and kernels.busy_s > 0:
-        share = units.share(kernels.fusable_s / kernels.busy_s)
+    busy = trace.operators_s
+    said = [f"{trace.kernels:,.0f} kernels a pass"]
+    if trace.gap_s is not None:
+        share = units.share(trace.gap_s / (busy + trace.gap_s))
+        said.append(f"none runs for {units.seconds(trace.gap_s)} of it ({share}), traced")
+    if trace.tensor_core_s:
+        share = units.share(trace.tensor_core_s / busy)
+        said.append(f"tensor cores compute in at least {share} of their time")
+    elif trace.tensor_core_s is not None:
+        said.append("none is named as one that uses tensor cores")
+    if trace.fusable_s is not None:
+        share = units.share(trace.fusable_s / busy)
         said.append(f"{share} of their time is that of kernels which compiling can put together")
     return "; ".join(said) + "."

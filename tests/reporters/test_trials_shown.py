@@ -278,7 +278,7 @@ def test_every_format_tells_what_changes_the_experiment() -> None:
     assert first["patch"]["findings"] == ["tf_padding_buckets"]
     page = markdown.render(ONE_KEPT)
     before, apart = page.split(f"### {HEADING}")
-    assert "| changed | 520 samples/s | 1,850 samples/s (1,610 to 2,130) | 3.6×" in apart
+    assert "| changed | 1,850 (1,610 to 2,130) | 3.6× (3.1 to 4.1) |" in apart
     assert "Most of each sequence is padding" not in before
     assert HEADING not in markdown.render(TRIED)
 

@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 
 from trainperf.model import Diagnosis, Finding, Site
 from trainperf.recording.cells import is_notebook
-from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, worth
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.plain import dedented, inside, one_line, plain
 from trainperf.report.sections import closing, step
+from trainperf.report.sections.findings import gives
 
 # What XML 1.0 has no way to write, https://www.w3.org/TR/xml/#charsets.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -74,9 +75,9 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
         yield _Case("run", "error", "no step was timed", diagnosis.verdict.text, "not measured")
     for finding in (*diagnosis.findings, *diagnosis.practices):
         practice = finding in diagnosis.practices
-        gives = "time to accuracy" if practice else worth(finding, diagnosis)
+        worth = "time to accuracy" if practice else gives(finding, diagnosis)
         fails = judgement.level(finding, diagnosis) == "error"
-        yield _finding(finding, "failure" if fails else "skipped", gives)
+        yield _finding(finding, "failure" if fails else "skipped", worth)
     for ignored in diagnosis.ignored:
         yield _finding(ignored.finding, "skipped", "ignored in the source")
     found = (diagnosis.findings, diagnosis.practices, diagnosis.ignored, judgement.problems)
@@ -84,12 +85,12 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
         yield _Case("healthy" if diagnosis.verdict.healthy else "nothing found", "passed")
 
 
-def _finding(finding: Finding, outcome: Outcome, gives: str) -> _Case:
+def _finding(finding: Finding, outcome: Outcome, worth: str) -> _Case:
     text = "\n\n".join(
         one for one in (finding.text, finding.advice, dedented(finding.snippet)) if one
     )
     site = next(iter(finding.where), None)
-    message = f"{finding.title}: {gives}"
+    message = f"{finding.title}: {worth}"
     return _Case(finding.id, outcome, message, text, finding.category, site)
 
 

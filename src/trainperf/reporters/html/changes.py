@@ -82,10 +82,8 @@ def changes(diagnosis: Diagnosis, saved: str = "") -> Changes:
             came = f"{trial.outcome.capitalize()}: {findings.came_of(finding, trial, diagnosis)}"
             others.append(replace(card, worth=(prose(came),), text=[], advice=[], snippet=None))
         else:
-            written = Page()
-            findings.worth(finding, trial, diagnosis, written)
-            worth = tuple(one.text for one in shown(written.blocks))
-            advice.append(replace(card, number=len(advice) + 1, worth=worth))
+            worth = styled(findings.worth(finding, trial, diagnosis))
+            advice.append(replace(card, number=len(advice) + 1, worth=(worth,)))
     practices = () if diagnosis.verdict.healthy else diagnosis.practices
     return Changes(
         advice,

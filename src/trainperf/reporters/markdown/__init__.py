@@ -8,7 +8,6 @@ from dataclasses import replace
 from trainperf.model import (
     Diagnosis,
     Equivalence,
-    ExperimentChange,
     Finding,
     Outcome,
     Trial,
@@ -18,8 +17,7 @@ from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, of_what
 from trainperf.report.plain import dedented, places
-from trainperf.report.sections import closing, experiment, proofs, step
-from trainperf.report.sections import training as _outside
+from trainperf.report.sections import closing, experiment, proofs, step, training
 from trainperf.report.sections.findings import EQUIVALENCE, Pair, of_this_experiment
 from trainperf.report.sections.money import costs
 from trainperf.report.whole import document, section
@@ -82,10 +80,10 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     if judgement.problems:
         yield "**Why the check fails**"
         yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
-    if diagnosis.proofs:
-        yield written([section("proofs", diagnosis, proofs.proofs)])
+    of_root = replace(diagnosis, cwd=root)
+    yield written([section("proofs", of_root, proofs.proofs)])
     yield _times(diagnosis)
-    yield from _turn(diagnosis, root)
+    yield written([section("outside", of_root, training.outside)])
     if diagnosis.cost is not None:
         yield inline(f"Cost: {costs(diagnosis.cost)}")
     if found := of_this_experiment(diagnosis):
@@ -94,7 +92,7 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     if tried := list(_tried_besides(diagnosis)):
         yield "### Tried"
         yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
-    yield from _experiments(diagnosis, root)
+    yield written([section("experiment", of_root, experiment.short)])
     yield inline(closing.answer(diagnosis)[0])
     if diagnosis.practices:
         yield "### Time to accuracy (not ranked, not priced)"
@@ -115,21 +113,6 @@ def _times(diagnosis: Diagnosis) -> str:
     )
     header = ("A step as it is", "with free input", "its input alone", "Throughput")
     return table(header, [cells], right=range(4))
-
-
-def _turn(diagnosis: Diagnosis, root: str) -> Iterator[str]:
-    """The parts of a turn of the script, where its steps are not all of it."""
-    turn = _outside.shown(diagnosis)
-    if turn is None:
-        return
-    yield f"### {_outside._TURN_HEADING}"
-    yield inline(_outside.said(turn))
-    cells = [
-        (inline(what), code(name), code(where), calls, units.seconds(seconds), units.share(share))
-        for what, name, where, calls, seconds, share in _outside.rows(turn, root)
-    ]
-    header = [one.capitalize() for one in _outside.HEADER]
-    yield table(header, cells, right=(3, 4, 5))
 
 
 def _findings(found: list[Pair], diagnosis: Diagnosis, judgement: Judgement, root: str) -> str:
@@ -168,40 +151,6 @@ def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
         yield code(trial.name), bound, measured, outcome
 
 
-def _experiments(diagnosis: Diagnosis, root: str) -> Iterator[str]:
-    """Changes that make another experiment of the script, with their work per second."""
-    changes = diagnosis.experiment_changes
-    if not changes:
-        return
-    yield f"### {experiment.HEADING}"
-    yield inline(experiment.IN_NO_PATCH)
-    rows = []
-    for change in changes:
-        (_, before, _), *ways = experiment.rates(change)
-        title = f"{inline(change.finding.title)} ({code(change.finding.id)})"
-        where = code(places(change.finding.where, root, most=1))
-        for name, after, figure in ways:
-            rows.append((title, inline(name), before, after, figure, where))
-            title = where = ""
-    header = ("Change", "With", "Now", "Then (95 % interval)", "As fast", "Where")
-    yield table(header, rows, right=(2, 3, 4))
-    for change in changes:
-        yield folded(
-            f"{_as_html(change.finding.id)}: what it changes, and the edit",
-            "\n\n".join(_experiment(change, diagnosis)),
-        )
-
-
-def _experiment(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
-    yield from map(inline, experiment.failed(change, diagnosis))
-    yield paragraphs(change.finding.text)
-    yield paragraphs(change.why)
-    yield paragraphs(change.finding.advice)
-    if change.patch.diff:
-        yield fenced(change.patch.shown, "diff")
-    yield f"{code(experiment.command(change, '')[0])} makes it."
-
-
 def _came_of(trial: Trial | None, diagnosis: Diagnosis) -> tuple[str, str]:
     """The figures of a trial, and what it decided."""
     if trial is None:
@@ -229,11 +178,9 @@ def _details(diagnosis: Diagnosis, root: str) -> Iterator[str]:
     taken_apart = [one for one in whole.sections if one.side and one.name != "outside"]
     if taken_apart and diagnosis.times.real_s is not None:
         yield folded("Where the time goes", written(taken_apart))
-    if diagnosis.not_measured:
-        rows = (f"- {inline(one.what)}: {inline(one.reason)}" for one in diagnosis.not_measured)
-        yield folded("Not measured", "\n".join(rows))
-    if diagnosis.notes:
-        yield folded("Notes", "\n".join(f"- {inline(one)}" for one in diagnosis.notes))
+    for name in ("not_measured", "notes"):
+        if (found := whole.section(name)) is not None:
+            yield folded(found.heading, written([replace(found, blocks=found.blocks[1:])]))
     if output := step.output_of(diagnosis):
         yield folded("Last output of the script", fenced(output, "text"))
 

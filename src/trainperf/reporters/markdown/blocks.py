@@ -11,6 +11,7 @@ from trainperf.report.document import (
     Bar,
     Block,
     Code,
+    Commands,
     Fact,
     Heading,
     Item,
@@ -21,14 +22,14 @@ from trainperf.report.document import (
     Words,
     plain_text,
 )
-from trainperf.reporters.markdown.marked import fenced, inline, table, within
+from trainperf.reporters.markdown.marked import code, fenced, inline, table, within
 
 LINES = 20
 """Lines of a program's output at most, its last."""
 
 
 def written(sections: Sequence[Section]) -> str:
-    """Return sections as Markdown; trials and commands, which are told elsewhere, are left out."""
+    """Return sections as Markdown; trials, which are told elsewhere, are left out."""
     found = [(block, _block(block)) for one in sections for block in one.blocks]
     texts = [(block, text) for block, text in found if text]
     whole = ""
@@ -45,7 +46,7 @@ def _listed(block: Block | None) -> bool:
 def _block(block: Block) -> str:
     match block:
         case Heading(text):
-            return f"**{inline(text)}**"
+            return f"### {inline(text)}"
         case Prose(said, _, first):
             return inline(plain_text((*first, *said)).strip())
         case Apart(one, other):
@@ -60,6 +61,8 @@ def _block(block: Block) -> str:
             return fenced("\n".join(text.strip("\n").split("\n")[-LINES:]), "text")
         case Bar(parts):
             return _bar(parts)
+        case Commands(rows):
+            return "\n".join(f"- {code(command)}: {inline(what)}" for command, what in rows)
         case Table():
             return _table(block)
     return ""

@@ -198,9 +198,6 @@ def _pipeline(found: object) -> float | None:
     return None if isinstance(last, Missing) else float(last)
 
 
-__all__ = ["Observed", "choose", "read"]
-
-
 def command_words(recording: Recording) -> list[str]:
     """Return the words of the command and of every process that it started.
 

@@ -211,9 +211,14 @@ class Document:
 
 @dataclass
 class Page:
-    """The blocks of a section while it is written."""
+    """The blocks of a section while it is written.
+
+    `saved` is the name of the run and `patch_file` that of its patch, for commands; "" for none.
+    """
 
     blocks: list[Block] = field(default_factory=list)
+    saved: str = ""
+    patch_file: str = ""
 
     def add(self, block: Block) -> None:
         """Write a block."""

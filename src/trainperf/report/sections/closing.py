@@ -73,15 +73,15 @@ def traced(diagnosis: Diagnosis, page: Page) -> None:
         page.item(trace.note)
 
 
-def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:
+def next_steps(diagnosis: Diagnosis, page: Page) -> None:
     """Print the commands that lead on."""
     patch = diagnosis.patch
     if patch is not None:
         _list("Not in the patch", left_out(diagnosis), page)
         _beside_source(diagnosis, patch, page)
-    then = _making(diagnosis, saved, patch_file)
-    if saved:
-        then.append((f"trainperf show {shlex.quote(saved)}", "print this report again"))
+    then = _making(diagnosis, page)
+    if page.saved:
+        then.append((f"trainperf show {shlex.quote(page.saved)}", "print this report again"))
     if first := _explained(diagnosis):
         then.append((f"trainperf explain {first}", "why it is slow, and when not to"))
     _next(diagnosis, then, page)
@@ -93,14 +93,14 @@ def left_out(diagnosis: Diagnosis) -> tuple[NotTaken, ...]:
     return tuple(one for one in skipped if one.what not in apart(diagnosis))
 
 
-def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:
+def short_steps(diagnosis: Diagnosis, page: Page) -> None:
     """Print the commands that make the changes and show the whole report."""
     patch = diagnosis.patch
     if patch is not None:
         _beside_source(diagnosis, patch, page)
-    then = _making(diagnosis, saved, patch_file, look=False)
-    if saved:
-        then.append((f"trainperf show --full {shlex.quote(saved)}", FULL))
+    then = _making(diagnosis, page, look=False)
+    if page.saved:
+        then.append((f"trainperf show --full {shlex.quote(page.saved)}", FULL))
     _next(diagnosis, then, page)
 
 
@@ -143,25 +143,24 @@ def _spent(overhead: Overhead) -> str:
     return text
 
 
-def _making(
-    diagnosis: Diagnosis, saved: str, patch_file: str, look: bool = True
-) -> list[tuple[str, str]]:
+def _making(diagnosis: Diagnosis, page: Page, look: bool = True) -> list[tuple[str, str]]:
     """The commands that make the edits of the patch; with `look`, the one that shows them too."""
     commands: list[tuple[str, str]] = []
     patch = diagnosis.patch
     if patch is None or not patch.diff:
         return commands
     edits = units.count(edits_in(patch.shown), "edit")
-    if saved:
-        fix = f"trainperf fix {shlex.quote(saved)}"
+    if page.saved:
+        fix = f"trainperf fix {shlex.quote(page.saved)}"
         one = len(patch.findings) == 1
         untried = "" if any(trial.kept for trial in diagnosis.trials) else ", not measured"
         these = "this change" if one else "these changes"
         commands.append((fix, f"make {these} in your files ({edits}{untried})"))
         if look:
             commands.append((f"{fix} --diff", f"see {'it' if one else 'them'} first"))
-    if patch_file:
-        commands.append((f"git apply {shlex.quote(patch_file)}", f"the same {edits}, with git"))
+    if page.patch_file:
+        file = shlex.quote(page.patch_file)
+        commands.append((f"git apply {file}", f"the same {edits}, with git"))
     return commands
 
 

@@ -20,14 +20,14 @@ AS_IT_IS = "as it is"
 CHANGED = "changed"
 
 
-def experiment(diagnosis: Diagnosis, page: Page, saved: str = "") -> None:
+def experiment(diagnosis: Diagnosis, page: Page) -> None:
     """Print each with its work per second, what it changes, and the edit."""
-    _write(diagnosis, page, saved, full=True)
+    _write(diagnosis, page, full=True)
 
 
-def short(diagnosis: Diagnosis, page: Page, saved: str = "") -> None:
+def short(diagnosis: Diagnosis, page: Page) -> None:
     """Print the same without the evidence for each and the code."""
-    _write(diagnosis, page, saved, full=False)
+    _write(diagnosis, page, full=False)
 
 
 def apart(diagnosis: Diagnosis) -> frozenset[str]:
@@ -69,7 +69,7 @@ def command(change: ExperimentChange, saved: str) -> tuple[str, str]:
     )
 
 
-def _write(diagnosis: Diagnosis, page: Page, saved: str, full: bool) -> None:
+def _write(diagnosis: Diagnosis, page: Page, full: bool) -> None:
     if not diagnosis.experiment_changes:
         return
     page.heading(HEADING)
@@ -95,4 +95,4 @@ def _write(diagnosis: Diagnosis, page: Page, saved: str, full: bool) -> None:
             page.gap()
             page.add(Code(finding.snippet, "python", 6))
         page.gap()
-        page.add(Commands((command(change, saved),)))
+        page.add(Commands((command(change, page.saved),)))

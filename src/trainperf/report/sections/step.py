@@ -83,7 +83,7 @@ def last_output(diagnosis: Diagnosis, page: Page) -> None:
         rank, told = of_a_rank(diagnosis)
         whose = "the script" if rank is None else f"rank {rank}"
         page.heading(f"Last output of {whose}")
-        page.add(Output(told))
+        page.add(Output(_last_lines(told)))
 
 
 def of_a_rank(diagnosis: Diagnosis) -> tuple[int | None, str]:
@@ -109,7 +109,11 @@ def output_of(diagnosis: Diagnosis) -> str:
     """Return the last lines of a script that ended badly; nothing for another."""
     if diagnosis.ending not in WITH_OUTPUT or not diagnosis.output_tail.strip():
         return ""
-    return "\n".join(plain(of_a_rank(diagnosis)[1]).strip("\n").split("\n")[-LINES:])
+    return _last_lines(of_a_rank(diagnosis)[1])
+
+
+def _last_lines(text: str) -> str:
+    return "\n".join(plain(text).strip("\n").split("\n")[-LINES:])
 
 
 def step(diagnosis: Diagnosis, page: Page) -> None:

@@ -29,9 +29,6 @@ EMPTY = Markup("")
 LONGEST_LINE = 2000
 """Characters of a line of a program's output at most."""
 
-LINES = 20
-"""Lines of a program's output at most, its last."""
-
 
 @dataclass(frozen=True)
 class Shown:
@@ -91,7 +88,7 @@ def _shown(block: Block) -> list[Shown]:
         case Apart(one, other):
             return [Shown("prose", prose(f"{one} · {other}" if one else other))]
         case Output(text):
-            rows = plain(text).expandtabs(8).strip("\n").split("\n")[-LINES:]
+            rows = plain(text).expandtabs(8).split("\n")
             kept = "\n".join(row.rstrip()[:LONGEST_LINE] for row in rows)
             return [Shown("output", Markup.escape(kept))]
         case Table():

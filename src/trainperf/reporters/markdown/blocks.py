@@ -24,9 +24,6 @@ from trainperf.report.document import (
 )
 from trainperf.reporters.markdown.marked import code, fenced, inline, table, within
 
-LINES = 20
-"""Lines of a program's output at most, its last."""
-
 
 def written(sections: Sequence[Section]) -> str:
     """Return sections as Markdown; trials, which are told elsewhere, are left out."""
@@ -58,7 +55,7 @@ def _block(block: Block) -> str:
         case Code(source, language):
             return fenced(source, language)
         case Output(text):
-            return fenced("\n".join(text.strip("\n").split("\n")[-LINES:]), "text")
+            return fenced(text, "text")
         case Bar(parts):
             return _bar(parts)
         case Commands(rows):

@@ -92,10 +92,9 @@ class Paper:
         """Write one item of a list."""
         self.prose(text, indent, first=self.raw("- "))
 
-    def output(self, text: str, indent: int = 2, last: int = 20) -> None:
+    def output(self, text: str, indent: int = 2) -> None:
         """Write the last lines of a program's output, broken at the right margin."""
-        rows = plain(text).expandtabs(8).strip("\n").split("\n")
-        for row in rows[-last:]:
+        for row in plain(text).expandtabs(8).split("\n"):
             for piece in _pieces(row.rstrip(), max(10, self.full - indent)):
                 self.line(self._styled(piece, "dim", spans=False), indent)
 

@@ -14,8 +14,6 @@ from trainperf.model import (
     Framework,
     Loop,
     ModelFacts,
-    Packing,
-    PaddedPlace,
     Padding,
     Retracing,
     Site,
@@ -234,22 +232,16 @@ def padding(observed: Observed) -> Padding | None:
         lengths = sorted(event["lengths"])
         size = max(1, int(event["batch"]))
         buckets = [max(lengths[start : start + size]) for start in range(0, len(lengths), size)]
-        return Padding(
+        return read_as(
+            Padding,
+            event,
             mean_length=sum(lengths) / len(lengths),
             padded_length=event["padded"],
             bucketed_length=sum(buckets) / len(buckets),
             sequences=len(lengths),
             longest_length=event.get("longest"),
             quartiles=tuple(lengths[len(lengths) * part // 4] for part in (1, 2, 3)),
-            leaf=event.get("leaf", 0),
-            place=_padded_place(event.get("place")),
-            masked=event.get("masked"),
-            side=event.get("side", "end"),
-            packing=Packing(**event["packing"]) if event.get("packing") else None,
-            collator=event.get("collator", ""),
+            place=event.get("place") or None,
+            packing=event.get("packing") or None,
         )
     return None
-
-
-def _padded_place(seen: dict[str, Any] | None) -> PaddedPlace | None:
-    return None if not seen else PaddedPlace(**{**seen, "along": tuple(seen["along"])})

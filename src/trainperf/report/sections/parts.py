@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis, Trace
+from collections.abc import Sequence
+
+from trainperf.model import Diagnosis, LogCall, SyncPoint, Trace
 from trainperf.model import words as units
 from trainperf.report.document import DATA, HOST, MODEL, QUIET, RANKS, Page, Words, say
 from trainperf.report.plain import place
@@ -80,24 +82,8 @@ def sync_points(diagnosis: Diagnosis, page: Page) -> None:
         return
     gpu = diagnosis.device.kind == "GPU"
     page.heading("Calls that wait for the GPU" if gpu else "Calls that would wait for a GPU")
-    real = diagnosis.times.real_s
-    rows: list[list[Words | str]] = [
-        [
-            f"`{sync.what.strip('`')}`",
-            place(sync.where, diagnosis.cwd),
-            units.seconds(sync.seconds),
-            units.share(sync.seconds / real) if real else "",
-            f"{sync.calls:.3g}",
-            "printed" if sync.printed else "",
-        ]
-        for sync in diagnosis.sync_points[:SYNCS]
-    ]
-    page.table(
-        rows,
-        header=("call", "where", "per step", "share", "calls", ""),
-        right=(2, 3, 4),
-        elastic=(0, 1),
-    )
+    first = diagnosis.sync_points[:SYNCS]
+    _calls(first, ["printed" if sync.printed else "" for sync in first], "", diagnosis, page)
     more = len(diagnosis.sync_points) - SYNCS
     if more > 0:
         page.prose(say(f"and {units.count(more, 'other')}", QUIET), indent=2)
@@ -107,26 +93,34 @@ def log_calls(diagnosis: Diagnosis, page: Page) -> None:
     """Print the calls that show the training or put it on record, the dearest first."""
     real = diagnosis.times.real_s
     logs = [one for one in diagnosis.log_calls if real and one.seconds >= LOGS * real][:SYNCS]
-    if not logs or not real:
-        return
-    page.heading("Logging, progress bars and callbacks")
-    rows: list[list[Words | str]] = [
+    if logs:
+        page.heading("Logging, progress bars and callbacks")
+        reads = [f"{log.reads:.3g}" if log.reads else "" for log in logs]
+        _calls(logs, reads, "tensors read", diagnosis, page)
+
+
+def _calls(
+    calls: Sequence[SyncPoint | LogCall],
+    last: Sequence[str],
+    heading: str,
+    diagnosis: Diagnosis,
+    page: Page,
+) -> None:
+    """Write a table of calls with what each takes of a step; `last` is its last column."""
+    real = diagnosis.times.real_s
+    rows = [
         [
-            f"`{log.what}`",
-            "" if log.where is None else place(log.where, diagnosis.cwd),
-            units.seconds(log.seconds),
-            units.share(log.seconds / real),
-            f"{log.calls:.3g}",
-            f"{log.reads:.3g}" if log.reads else "",
+            f"`{call.what.strip('`')}`",
+            "" if call.where is None else place(call.where, diagnosis.cwd),
+            units.seconds(call.seconds),
+            units.share(call.seconds / real) if real else "",
+            f"{call.calls:.3g}",
+            more,
         ]
-        for log in logs
+        for call, more in zip(calls, last, strict=True)
     ]
-    page.table(
-        rows,
-        header=("call", "where", "per step", "share", "calls", "tensors read"),
-        right=(2, 3, 4, 5),
-        elastic=(0, 1),
-    )
+    header = ("call", "where", "per step", "share", "calls", heading)
+    page.table(rows, header=header, right=(2, 3, 4, 5) if heading else (2, 3, 4), elastic=(0, 1))
 
 
 def how(diagnosis: Diagnosis) -> str:

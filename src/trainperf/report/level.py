@@ -69,9 +69,10 @@ def _failing(diagnosis: Diagnosis, fail_on: str | float) -> Iterator[str]:
     tried = by_fix(diagnosis.trials)
     for finding in diagnosis.findings:
         trial = tried.get(finding.id)
-        if not _counts(trial):
+        if trial is not None and trial.outcome in NO_GAIN:
             continue
-        worth = _worth(finding, trial)
+        measured = None if trial is None else trial.speedup
+        worth = finding.bound if measured is None else measured
         changes = trial is not None and trial.outcome is Outcome.CHANGES
         if changes and not isinstance(fail_on, str):
             continue
@@ -84,17 +85,6 @@ def _failing(diagnosis: Diagnosis, fail_on: str | float) -> Iterator[str]:
 
 NO_GAIN = (Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.LOSES)
 """Outcomes of changes that make this training no faster."""
-
-
-def _counts(trial: Trial | None) -> bool:
-    return trial is None or trial.outcome not in NO_GAIN
-
-
-def _worth(finding: Finding, trial: Trial | None) -> float | None:
-    """The speed-up that repairing a finding gives: as measured, else at most."""
-    if trial is not None and trial.speedup is not None:
-        return trial.speedup
-    return finding.bound
 
 
 def took(others: float | None, cores: float) -> str:

@@ -6,7 +6,7 @@ import math
 import shlex
 
 from trainperf.fixes.common.words import at
-from trainperf.model import Diagnosis, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
+from trainperf.model import Diagnosis, NotTaken, Outcome, Patch, Stack, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Page, say
@@ -115,9 +115,16 @@ def _next(diagnosis: Diagnosis, then: list[tuple[str, str]], page: Page) -> None
 def cost(diagnosis: Diagnosis, page: Page) -> None:
     """Print what trainperf itself took."""
     overhead = diagnosis.overhead
-    text = f"Diagnosed in {units.seconds(diagnosis.seconds)}."
+    text = f"Diagnosed in {units.seconds(diagnosis.seconds)}"
+    if overhead is not None:
+        text = f"trainperf: {units.duration(overhead.observing_s)} observing"
+        if overhead.trying_s > 0:
+            text += f", {units.duration(overhead.trying_s)} trying"
+        if overhead.per_step_s is not None:
+            part = "" if overhead.share is None else f" ({units.share(overhead.share)})"
+            text += f"; its hooks took {units.seconds(overhead.per_step_s)} of each step{part}"
     page.gap()
-    page.prose(say(text if overhead is None else f"trainperf: {_spent(overhead)}.", QUIET))
+    page.prose(say(f"{text}.", QUIET))
 
 
 def last_line(diagnosis: Diagnosis, page: Page) -> None:
@@ -131,16 +138,6 @@ def last_line(diagnosis: Diagnosis, page: Page) -> None:
 def edits_in(diff: str) -> int:
     """Count the places a unified diff changes: its hunks."""
     return sum(line.startswith("@@ ") for line in diff.split("\n"))
-
-
-def _spent(overhead: Overhead) -> str:
-    text = f"{units.duration(overhead.observing_s)} observing"
-    if overhead.trying_s > 0:
-        text += f", {units.duration(overhead.trying_s)} trying"
-    if overhead.per_step_s is not None:
-        part = "" if overhead.share is None else f" ({units.share(overhead.share)})"
-        text += f"; its hooks took {units.seconds(overhead.per_step_s)} of each step{part}"
-    return text
 
 
 def _making(diagnosis: Diagnosis, page: Page, look: bool = True) -> list[tuple[str, str]]:

@@ -265,21 +265,17 @@ def _measured(diagnosis: Diagnosis) -> str:
 
 
 def _startup(startup: StartUp | None, total: float) -> str:
-    told = []
+    told: list[str] = []
     if startup is not None:
-        if startup.imports_s is not None:
-            told.append(f"imports {units.seconds(startup.imports_s)}")
-        if startup.setup_s is not None:
-            also = " and first step" if startup.first_step_s is None else ""
-            told.append(f"set-up{also} {units.seconds(startup.setup_s)}")
-        if startup.evaluation_s is not None:
-            told.append(f"evaluation {units.seconds(startup.evaluation_s)} of that")
-        if startup.mapped_s is not None:
-            told.append(f"`map` of single rows {units.seconds(startup.mapped_s)} of that")
-        if startup.first_step_s is not None:
-            told.append(f"first step {units.seconds(startup.first_step_s)}")
-        if startup.tracing_s is not None:
-            of_that = "" if startup.first_step_s is None else " of that"
-            told.append(f"tracing {units.seconds(startup.tracing_s)}{of_that}")
+        first = startup.first_step_s
+        known = (
+            ("imports", startup.imports_s, ""),
+            (f"set-up{' and first step' if first is None else ''}", startup.setup_s, ""),
+            ("evaluation", startup.evaluation_s, " of that"),
+            ("`map` of single rows", startup.mapped_s, " of that"),
+            ("first step", first, ""),
+            ("tracing", startup.tracing_s, "" if first is None else " of that"),
+        )
+        told = [f"{what} {units.seconds(s)}{of}" for what, s, of in known if s is not None]
     parts = f": {', '.join(told)}" if told else ""
     return f"{units.seconds(total)} to the end of the first step{parts}"

@@ -277,19 +277,9 @@ def stack(diagnosis: Diagnosis, page: Page) -> None:
     together = say("both together" if many == 2 else f"all {many} together", STRONG)
     whole = units.measured(kept.speedup, kept.low, kept.high)
     rows.append((together, whole, kept.after_step_s, GOOD))
-    _bars(rows, page)
-    page.prose(interaction(kept), indent=2)
-
-
-def _bars(rows: list[tuple[Words | str, str, float | None, str]], page: Page) -> None:
-    """Write a table of times for as many samples as a step of the script holds."""
-    cells: list[list[Words | str]] = [
-        [name, figure, "" if seconds is None else units.seconds(seconds)]
-        for name, figure, seconds, _ in rows
-    ]
     longest = max(seconds for _, _, seconds, _ in rows if seconds is not None)
     page.table(
-        cells,
+        [[name, gain, "" if took is None else units.seconds(took)] for name, gain, took, _ in rows],
         right=(2,),
         elastic=(0,),
         lengths=[
@@ -297,6 +287,7 @@ def _bars(rows: list[tuple[Words | str, str, float | None, str]], page: Page) ->
             for _, _, seconds, tone in rows
         ],
     )
+    page.prose(interaction(kept), indent=2)
 
 
 def interaction(kept: Stack) -> str:

@@ -172,7 +172,8 @@ def _details(diagnosis: Diagnosis, root: str) -> Iterator[str]:
     told_of = (one for one in diagnosis.findings if one.id not in apart)
     for finding in (*told_of, *diagnosis.practices):
         yield folded(
-            f"{_as_html(finding.id)}: why and how", "\n\n".join(_detail(finding, diagnosis, root))
+            f"<code>{escaped(finding.id)}</code>: why and how",
+            "\n\n".join(_detail(finding, diagnosis, root)),
         )
     whole = document(replace(diagnosis, cwd=root))
     taken_apart = [one for one in whole.sections if one.side and one.name != "outside"]
@@ -228,7 +229,3 @@ def _end(diagnosis: Diagnosis) -> str:
     ran_on = "; ".join((*(one for one in parts if one), f"Python {machine.python}"))
     ran = f"trainperf {diagnosis.trainperf_version}, {units.duration(diagnosis.seconds)}"
     return f"<sub>{escaped(ran_on)}. {escaped(ran)}, {escaped(diagnosis.created)}.</sub>"
-
-
-def _as_html(text: str) -> str:
-    return f"<code>{escaped(text)}</code>"

@@ -22,8 +22,7 @@ from reporters.samples import (
 )
 from trainperf.commands.compare import render
 from trainperf.compare import Row, compare
-from trainperf.model import Diagnosis, Framework, Ignored, Site
-from trainperf.model.diagnosis import ReportedPart
+from trainperf.model import Diagnosis, Framework, Ignored, Site, StepPart
 
 A = replace(
     INPUT_BOUND,
@@ -154,8 +153,8 @@ def test_what_makes_times_say_nothing_is_refused(
 
 
 def test_a_part_of_the_step_that_grew_is_a_change_and_stages_are_matched_by_name() -> None:
-    before = replace(A, step_parts=(ReportedPart("forward", 0.01, 0.5, 1.0),))
-    after = replace(A, step_parts=(ReportedPart("forward", 0.02, 0.5, 1.0),))
+    before = replace(A, step_parts=(StepPart("forward", 0.01),))
+    after = replace(A, step_parts=(StepPart("forward", 0.02),))
     assert row(before, after, "forward").judged == "changed"
     moved = tuple(
         replace(stage, where=stage.where and replace(stage.where, line=stage.where.line + 9))

@@ -140,7 +140,7 @@ def _results(of: Diagnosis) -> dict[str, Values]:
         f"{stage.name} {stage.function.name if stage.function else ''}": stage.seconds_per_step
         for stage in of.stages
     }
-    parts = {str(part.name): part.seconds_per_step for part in of.step_parts}
+    parts = {str(part.name): part.seconds for part in of.step_parts}
     return {
         "Times": found,
         "Input, stage by stage": {name: Figure("s", value) for name, value in stages.items()},

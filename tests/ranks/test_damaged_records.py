@@ -90,7 +90,7 @@ def test_a_record_that_speaks_for_the_script_and_is_damaged_gives_way_to_the_nex
     changed(own, store.RECORDING_FILE, damage)
     found = merge(tmp_path)
     assert found.times.real_s == pytest.approx(0.030)
-    assert names_it(found, "rank-00000", "is damaged")
+    assert "rank-00000 is damaged" in found.parallel.ranks[0].ended
 
 
 def test_where_no_record_can_be_read_in_all_its_parts_what_can_be_is_reported(

@@ -126,7 +126,8 @@ def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_pat
         (change,) = report["experiment_changes"]
         assert change["finding"]["id"] == case.fix
         assert change["unit"] == "samples"
-        assert change["ways"][0]["after_low_per_s"] > case.least * change["before_per_s"] > 0
+        assert change["ways"][0]["low"] > case.least
+        assert change["before_per_s"] > 0
         assert change["patch"]["diff"]
         assert report["patch"]["diff"] == ""
     else:

@@ -14,14 +14,12 @@ from trainperf.model import (
     Loop,
     Measure,
     Missing,
-    Operator,
     StartUp,
     SyncPoint,
     Times,
-    Trace,
 )
 from trainperf.model.torch.step import Part
-from trainperf.report import assemble as report
+from trainperf.report.assemble import diagnosis as report
 from trainperf.report.assemble.parts import ORDER
 from trainperf.report.sections.step import rates
 
@@ -152,14 +150,6 @@ def test_memory_that_was_not_counted_is_none_and_not_zero():
     assert (found.allocated_peak, found.reserved_peak, found.retries) == (5, None, None)
 
 
-TRACE = Trace("cpu", 3, (Operator("a", 2, 0.01), Operator("b", 1, 0.03)), 0.01, kernels=9.0)
-
-
-def test_operators_share_the_time_of_all_and_the_dearest_comes_first():
-    found = report.operators(torch_evidence(torch={"trace": TRACE}))
-    assert [(one.name, round(one.share, 3)) for one in found] == [("b", 0.6), ("a", 0.2)]
-
-
 @pytest.mark.parametrize(
     ("imported", "name"),
     [(("torch", "tensorflow"), "torch"), (("tensorflow",), "tensorflow"), ((), "")],
@@ -183,15 +173,6 @@ def test_a_job_says_what_of_its_exchange_was_not_measured():
     cut = (rank(0), rank(1, ended="failed in the warm-up with KeyError"))
     early = reasons(parallel_evidence(parallel={"exchange": None, "processes": cut}))
     assert early["gradient exchange"] == "a rank ended before the exchange was looked at"
-
-
-def test_only_a_gpu_has_kernels():
-    assert report.kernels(torch_evidence(torch={"trace": TRACE})) is None
-    on_gpu = replace(TRACE, device="cuda", gap_s=0.002)
-    found = report.kernels(torch_evidence(torch={"trace": on_gpu}))
-    assert found is not None
-    assert (found.launches_per_pass, found.busy_s, found.gap_s) == (9.0, 0.05, 0.002)
-    assert found.tensor_core_s is None
 
 
 def test_the_ranks_of_a_job_are_reported_with_what_they_wait():

@@ -6,7 +6,7 @@ from kit.evidence import by_cuda, evidence, machine
 from kit.torch_evidence import torch_evidence
 from recordings import FIT, recording
 from trainperf.model import Instance, InstanceType, LogCall, Machine, Site
-from trainperf.report import assemble as report
+from trainperf.report.assemble import diagnosis as report
 from trainperf.samplers.nvml import NO_DRIVER
 
 GIB = 1024**3

@@ -7,6 +7,7 @@ from dataclasses import replace
 from reporters.samples import CACHE, HEALTHY
 from trainperf.model import Outcome, Trial
 from trainperf.report import level
+from trainperf.report.sections.findings import gives
 from trainperf.reporters import markdown
 
 
@@ -22,6 +23,6 @@ def test_what_a_speed_up_is_of_stands_beside_it_in_every_report():
     whole = Trial(CACHE.id, Outcome.KEPT, "", 1.5, 1.4, 1.6, 2, kept=True, basis="whole runs")
     tried = replace(HEALTHY, findings=(CACHE,), trials=(whole,))
     said = ", the whole script in 2 runs each"
-    assert said in level.worth(CACHE, tried)
+    assert said in gives(CACHE, tried)
     assert said in markdown.render(tried)
-    assert said not in level.worth(CACHE, replace(tried, trials=(replace(whole, basis="steps"),)))
+    assert said not in gives(CACHE, replace(tried, trials=(replace(whole, basis="steps"),)))

@@ -36,7 +36,7 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.model.diagnosis import DeviceMemory, ReportedKernels
+from trainperf.model.diagnosis import DeviceMemory
 from trainperf.report.assemble.diagnosis import without_loop
 
 GIB = 1024**3
@@ -111,10 +111,19 @@ TWO_GPUS = replace(
     patch=replace(INPUT_BOUND.patch or Patch("", ()), environment={"TF_GPU_THREAD_COUNT": "2"}),
 )
 TORCH = first("torch_slow_transform")
+assert TORCH.traced is not None
 ON_A_GPU = replace(
     TORCH,
     device=replace(TORCH.device, kind="GPU", name="NVIDIA A10G"),
-    kernels=ReportedKernels(702.0, 0.050, 0.005, 0.030, 0.020),
+    traced=replace(
+        TORCH.traced,
+        device="cuda",
+        kernels=702.0,
+        others_s=TORCH.traced.others_s + 0.050 - TORCH.traced.operators_s,
+        gap_s=0.005,
+        tensor_core_s=0.030,
+        fusable_s=0.020,
+    ),
     device_memory=DeviceMemory(4 * GIB, 5 * GIB, 24 * GIB, 0, 0),
 )
 LATE, SYNC = first("ddp_straggler"), first("ddp_large_gradients")
@@ -238,7 +247,7 @@ EVERYTHING = replace(
         name: getattr(diagnosis, name)
         for diagnosis, names in (
             (INPUT_BOUND, "stages reads callbacks practices outside times"),
-            (ON_A_GPU, "step_parts sync_points operators kernels device_memory device"),
+            (ON_A_GPU, "step_parts sync_points traced device_memory device"),
             (LATE, "parallel functions"),
             (TWO_GPUS, "utilization"),
             (OTHER_EXPERIMENTS, "experiment_changes"),

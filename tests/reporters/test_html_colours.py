@@ -22,7 +22,7 @@ PAIRS = [
     *((text, "surface") for text in ("accent", "good", "warn", "bad")),
     *((text, ground) for text in ("ink", *"ksmcf") for ground in ("sunk", "add", "del")),
     *(("on-dark", fill) for fill in ("model", "host", "exchange", "ranks", "bar")),
-    *(("on-light", fill) for fill in ("data", "backward", "optimizer")),
+    *(("on-light", fill) for fill in ("data",)),
     ("on-rest", "rest"),
 ]
 

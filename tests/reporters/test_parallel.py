@@ -191,7 +191,7 @@ def test_advice_that_was_not_tried_is_not_called_worthless() -> None:
     tried = replace(SYNC, findings=(found,), trials=(none,), stack=None)
     assert "No change is worth making" in text(tried)
     advice = replace(found, id="parallel_not_worth", rewritable=False)
-    assert "The advice above was not tried." in text(replace(tried, findings=(found, advice)))
+    assert "What else is advised was not tried." in text(replace(tried, findings=(found, advice)))
 
 
 def test_a_job_of_which_a_rank_left_nothing_is_not_called_well_as_it_is() -> None:

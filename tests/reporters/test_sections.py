@@ -47,8 +47,9 @@ from trainperf.model import (
     Verdict,
     Volume,
 )
-from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
+from trainperf.model.diagnosis import DeviceMemory
 from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
+from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
 from trainperf.report.sections import costs, devices, money, storage, training
 from trainperf.report.sections.parts import OPERATORS_HEADING as OPERATORS
@@ -105,7 +106,7 @@ def test_the_users_own_function_is_a_part_of_its_own() -> None:
 # -------------------------------------------------------------------- the step of PyTorch
 
 
-def parts_of(*parts: ReportedPart) -> str:
+def parts_of(*parts: StepPart) -> str:
     return of(replace(TORCH, step_parts=parts), PARTS)
 
 
@@ -122,10 +123,10 @@ def test_every_part_has_its_time_its_share_and_its_calls() -> None:
     assert "forward 3.17 ms 11 % 2" in told
     assert "they add up to 28.7 ms, where a step takes 27.8 ms." in told
     assert PARTS not in text(INPUT_BOUND)
-    none = parts_of(ReportedPart("transfer", 0.0, 0, 0), ReportedPart("forward", 0.01, 1.0, 0.0))
+    none = parts_of(StepPart("transfer", 0.0), StepPart("forward", 0.01))
     assert "copying" not in none
     assert "forward 10.0 ms 100 % █" in none
-    slow = parts_of(ReportedPart("forward", 0.0556, 1.0, 1.0))
+    slow = parts_of(StepPart("forward", 0.0556, 1.0))
     assert "These steps were slow" in slow
     narrow = text(TORCH, 40).split(PARTS)[1].split("From a few")[0]
     assert "█" not in narrow
@@ -183,8 +184,10 @@ def test_operators_have_their_calls_their_time_and_their_share() -> None:
     assert "kernel" not in told
     assert len(re.findall(r" \d+ [\d.]+ [mµ]s", told)) <= 8
     assert OPERATORS not in text(INPUT_BOUND)
-    seldom = ReportedOperator("[red]\x1b[31m\n" + "aten::sort<4, " * 40, 0.33, 0.01, 1.0)
-    told = of(replace(TORCH, operators=(seldom,)), OPERATORS)
+    assert TORCH.traced is not None
+    seldom = Operator("[red]\x1b[31m\n" + "aten::sort<4, " * 40, 0.33, 0.01)
+    traced = replace(TORCH.traced, operators=(seldom,), others_s=0.0)
+    told = of(replace(TORCH, traced=traced), OPERATORS)
     assert "<1 10.0 ms 100 %" in told
     assert told.count("aten::sort<4") < 5
 
@@ -199,9 +202,9 @@ def test_operators_have_their_calls_their_time_and_their_share() -> None:
     ],
 )
 def test_of_kernels_what_is_known_is_said(fields: dict[str, Any], words: str) -> None:
-    kernels = ON_A_GPU.kernels
-    assert isinstance(kernels, ReportedKernels)
-    assert words in of(replace(ON_A_GPU, kernels=replace(kernels, **fields)), OPERATORS)
+    assert ON_A_GPU.traced is not None
+    traced = replace(ON_A_GPU.traced, **fields)
+    assert words in of(replace(ON_A_GPU, traced=traced), OPERATORS)
 
 
 # ----------------------------------------------------------------------------- the machine

@@ -31,8 +31,8 @@ from trainperf.model import (
 from trainperf.patch.answered import answered
 from trainperf.patch.patch import added_lines, as_written, build_patch
 from trainperf.report import ignored
-from trainperf.report.assemble import cost_after, experiment_changes
-from trainperf.report.assemble.diagnosis import assemble, without_loop
+from trainperf.report.assemble.diagnosis import assemble, cost_after, without_loop
+from trainperf.report.assemble.notes import experiment_changes
 from trainperf.rewrite.script import default_reader
 from trainperf.run.spawn import Interrupted
 from trainperf.samplers.contention import busy_cores

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.devices import device, of_others
-from trainperf.evidence.events import NoLoop, Observed, Parts, choose, site
+from trainperf.evidence.events import NoLoop, Observed, Parts, choose, read_as
 from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
 from trainperf.evidence.facts import (
     callbacks,
@@ -198,9 +198,6 @@ def _pipeline(found: object) -> float | None:
     return None if isinstance(last, Missing) else float(last)
 
 
-__all__ = ["Observed", "choose", "read"]
-
-
 def command_words(recording: Recording) -> list[str]:
     """Return the words of the command and of every process that it started.
 
@@ -337,31 +334,19 @@ def _cumulative(event: Event | None) -> float | Missing:
 
 
 def _stage(event: Event, timed: Event, own: float | Missing, cumulative: float | Missing) -> Stage:
-    ops: tuple[str, ...] = tuple(event.get("ops") or ())
     serial = event["op"] == "map" and event["arguments"].get("num_parallel_calls") is None
-    return Stage(
-        index=event["index"],
-        op=event["op"],
+    drawn = timed.get("drawn_from")
+    return read_as(
+        Stage,
+        {**timed, **event},
         seconds_per_step_=own,
         cumulative_=cumulative,
-        where=site(event.get("where")),
         function=function(event.get("function")),
-        arguments=dict(event["arguments"]),
-        elements_per_step=timed.get("elements_per_step"),
-        element_bytes=timed.get("element_bytes"),
-        cardinality=event.get("cardinality"),
-        first_s=timed.get("first_s"),
-        ops=ops,
-        stateful_random=bool(event.get("random")),
-        drawn_from=_drawn_from(timed.get("drawn_from")),
-        python=bool(event.get("python")),
+        stateful_random=event.get("random"),
+        drawn_from=DrawnFrom(drawn["line"], drawn["bytes"]) if drawn else None,
         parallelised_by_default=serial and not event.get("stateful"),
         by_user=bool(event.get("by_user")),
     )
-
-
-def _drawn_from(value: Any) -> DrawnFrom | None:
-    return DrawnFrom(value["line"], value["bytes"]) if isinstance(value, dict) else None
 
 
 def function(value: Any) -> Function | None:

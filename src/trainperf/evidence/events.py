@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import cached_property
 from typing import ParamSpec, TypeVar
+
+import msgspec
 
 from trainperf.errors import TrainperfError
 from trainperf.model import Event, Missing, Recording, Site
@@ -279,3 +281,25 @@ def site(value: object) -> Site | None:
         end_line=int(value.get("end_line") or 0),
         end_col=int(value.get("end_col") or 0),
     )
+
+
+def read_as(kind: type[T], event: Event, /, **more: object) -> T:
+    """Read an event whose fields are those of a value; None is what the value has by itself."""
+    own = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    given = {
+        name: _plain(value)
+        for name, value in {**event, **more}.items()
+        if name in own and (value is not None or not _optional(own[name]))
+    }
+    return msgspec.convert(given, kind, strict=False)
+
+
+def _optional(field: Field[object]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _plain(value: object) -> object:
+    """Columns that are not known are None in an event, and 0 in a `Site`."""
+    if isinstance(value, dict) and "line" in value:
+        return {key: each for key, each in value.items() if each is not None}
+    return value

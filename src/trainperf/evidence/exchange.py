@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainperf.child.timing.estimating import estimate
-from trainperf.evidence.events import Observed, site
+from trainperf.evidence.events import Observed, read_as, site
 from trainperf.evidence.ranks import NOT_SWITCHED
 from trainperf.model import (
     AllReduce,
@@ -42,6 +42,7 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
     event = last(lead, "exchange") or _built(lead)
     if event is None:
         return None
+    link, overlap = last(lead, "link"), last(lead, "overlap")
     return Exchange(
         method=str(event["method"]),
         backend=str(event.get("backend") or ""),
@@ -51,8 +52,8 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
         bytes=event.get("bytes"),
         buckets=tuple(event.get("buckets") or ()),
         all_reduce=_all_reduce(lead),
-        link=_link(lead),
-        overlap=_overlap(lead),
+        link=None if link is None else read_as(Link, link),
+        overlap=None if overlap is None else read_as(Overlap, overlap),
     )
 
 
@@ -149,17 +150,7 @@ def ddp(lead: Observed) -> tuple[Ddp, ...]:
     for event in lead.process:
         if event["e"] == "ddp":
             where = site(event.get("where"))
-            found[event.get("model"), where] = Ddp(
-                model=str(event.get("model") or ""),
-                where=where,
-                settings=dict(event.get("settings") or {}),
-                given=tuple(event.get("given") or ()),
-                comm_hook=str(event.get("comm_hook") or ""),
-                unused=event.get("unused"),
-                graph_is_static=event.get("graph_is_static"),
-                micro_steps=event.get("micro_steps"),
-                synced=event.get("synced"),
-            )
+            found[event.get("model"), where] = read_as(Ddp, event, model=event.get("model") or "")
     return tuple(found.values())
 
 
@@ -168,23 +159,7 @@ def strategy(lead: Observed) -> Strategy | None:
     event = last(lead, "tf_strategy")
     if event is None:
         return None
-    outside = (site(one) for one in event.get("models_outside") or ())
-    return Strategy(
-        cls=str(event["cls"]),
-        where=site(event.get("where")),
-        replicas=int(event.get("replicas") or 1),
-        workers=int(event.get("workers") or 1),
-        devices=tuple(event.get("devices") or ()),
-        cross_device_ops=str(event.get("cross_device_ops") or ""),
-        cross_device_ops_given=bool(event.get("cross_device_ops_given")),
-        auto_shard=str(event.get("auto_shard") or ""),
-        files=event.get("files"),
-        scopes=int(event.get("scopes") or 0),
-        models_outside=tuple(one for one in outside if one is not None),
-        distributed=event.get("distributed"),
-        dataset_where=site(event.get("dataset_where")),
-        batch_where=site(event.get("batch_where")),
-    )
+    return read_as(Strategy, event)
 
 
 def _built(lead: Observed) -> Event | None:
@@ -231,23 +206,4 @@ def _all_reduce(lead: Observed) -> AllReduce | Missing:
     event = last(lead, "all_reduce")
     if event is None or not event.get("seconds") or int(event.get("devices") or 0) < 2:
         return lead.missing("all_reduce", NOT_TIMED.reason)
-    return AllReduce(
-        bytes=int(event["bytes"]),
-        seconds=float(event["seconds"]),
-        calls=tuple((int(size), float(seconds)) for size, seconds in event.get("calls") or ()),
-        devices=int(event["devices"]),
-    )
-
-
-def _link(lead: Observed) -> Link | None:
-    event = last(lead, "link")
-    if event is None:
-        return None
-    return Link(str(event["kind"]), event.get("bytes_s"), str(event.get("source") or ""))
-
-
-def _overlap(lead: Observed) -> Overlap | None:
-    event = last(lead, "overlap")
-    if event is None:
-        return None
-    return Overlap(event["compute_s"], event["exchange_s"], event["overlap_s"], int(event["steps"]))
+    return read_as(AllReduce, event)

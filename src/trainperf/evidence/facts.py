@@ -6,18 +6,14 @@ import math
 import re
 from typing import Any, Literal
 
-from trainperf.evidence.events import Observed, site
+from trainperf.evidence.events import Observed, read_as, site
 from trainperf.model import (
     CallbackCost,
     ChangingNumber,
     Event,
     Framework,
-    FrozenBase,
-    LayerFacts,
     Loop,
     ModelFacts,
-    Packing,
-    PaddedPlace,
     Padding,
     Retracing,
     Site,
@@ -75,30 +71,16 @@ def loop(observed: Observed) -> Loop:
     batches = facts.get("steps_per_epoch") or facts.get("epoch_steps")
     per_step = int(facts.get("batches_per_step") or 1)
     steps = math.ceil(batches / per_step) if batches else None
-    return Loop(
-        kind=KINDS[observed.start["kind"]],  # type: ignore[arg-type]
-        where=site(facts.get("where") or observed.start.get("where")),
+    return read_as(
+        Loop,
+        facts,
+        kind=KINDS[observed.start["kind"]],
+        where=facts.get("where") or observed.start.get("where"),
         batch_size=_times(sequences.get("samples") or facts.get("batch_size"), per_step),
         tokens=_times(sequences.get("tokens"), per_step),
         real_tokens=_times(sequences.get("real_tokens"), per_step),
-        batch_bytes=facts.get("batch_bytes"),
-        batch_dtypes=tuple(facts.get("batch_dtypes") or ()),
-        batch_parts=tuple(facts.get("batch_parts") or ()),
-        epochs=facts.get("epochs"),
         epoch_steps=steps,
-        steps_per_execution=int(facts.get("steps_per_execution") or 1),
-        input_kind=str(facts.get("input_kind") or ""),
-        has_validation=bool(facts.get("has_validation")),
-        early_stopping=bool(facts.get("early_stopping")),
-        callbacks_given=tuple(facts.get("callbacks_given") or ()),
-        strategy=str(facts.get("strategy") or ""),
-        replicas=int(facts.get("replicas") or 1),
-        updates_per_step=int(facts.get("updates_per_step") or 1),
-        pydataset=site(facts.get("pydataset")),
-        pydataset_arguments=dict(facts.get("pydataset_arguments") or {}),
-        pydataset_random=facts.get("pydataset_random"),
-        pydataset_item=site(facts.get("pydataset_item")),
-        clock=str(observed.start.get("clock") or ""),
+        clock=observed.start.get("clock"),
         waits_every=observed.waits_every,
         batches_per_step=per_step,
     )
@@ -110,36 +92,9 @@ def _times(one: Any, many: int) -> Any:
 
 def models(observed: Observed) -> tuple[ModelFacts, ...]:
     """The models that were trained."""
-    return tuple(_model(event) for event in observed.of("model"))
-
-
-def _model(event: dict[str, Any]) -> ModelFacts:
-    return ModelFacts(
-        name=event["name"],
-        cls=event["cls"],
-        parameters=event["parameters"],
-        run_eagerly=event["run_eagerly"],
-        jit_requested=event["jit_requested"],
-        jit=event["jit"],
-        jit_blocker=event.get("jit_blocker", ""),
-        steps_per_execution=event["steps_per_execution"],
-        optimizer=event["optimizer"],
-        learning_rate=event.get("learning_rate"),
-        learning_rate_scheduled=event.get("learning_rate_scheduled", False),
-        policy=event["policy"],
-        compute_layers=dict(event["compute_layers"]),
-        recurrent=tuple(
-            LayerFacts(
-                layer["name"],
-                layer["cls"],
-                dict(layer["config"]),
-                site(layer["where"]),
-            )
-            for layer in event["recurrent"]
-        ),
-        jit_blocking_layers=tuple(event["jit_blocking"]),
-        compile_where=site(event["compile_where"]),
-        frozen=FrozenBase(**event["frozen"]) if event.get("frozen") else None,
+    return tuple(
+        read_as(ModelFacts, event, jit_blocking_layers=event["jit_blocking"])
+        for event in observed.of("model")
     )
 
 
@@ -277,22 +232,16 @@ def padding(observed: Observed) -> Padding | None:
         lengths = sorted(event["lengths"])
         size = max(1, int(event["batch"]))
         buckets = [max(lengths[start : start + size]) for start in range(0, len(lengths), size)]
-        return Padding(
+        return read_as(
+            Padding,
+            event,
             mean_length=sum(lengths) / len(lengths),
             padded_length=event["padded"],
             bucketed_length=sum(buckets) / len(buckets),
             sequences=len(lengths),
             longest_length=event.get("longest"),
             quartiles=tuple(lengths[len(lengths) * part // 4] for part in (1, 2, 3)),
-            leaf=event.get("leaf", 0),
-            place=_padded_place(event.get("place")),
-            masked=event.get("masked"),
-            side=event.get("side", "end"),
-            packing=Packing(**event["packing"]) if event.get("packing") else None,
-            collator=event.get("collator", ""),
+            place=event.get("place") or None,
+            packing=event.get("packing") or None,
         )
     return None
-
-
-def _padded_place(seen: dict[str, Any] | None) -> PaddedPlace | None:
-    return None if not seen else PaddedPlace(**{**seen, "along": tuple(seen["along"])})

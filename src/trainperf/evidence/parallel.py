@@ -166,9 +166,6 @@ def _notes(ranks: Sequence[Rank], expected: int, lead: Observed) -> Iterator[str
         )
 
 
-__all__ = ["joined", "parallel", "summarise", "whole_job", "with_scaling"]
-
-
 def with_scaling(parallel: Parallel, points: Sequence[ScalingPoint], reason: str = "") -> Parallel:
     """Return the job with what the same script gave on fewer devices.
 

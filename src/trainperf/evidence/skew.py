@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from trainperf.fixes.common.words import ms
 from trainperf.model import Measure, Missing, Rank, Sample, Straggler
+from trainperf.model.words import ranks as ranks_in_words
 
 BEHIND = 0.10
 """A rank this much slower than the median is a straggler (TraceML warns at 10 %)."""
@@ -80,7 +81,7 @@ def _by_input(ranks: Sequence[Rank], samples: Sequence[Sample]) -> tuple[Straggl
     }
     found = []
     for rank, own in timed:
-        step = _step(rank, own)
+        step = max(_real(rank, own), own.seconds)
         if late.get(rank.rank, 0.0) < BEHIND * step:
             continue
         behind = late[rank.rank]
@@ -106,13 +107,6 @@ def _within(rank: Rank, own: Measure) -> float:
     Nobody waits longer for a rank than a step takes. 1 where its work fits.
     """
     return min(1.0, _real(rank, own) / max(own.seconds, 1e-9))
-
-
-def _step(rank: Rank, otherwise: Measure) -> float:
-    """The real step of a rank; its own work where that was not timed."""
-    return max(
-        rank.real.seconds if isinstance(rank.real, Measure) else 0.0, otherwise.seconds, 1e-9
-    )
 
 
 def _phase(rank: Rank, middle: Rank, behind: float) -> str:
@@ -156,7 +150,7 @@ def _cores(rank: Rank, middle: Rank, ranks: Sequence[Rank]) -> Iterator[str]:
         yield f"it may run on {own}, rank {middle.rank} on {len(middle.cores)}"
     sharing = _sharing(rank, ranks)
     if len(sharing) > len(_sharing(middle, ranks)) and sharing:
-        yield f"{_ranks(sharing)} may run on its cores as well"
+        yield f"{ranks_in_words(sharing)} may run on its cores as well"
 
 
 def _sharing(rank: Rank, ranks: Sequence[Rank]) -> list[int]:
@@ -213,10 +207,3 @@ def _host(rank: Rank, ranks: Sequence[Rank], late: dict[int, float]) -> Iterator
     here = {one.rank for one in ranks if one.host == rank.host}
     if 1 < len(here) < len(ranks) and here == set(late):
         yield f"all ranks on host {rank.host} are behind, and no others"
-
-
-def _ranks(numbers: Sequence[int]) -> str:
-    """Ranks in words: "rank 3", "ranks 3 and 4"."""
-    if len(numbers) == 1:
-        return f"rank {numbers[0]}"
-    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

@@ -14,9 +14,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import msgspec
-
-from trainperf.evidence.events import Observed, Parts, site
+from trainperf.evidence.events import Observed, Parts, read_as, site
 from trainperf.fixes.common.words import ms
 from trainperf.model import (
     Evaluation,
@@ -145,7 +143,7 @@ def _products(observed: Observed, taken: tuple[float, float]) -> Products | None
     if not found:
         return None
     wide = [one for one in observed.of("torch_wide_loss") if taken[0] <= one["t"] < taken[1]]
-    losses = tuple(_read(event, WideProduct) for event in wide)
+    losses = tuple(read_as(WideProduct, event) for event in wide)
     return replace(found[-1], places=tuple(_all(observed, WideProduct, taken)), losses=losses)
 
 
@@ -154,24 +152,12 @@ def _all(
 ) -> list[T]:
     low, high = within
     events = observed.of(KINDS[kind])
-    return [_read(event, kind) for event in events if low <= event.get("t", low) < high]
+    return [read_as(kind, event) for event in events if low <= event.get("t", low) < high]
 
 
 def _loaders(observed: Observed) -> tuple[Loader, ...]:
     """One loader of each place: as it was last recorded, in the order of the first time."""
     return tuple({loader.where: loader for loader in _all(observed, Loader)}.values())
-
-
-def _read(event: Event, kind: type[T]) -> T:
-    """The event as a value: its fields are those of the value; a site may lack its extent."""
-    return msgspec.convert({key: _plain(value) for key, value in event.items()}, kind, strict=False)
-
-
-def _plain(value: object) -> object:
-    """Columns that are not known are None in an event, and 0 in a `Site`."""
-    if isinstance(value, dict) and "line" in value:
-        return {key: each for key, each in value.items() if each is not None}
-    return value
 
 
 def _split(observed: Observed) -> tuple[StepPart, ...] | Missing:

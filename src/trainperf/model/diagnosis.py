@@ -14,7 +14,7 @@ from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.running import RunningJob
 from trainperf.model.timing import BetweenEpochs, OverTime, StartUp
-from trainperf.model.torch.step import LogCall, Part, SyncPoint
+from trainperf.model.torch.step import LogCall, StepPart, SyncPoint, Trace
 from trainperf.model.training import Training
 from trainperf.model.trials import Control, Proof, Stack, Trial, Trials
 from trainperf.recording.machine.container import ContainerUse
@@ -68,34 +68,14 @@ class Timeline:
 
 
 @dataclass(frozen=True)
-class ExperimentWay:
-    """One way to make a change that alters the experiment, as it was measured.
-
-    `variant` says which, where there are several ("batch=64"). `speedup` with `low` and `high` is
-    work per second over that of the script as it is, as in `Trial`; `after_per_s` with its limits
-    is that work per second.
-    """
-
-    variant: str
-    speedup: float
-    low: float
-    high: float
-    pairs: int
-    steps: int
-    after_per_s: float
-    after_low_per_s: float
-    after_high_per_s: float
-
-
-@dataclass(frozen=True)
 class ExperimentChange:
     """A change that is faster and makes the training another one: in no patch unless asked for.
 
     `why` says what makes it another one: what the change does, or how the losses of one that was
     to keep the numbers differed (`losses_differ`). `before_per_s` is the work per second of the
     script as it is, in the trials: in samples, or in steps of the script as it is where the size
-    of its batches is not known (`unit`). Of `ways` the first is the one that `finding` and
-    `patch`, which holds nothing else, make: `trainperf fix --only ID`.
+    of its batches is not known (`unit`). Of `ways`, the trials that were faster, the first is the
+    one that `finding` and `patch`, which holds nothing else, make: `trainperf fix --only ID`.
     """
 
     finding: Finding
@@ -103,7 +83,7 @@ class ExperimentChange:
     losses_differ: bool
     unit: WorkUnit
     before_per_s: float
-    ways: tuple[ExperimentWay, ...]
+    ways: tuple[Trial, ...]
     patch: Patch
 
 
@@ -170,51 +150,6 @@ class ReportedStage:
 
 
 @dataclass(frozen=True)
-class ReportedPart:
-    """One part of a step, from steps whose calls were timed one by one.
-
-    `share` is of the sum of all parts, which may exceed the real step a little: timing
-    each call costs time.
-    """
-
-    name: Part
-    seconds_per_step: float
-    share: float
-    calls_per_step: float
-
-
-@dataclass(frozen=True)
-class ReportedOperator:
-    """An operator of the model's forward and backward, from a few passes that were traced.
-
-    `share` is of all operators together. Tracing makes a pass slower: no time here
-    enters a speed-up.
-    """
-
-    name: str
-    calls_per_pass: float
-    seconds_per_pass: float
-    share: float
-
-
-@dataclass(frozen=True)
-class ReportedKernels:
-    """The GPU in the passes that were traced; all but the launches None if not known.
-
-    `busy_s` is the time of all kernels and copies, `gap_s` that in which none ran
-    between the first of a pass and the last, `tensor_core_s` that of kernels whose names
-    say that they compute on tensor cores: a lower bound. `fusable_s` is that of kernels
-    that compiling can put together, which do little but read and write memory.
-    """
-
-    launches_per_pass: float
-    busy_s: float
-    gap_s: float | None
-    tensor_core_s: float | None
-    fusable_s: float | None = None
-
-
-@dataclass(frozen=True)
 class DeviceMemory:
     """Counts of the framework's allocator on the GPU, in bytes; None: not known.
 
@@ -253,7 +188,7 @@ class Ignored:
     comment: Site
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Diagnosis:
     """Everything a report is made of. The only thing reporters see; saved as JSON.
 
@@ -273,30 +208,29 @@ class Diagnosis:
     loop: Loop | None
     verdict: Verdict
     times: ReportedTimes
-    startup: StartUp | None
-    between_epochs: BetweenEpochs | None
-    stages: tuple[ReportedStage, ...]
-    callbacks: tuple[CallbackCost, ...]
-    functions: tuple[FunctionCost, ...]
-    utilization: tuple[PhaseUse, ...]
-    findings: tuple[Finding, ...]  # ranked, best first
-    practices: tuple[Finding, ...]  # time to accuracy: unranked, unpriced
-    trials: tuple[Trial, ...]
-    trying: Trials | None  # how the trials were made; None: not asked for
-    stack: Stack | None
-    control: Control | None
-    overhead: Overhead | None
-    patch: Patch | None
-    not_measured: tuple[NotTaken, ...]
-    notes: tuple[str, ...]  # what was seen that a reader should know
-    seconds: float  # what the whole diagnosis took
+    startup: StartUp | None = None
+    between_epochs: BetweenEpochs | None = None
+    stages: tuple[ReportedStage, ...] = ()
+    callbacks: tuple[CallbackCost, ...] = ()
+    functions: tuple[FunctionCost, ...] = ()
+    utilization: tuple[PhaseUse, ...] = ()
+    findings: tuple[Finding, ...] = ()  # ranked, best first
+    practices: tuple[Finding, ...] = ()  # time to accuracy: unranked, unpriced
+    trials: tuple[Trial, ...] = ()
+    trying: Trials | None = None  # how the trials were made; None: not asked for
+    stack: Stack | None = None
+    control: Control | None = None
+    overhead: Overhead | None = None
+    patch: Patch | None = None
+    not_measured: tuple[NotTaken, ...] = ()
+    notes: tuple[str, ...] = ()  # what was seen that a reader should know
+    seconds: float = 0.0  # what the whole diagnosis took
     output_tail: str = ""  # the script's last output, where it failed
-    step_parts: tuple[ReportedPart, ...] = ()  # in the order of a step
+    step_parts: tuple[StepPart, ...] = ()  # in the order of a step
     sync_points: tuple[SyncPoint, ...] = ()  # the dearest first
     log_calls: tuple[LogCall, ...] = ()  # the dearest first
     device_memory: DeviceMemory | None = None
-    operators: tuple[ReportedOperator, ...] = ()  # the dearest first
-    kernels: ReportedKernels | None = None
+    traced: Trace | None = None  # operators of a step of PyTorch; None: none was traced
     parallel: ReportedParallel | None = None  # None: one process on one device
     container: ContainerUse | None = None
     reads: tuple[Reads, ...] = ()  # the files the script read, by volume

@@ -139,6 +139,12 @@ class Evidence:
         return min(1.0, self.times.resident / self.times.real)
 
     @property
+    def known_utilization(self) -> float | None:
+        """The same, None where either time was not measured."""
+        both = is_taken(self.times.resident_) and is_taken(self.times.real_)
+        return self.utilization if both else None
+
+    @property
     def waiting_is_real(self) -> bool:
         """Whether what a step loses against the resident one stands out of the noise.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainperf.model.parallel import Ddp, Overlap, ScalingPoint, Straggler, Strategy
+from trainperf.model.parallel import AllReduce, Ddp, Overlap, ScalingPoint, Straggler, Strategy
 from trainperf.recording.run import Link
 
 
@@ -35,21 +35,6 @@ class ReportedRank:
 
 
 @dataclass(frozen=True)
-class ReportedAllReduce:
-    """All-reduces of the sizes of the gradients, timed by themselves.
-
-    `seconds` is for all of a step's gradients, `calls` are (bytes, seconds) of each size,
-    `bus_bytes_s` the bus bandwidth as NVIDIA's nccl-tests define it.
-    """
-
-    bytes: int
-    seconds: float
-    bus_bytes_s: float
-    devices: int
-    calls: tuple[tuple[int, float], ...]
-
-
-@dataclass(frozen=True)
 class ReportedExchange:
     """How gradients are exchanged, and what that costs a step.
 
@@ -68,7 +53,7 @@ class ReportedExchange:
     waiting_s: float | None
     bytes: int | None
     buckets: tuple[int, ...]
-    all_reduce: ReportedAllReduce | None
+    all_reduce: AllReduce | None
     link: Link | None
     overlap: Overlap | None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+from collections.abc import Sequence
 
 
 def rounded(value: float, digits: int = 3) -> float:
@@ -126,6 +127,15 @@ def count(many: int, thing: str) -> str:
 def cores(value: float) -> str:
     """Write a number of processor cores: "8 cores", "1.5 cores"."""
     return "1 core" if value == 1 else f"{value:.3g} cores"
+
+
+def ranks(numbers: Sequence[int], most: int = 8) -> str:
+    """Write ranks: "rank 3", "ranks 3 and 4", "12 ranks (1, 2, …)"."""
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    if len(numbers) > most:
+        return f"{len(numbers):,} ranks ({', '.join(map(str, numbers[:most]))}, …)"
+    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def signal_name(status: int) -> str:

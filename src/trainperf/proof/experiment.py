@@ -44,8 +44,7 @@ from trainperf.proof.answers import (
     verdict_of,
 )
 from trainperf.recording.cells import is_configuration
-from trainperf.report.assemble import cost_after
-from trainperf.report.assemble.diagnosis import assemble, without_loop
+from trainperf.report.assemble.diagnosis import assemble, cost_after, without_loop
 from trainperf.rewrite.script import default_reader
 from trainperf.run.launch import launch
 from trainperf.run.spawn import Interrupted, interruptible

@@ -103,14 +103,6 @@ class Apart:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line that is not wrapped."""
-
-    words: Words
-    indent: int = 2
-
-
-@dataclass(frozen=True)
 class Code:
     """Source to be copied."""
 
@@ -185,7 +177,7 @@ class Commands:
     rows: tuple[tuple[str, str], ...]
 
 
-Content = Gap | Prose | Fact | Item | Apart | Line | Code | Output | Bar | Table
+Content = Gap | Prose | Fact | Item | Apart | Code | Output | Bar | Table
 Block = Heading | Content | TrialRows | Commands
 """The parts of a section."""
 
@@ -219,9 +211,14 @@ class Document:
 
 @dataclass
 class Page:
-    """The blocks of a section while it is written."""
+    """The blocks of a section while it is written.
+
+    `saved` is the name of the run and `patch_file` that of its patch, for commands; "" for none.
+    """
 
     blocks: list[Block] = field(default_factory=list)
+    saved: str = ""
+    patch_file: str = ""
 
     def add(self, block: Block) -> None:
         """Write a block."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import io
-import os.path
 import re
 import tokenize
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Site
 from trainperf.model.diagnosis import Ignored
-from trainperf.recording.cells import spot
+from trainperf.report.plain import place
 from trainperf.source.notebooks.notebook import as_run
 
 _COMMENT = re.compile(r"#\s*trainperf:\s*ignore(?![\w-])\s*(\[[^\]#]*\]?)?")
@@ -162,10 +161,5 @@ def _comment_lines(source: bytes) -> frozenset[int]:
     return frozenset(n for n, line in enumerate(lines, start=1) if line.lstrip().startswith(b"#"))
 
 
-def _at(sites: list[Site], cwd: str) -> str:
-    told = []
-    for site in sites:
-        inside = bool(cwd) and site.file.startswith(cwd.rstrip("/") + "/")
-        name = os.path.relpath(site.file, cwd) if inside else site.file
-        told.append(spot(name, site.line))
-    return ", ".join(dict.fromkeys(told))
+def _at(sites: Iterable[Site], cwd: str) -> str:
+    return ", ".join(dict.fromkeys(place(site, cwd) for site in sites))

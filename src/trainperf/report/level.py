@@ -69,9 +69,10 @@ def _failing(diagnosis: Diagnosis, fail_on: str | float) -> Iterator[str]:
     tried = by_fix(diagnosis.trials)
     for finding in diagnosis.findings:
         trial = tried.get(finding.id)
-        if not _counts(trial):
+        if trial is not None and trial.outcome in NO_GAIN:
             continue
-        worth = _worth(finding, trial)
+        measured = None if trial is None else trial.speedup
+        worth = finding.bound if measured is None else measured
         changes = trial is not None and trial.outcome is Outcome.CHANGES
         if changes and not isinstance(fail_on, str):
             continue
@@ -84,17 +85,6 @@ def _failing(diagnosis: Diagnosis, fail_on: str | float) -> Iterator[str]:
 
 NO_GAIN = (Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.LOSES)
 """Outcomes of changes that make this training no faster."""
-
-
-def _counts(trial: Trial | None) -> bool:
-    return trial is None or trial.outcome not in NO_GAIN
-
-
-def _worth(finding: Finding, trial: Trial | None) -> float | None:
-    """The speed-up that repairing a finding gives: as measured, else at most."""
-    if trial is not None and trial.speedup is not None:
-        return trial.speedup
-    return finding.bound
 
 
 def took(others: float | None, cores: float) -> str:
@@ -120,22 +110,6 @@ def beside_trials(diagnosis: Diagnosis) -> str:
     return ""
 
 
-def worth(finding: Finding, diagnosis: Diagnosis) -> str:
-    """Return what repairing it gives: measured with its interval, else at most; no stop."""
-    trial = by_fix(diagnosis.trials).get(finding.id)
-    if trial is None or trial.outcome is Outcome.NOT_TRIED:
-        return _bound(finding)
-    reason = trial.reason.strip().rstrip(".")
-    because = f" ({reason})" if reason else ""
-    if trial.speedup is None:
-        return f"tried: {trial.outcome}{because}; {_bound(finding)}"
-    figure = units.measured(trial.speedup, trial.low, trial.high)
-    of = of_what(trial, diagnosis)
-    if trial.kept:
-        return f"{figure} as fast{of}, measured; {predicted(finding, trial)}"
-    return f"tried: {trial.outcome}, {figure}{of}{because}; {predicted(finding, trial)}"
-
-
 def of_what(trial: Trial, diagnosis: Diagnosis) -> str:
     """Say of what a speed-up is, after a figure; "" where it is of the steps."""
     if trial.basis == "whole runs":
@@ -159,9 +133,3 @@ def predicted(finding: Finding, trial: Trial) -> str:
     elif trial.speedup is not None and trial.speedup > bound:
         beyond = ", within that interval"
     return f"predicted at most {units.bound(bound)}{beyond}"
-
-
-def _bound(finding: Finding) -> str:
-    if finding.bound is None:
-        return "what it can give is not known"
-    return f"at most {units.bound(finding.bound)} as fast"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os.path
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -72,6 +73,11 @@ def plain(text: str) -> str:
 def one_line(text: str) -> str:
     """Return `text` made safe, with every run of white space as one blank."""
     return " ".join(plain(text).split())
+
+
+def dedented(source: str) -> str:
+    """Return code to paste, made safe, without what it is indented by."""
+    return textwrap.dedent(plain(source).expandtabs(4)).strip("\n")
 
 
 def no_commands(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 
 from trainperf.model import Diagnosis
 from trainperf.report.document import LEFT, RIGHT, Document, Page, Section
@@ -27,6 +27,93 @@ from trainperf.report.sections import (
 
 Writer = Callable[[Diagnosis, Page], None]
 
+AROUND = 0.2
+"""Share of the run outside its steps from which a short report says where it goes."""
+
+PROVEN = ("partial", "verdict", "output", "proofs", "stack", "notes", "next")
+"""The sections of a short report on changes that were to be proved."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A section: what the whole report writes, and a short one where it is `when` it bears."""
+
+    name: str
+    write: Writer
+    side: str = ""
+    short: Writer | None = None
+    when: Callable[[Diagnosis], bool] = lambda diagnosis: True
+
+
+def _both(
+    name: str,
+    write: Writer,
+    side: str = "",
+    when: Callable[[Diagnosis], bool] = lambda diagnosis: True,
+) -> _Part:
+    return _Part(name, write, side, write, when)
+
+
+def _around(diagnosis: Diagnosis) -> bool:
+    return diagnosis.outside is not None and diagnosis.outside.share >= AROUND
+
+
+def _synchronised(diagnosis: Diagnosis) -> bool:
+    return diagnosis.verdict.bottleneck == "sync"
+
+
+def _waits(diagnosis: Diagnosis) -> bool:
+    late = diagnosis.parallel is not None and bool(diagnosis.parallel.stragglers)
+    return late or _synchronised(diagnosis)
+
+
+def _input(diagnosis: Diagnosis) -> bool:
+    return diagnosis.verdict.bottleneck in ("input", "storage") and not diagnosis.findings
+
+
+PARTS = (
+    _both("partial", step.partial),
+    _both("absent", parallel.absent),
+    _both("verdict", step.verdict),
+    _both("output", step.last_output),
+    _Part("proofs", proofs.proofs),
+    _both("running", running.running, RIGHT),
+    _both("outside", training.outside, LEFT, _around),
+    _Part("step", step.step, LEFT, step.short),
+    _both("ranks", parallel.ranks, LEFT, _waits),
+    _both("exchange", exchange.exchange, LEFT, _synchronised),
+    _Part("scaling", parallel.scaling, LEFT),
+    _Part("parts", parts.step_parts, LEFT),
+    _Part("syncs", parts.sync_points, LEFT),
+    _Part("logs", parts.log_calls, LEFT),
+    _Part("operators", parts.operators, LEFT),
+    _Part("devices", devices.devices, RIGHT),
+    _Part("storage", storage.storage, RIGHT),
+    _Part("objects", storage.objects, RIGHT),
+    _both("limits", devices.limits, RIGHT),
+    _both("stages", costs.input_stages, RIGHT, _input),
+    _Part("between", costs.between_epochs, RIGHT),
+    _Part("callbacks", costs.callbacks, RIGHT),
+    _Part("functions", costs.functions, RIGHT),
+    _both("over_time", costs.over_time, RIGHT),
+    _Part("findings", findings.findings, short=findings.short),
+    _both("remains", exchange.remains),
+    _Part("trials", trials.trials, short=trials.short),
+    _both("stack", trials.stack),
+    _Part("training", training.training),
+    _Part("experiment", experiment.experiment, short=experiment.short),
+    _Part("practices", findings.practices),
+    _Part("not_measured", closing.not_measured, short=closing.open_points),
+    _Part("notes", closing.notes),
+    _both("ignored", closing.ignored),
+    _both("trace", closing.traced),
+    _Part("next", closing.next_steps, short=closing.short_steps),
+    _both("money", money.cost, when=lambda diagnosis: diagnosis.cost is not None),
+    _Part("spent", closing.cost),
+    _both("answer", closing.last_line),
+)
+"""The sections in their order."""
+
 
 def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Document:
     """Return the whole report.
@@ -34,113 +121,34 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
     `saved` is the name `trainperf show` finds the run by, `patch_file` the file the patch was
     written to; the commands that need them are named only if they are given.
     """
-    next_steps = partial(closing.next_steps, saved=saved, patch_file=patch_file)
-    experiments = partial(experiment.experiment, saved=saved)
-    sections = (
-        section("partial", diagnosis, step.partial),
-        section("absent", diagnosis, parallel.absent),
-        section("verdict", diagnosis, step.verdict),
-        section("output", diagnosis, step.last_output),
-        section("proofs", diagnosis, proofs.proofs),
-        section("outside", diagnosis, training.outside, side=LEFT),
-        section("step", diagnosis, step.step, side=LEFT),
-        section("ranks", diagnosis, parallel.ranks, side=LEFT),
-        section("exchange", diagnosis, exchange.exchange, side=LEFT),
-        section("scaling", diagnosis, parallel.scaling, side=LEFT),
-        section("parts", diagnosis, parts.step_parts, side=LEFT),
-        section("syncs", diagnosis, parts.sync_points, side=LEFT),
-        section("logs", diagnosis, parts.log_calls, side=LEFT),
-        section("operators", diagnosis, parts.operators, side=LEFT),
-        section("running", diagnosis, running.running, side=RIGHT),
-        section("devices", diagnosis, devices.devices, side=RIGHT),
-        section("storage", diagnosis, storage.storage, side=RIGHT),
-        section("objects", diagnosis, storage.objects, side=RIGHT),
-        section("limits", diagnosis, devices.limits, side=RIGHT),
-        section("stages", diagnosis, costs.input_stages, side=RIGHT),
-        section("between", diagnosis, costs.between_epochs, side=RIGHT),
-        section("callbacks", diagnosis, costs.callbacks, side=RIGHT),
-        section("functions", diagnosis, costs.functions, side=RIGHT),
-        section("over_time", diagnosis, costs.over_time, side=RIGHT),
-        section("findings", diagnosis, findings.findings),
-        section("remains", diagnosis, exchange.remains),
-        section("trials", diagnosis, trials.trials),
-        section("stack", diagnosis, trials.stack),
-        section("training", diagnosis, training.training),
-        section("experiment", diagnosis, experiments),
-        section("practices", diagnosis, findings.practices),
-        section("not_measured", diagnosis, closing.not_measured),
-        section("notes", diagnosis, closing.notes),
-        section("ignored", diagnosis, closing.ignored),
-        section("trace", diagnosis, closing.traced),
-        section("next", diagnosis, next_steps),
-        section("money", diagnosis, money.cost),
-        section("spent", diagnosis, closing.cost),
-        section("answer", diagnosis, closing.last_line),
-    )
-    return Document(tuple(one for one in sections if one.blocks))
-
-
-AROUND = 0.2
-"""Share of the run outside its steps from which a short report says where it goes."""
-
-INPUT = ("input", "storage")
+    found = [
+        section(part.name, diagnosis, part.write, part.side, saved, patch_file) for part in PARTS
+    ]
+    return Document(tuple(one for one in found if one.blocks))
 
 
 def short(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Document:
     """Return what bears on the verdict and on the changes, all where no step was timed."""
     if diagnosis.times.real_s is None:
         return document(diagnosis, saved=saved, patch_file=patch_file)
-    bottleneck, turn = diagnosis.verdict.bottleneck, diagnosis.outside
-    next_steps = partial(closing.short_steps, saved=saved, patch_file=patch_file)
-    around = turn is not None and turn.share >= AROUND
-    late = diagnosis.parallel is not None and bool(diagnosis.parallel.stragglers)
+    wanted: list[tuple[str, Writer]] = [
+        (part.name, part.short) for part in PARTS if part.short is not None and part.when(diagnosis)
+    ]
     if diagnosis.proofs:
-        return _answers(diagnosis, next_steps)
-    wanted: tuple[tuple[str, Writer, bool], ...] = (
-        ("partial", step.partial, True),
-        ("absent", parallel.absent, True),
-        ("verdict", step.verdict, True),
-        ("output", step.last_output, True),
-        ("running", running.running, True),
-        ("outside", training.outside, around),
-        ("step", step.short, True),
-        ("ranks", parallel.ranks, late or bottleneck == "sync"),
-        ("exchange", exchange.exchange, bottleneck == "sync"),
-        ("limits", devices.limits, True),
-        ("stages", costs.input_stages, bottleneck in INPUT and not diagnosis.findings),
-        ("over_time", costs.over_time, True),
-        ("findings", findings.short, True),
-        ("remains", exchange.remains, True),
-        ("trials", trials.short, True),
-        ("stack", trials.stack, True),
-        ("experiment", partial(experiment.short, saved=saved), True),
-        ("open", closing.open_points, True),
-        ("ignored", closing.ignored, True),
-        ("trace", closing.traced, True),
-        ("next", next_steps, True),
-        ("money", money.cost, diagnosis.cost is not None),
-        ("answer", closing.last_line, True),
-    )
-    found = [section(name, diagnosis, write) for name, write, bears in wanted if bears]
+        wanted = [(part.name, part.short or part.write) for part in PARTS if part.name in PROVEN]
+    found = [section(name, diagnosis, write, "", saved, patch_file) for name, write in wanted]
     return Document(tuple(one for one in found if one.blocks))
 
 
-def _answers(diagnosis: Diagnosis, next_steps: Writer) -> Document:
-    """The report on changes that were to be proved: the answer, and what stands behind it."""
-    written = (
-        section("partial", diagnosis, step.partial),
-        section("verdict", diagnosis, step.verdict),
-        section("output", diagnosis, step.last_output),
-        section("proofs", diagnosis, proofs.proofs),
-        section("stack", diagnosis, trials.stack),
-        section("notes", diagnosis, closing.notes),
-        section("next", diagnosis, next_steps),
-    )
-    return Document(tuple(part for part in written if part.blocks))
-
-
-def section(name: str, diagnosis: Diagnosis, write: Writer, *, side: str = "") -> Section:
+def section(
+    name: str,
+    diagnosis: Diagnosis,
+    write: Writer,
+    side: str = "",
+    saved: str = "",
+    patch_file: str = "",
+) -> Section:
     """Return what a writer writes, as a section of that name."""
-    page = Page()
+    page = Page(saved=saved, patch_file=patch_file)
     write(diagnosis, page)
-    return Section(name, tuple(page.blocks), side=side)
+    return Section(name, tuple(page.blocks), side)

@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 
 from trainperf.model import Diagnosis, Finding, Site
 from trainperf.recording.cells import is_notebook
-from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, worth
-from trainperf.report.plain import inside, one_line, plain
-from trainperf.report.sections import told
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
+from trainperf.report.plain import dedented, inside, one_line, plain
+from trainperf.report.sections import closing, step
+from trainperf.report.sections.findings import gives
 
 # What XML 1.0 has no way to write, https://www.w3.org/TR/xml/#charsets.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -56,7 +57,7 @@ def render(
     for case in cases:
         _write(case, suite, diagnosis, root)
     out = ElementTree.SubElement(suite, "system-out")
-    out.text = _valid(plain("\n".join((diagnosis.verdict.text, told.answer(diagnosis))).strip()))
+    out.text = _valid(plain(f"{diagnosis.verdict.text}\n{closing.answer(diagnosis)[0]}".strip()))
     ElementTree.indent(suites)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, "unicode")}'
 
@@ -67,16 +68,16 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
     if judgement.answer:
         outcome: Outcome = "skipped" if judgement.undecided else "passed"
         yield _Case("check", outcome, judgement.answer, judgement.answer)
-    early = told.ended_early(diagnosis)
+    early = step.ended_early(diagnosis)
     if early:
-        yield _Case("run", "error", early, told.last_output(diagnosis), str(diagnosis.ending))
+        yield _Case("run", "error", early, step.output_of(diagnosis), str(diagnosis.ending))
     elif diagnosis.times.real_s is None:
         yield _Case("run", "error", "no step was timed", diagnosis.verdict.text, "not measured")
     for finding in (*diagnosis.findings, *diagnosis.practices):
         practice = finding in diagnosis.practices
-        gives = "time to accuracy" if practice else worth(finding, diagnosis)
+        worth = "time to accuracy" if practice else gives(finding, diagnosis)
         fails = judgement.level(finding, diagnosis) == "error"
-        yield _finding(finding, "failure" if fails else "skipped", gives)
+        yield _finding(finding, "failure" if fails else "skipped", worth)
     for ignored in diagnosis.ignored:
         yield _finding(ignored.finding, "skipped", "ignored in the source")
     found = (diagnosis.findings, diagnosis.practices, diagnosis.ignored, judgement.problems)
@@ -84,12 +85,12 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
         yield _Case("healthy" if diagnosis.verdict.healthy else "nothing found", "passed")
 
 
-def _finding(finding: Finding, outcome: Outcome, gives: str) -> _Case:
+def _finding(finding: Finding, outcome: Outcome, worth: str) -> _Case:
     text = "\n\n".join(
-        one for one in (finding.text, finding.advice, told.snippet(finding.snippet)) if one
+        one for one in (finding.text, finding.advice, dedented(finding.snippet)) if one
     )
     site = next(iter(finding.where), None)
-    message = f"{finding.title}: {gives}"
+    message = f"{finding.title}: {worth}"
     return _Case(finding.id, outcome, message, text, finding.category, site)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import percent
 from trainperf.model import Evidence, Missing, Outcome, Trial, Verdict
 from trainperf.verdict import torch
@@ -41,7 +40,7 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
     if evidence.times.noise > QUIET + 1e-9:
         return probably(evidence, ())
     hidden = hidden_share(evidence)
-    utilization = _utilization(evidence)
+    utilization = evidence.known_utilization
     if hidden > HIDDEN:
         text = (
             f"Probably held up by the exchange of gradients: it may take anything up to "
@@ -98,7 +97,7 @@ def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str
 
 def own_share(evidence: Evidence) -> str | None:
     """Return how much of a step is the model's own, in words; None where that is not known."""
-    utilization = _utilization(evidence)
+    utilization = evidence.known_utilization
     if utilization is not None:
         return f"{percent(utilization)} of each step is the step itself"
     if torch.taken_apart(evidence):
@@ -106,13 +105,6 @@ def own_share(evidence: Evidence) -> str | None:
             f"{percent(torch.own_share(evidence))} of each step is forward, backward and optimizer"
         )
     return None
-
-
-def _utilization(evidence: Evidence) -> float | None:
-    try:
-        return evidence.utilization
-    except NotMeasured:
-        return None
 
 
 def _named(names: Iterable[str]) -> str:

@@ -40,7 +40,7 @@ _Answer = tuple[Bottleneck, str]
 
 def probably(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
     """The verdict where times do not settle: a suspect, or what was not examined."""
-    utilization = _utilization(evidence)
+    utilization = evidence.known_utilization
     for judge in (_getting_batches, _cpu_seconds, torch.outside, _own_function):
         if (found := judge(evidence)) is not None:
             return Verdict(found[0], hedged(found[1], evidence), utilization, grade="probable")
@@ -67,11 +67,12 @@ def hedged(text: str, evidence: Evidence) -> str:
 
 def varying(evidence: Evidence) -> str:
     """How much the step times vary, in words; where they do not, what they leave unexplained."""
-    real, utilization = evidence.times.real_, _utilization(evidence)
+    real, utilization = evidence.times.real_, evidence.known_utilization
     if utilization is not None and 1 - utilization > max(UNEXPLAINED, 2 * evidence.times.noise):
         return f"{percent(1 - utilization)} of a step is not explained"
     if isinstance(real, Measure) and real.low is not None:
-        return f"step times vary by ±{percent(evidence.times.noise)}"
+        noise = evidence.times.noise
+        return f"step times vary by {f'±{percent(noise)}' if noise < 1 else 'more than they take'}"
     return "too few steps were timed to say how much they vary"
 
 
@@ -86,7 +87,7 @@ def not_examined(evidence: Evidence) -> Verdict:
         "none",
         f"Not examined: each step takes {ms(real.seconds)}, but not how much of that is the model "
         f"({why}); {would(why)}.",
-        _utilization(evidence),
+        evidence.known_utilization,
         grade="not examined",
     )
 
@@ -175,10 +176,3 @@ def _model(evidence: Evidence) -> str | None:
     if ratio <= 1:
         return "Probably model-bound: free data made the step no faster"
     return f"Probably model-bound: free data would make the step at most {times(ratio)} as fast"
-
-
-def _utilization(evidence: Evidence) -> float | None:
-    try:
-        return evidence.utilization
-    except NotMeasured:
-        return None

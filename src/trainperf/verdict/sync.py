@@ -14,7 +14,6 @@ from trainperf.model import (
     Measure,
     Missing,
     Parallel,
-    Rank,
     Straggler,
 )
 from trainperf.model.words import size
@@ -125,9 +124,9 @@ def _waiting(job: Parallel, late: Straggler) -> str:
     if others:
         text += f" (and {len(others)} more)"
     rank = next((one for one in job.processes if one.rank == late.rank), None)
-    own = _own_s(rank)
-    if own is not None:
-        text += f", whose own step takes {ms(own)}, {_usual(job)} {ms(_usual_s(job))}"
+    if rank is not None and isinstance(rank.local, Measure):
+        own = ms(rank.local.seconds)
+        text += f", whose own step takes {own}, {_usual(job)} {ms(_usual_s(job))}"
     if late.cause:
         return f"{text}: {late.cause}."
     return f"{text}: its input." if late.phase == "input" else f"{text}."
@@ -149,8 +148,3 @@ def _usual(job: Parallel) -> str:
 def _named(ranks: Sequence[int]) -> str:
     """A rank by its number, several by how many they are."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks):,} ranks"
-
-
-def _own_s(rank: Rank | None) -> float | None:
-    """A step of the rank without exchange, waiting for nobody."""
-    return None if rank is None or isinstance(rank.local, Missing) else rank.local.seconds

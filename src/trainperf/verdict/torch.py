@@ -134,10 +134,7 @@ def _not_hidden(evidence: Evidence) -> float:
 
 def _lost(evidence: Evidence) -> float:
     """Share of a step that a resident one does without, where its work outside is the same."""
-    try:
-        lost = 1 - evidence.utilization
-    except NotMeasured:
-        return 0.0
+    lost = 1 - (evidence.known_utilization or 1.0)
     return lost if lost > 1 - INPUT_BOUND_BELOW else 0.0
 
 

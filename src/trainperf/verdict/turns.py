@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import concern
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Bottleneck, Evidence, Finding, Missing, Outside, Spent
+from trainperf.model.outside import SPENT_ON
 
 MOST_OF_IT = 0.5
 """From this share of a turn on, what is no training step is what the training is bound by."""
@@ -72,19 +73,7 @@ def named(one: Spent) -> str:
     elif one.name:
         text = f"`{one.name}`"
     else:
-        text = OTHERS[one.what]
+        text = SPENT_ON[one.what]
     called = f"{one.calls:.0f} calls" if one.calls and one.calls >= 2 else ""
     inside = ", ".join(filter(None, (called, at(one.where))))
     return f"{text} ({inside})" if inside else text
-
-
-OTHERS = {
-    "evaluation": "evaluation",
-    "prediction": "predictions",
-    "saving": "saving",
-    "callbacks": "callbacks",
-    "opening": "opening the input",
-    "epoch end": "validation and callbacks of `fit`",
-    "other": "other work of the script",
-}
-"""Names of work that has none in the script."""

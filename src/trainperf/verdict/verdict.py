@@ -67,10 +67,7 @@ def verdict(
 
     `trials` are those that were made on the script, and came to nothing.
     """
-    try:
-        utilization: float | None = evidence.utilization
-    except NotMeasured:
-        utilization = None
+    utilization = evidence.known_utilization
     if isinstance(evidence.times.real_, Missing):
         text = "Nothing was measured: the loop made too few steps."
         return Verdict("none", text, utilization, grade="not examined")

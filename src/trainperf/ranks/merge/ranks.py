@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from trainperf import store
 from trainperf.errors import TrainperfError
-from trainperf.evidence import choose
-from trainperf.evidence.events import NoLoop
-from trainperf.evidence.parallel import summarise
+from trainperf.evidence.events import NoLoop, choose
+from trainperf.evidence.ranks import summarise
 from trainperf.model import Ending, Event, Rank, Recording
 from trainperf.ranks import records
 from trainperf.ranks._values import MOST_RANKS

@@ -34,9 +34,6 @@ from trainperf.report.assemble.notes import notes, run_notes
 from trainperf.report.assemble.parallel import parallel
 from trainperf.report.assemble.parts import (
     device_memory,
-    kernels,
-    log_calls,
-    operators,
     stages,
     step_parts,
     sync_points,
@@ -66,22 +63,12 @@ def assemble(
     patch: Patch | None,
 ) -> Diagnosis:
     """Put what was found into the one value that reporters see."""
-    run = recording.run
-    parts = Parts()
-    diagnosis = Diagnosis(
-        format_version=FORMAT_VERSION,
-        trainperf_version=trainperf.__version__,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        script=run.label,
-        command=run.command,
-        cwd=run.cwd,
-        ending=recording.ending,
-        ended_by=parts.read_or("", "how the script ended", _ended_by, recording),
+    parts, torch = Parts(), evidence.torch_
+    diagnosis = replace(
+        _head(recording, evidence.machine, verdict, parts),
         framework=evidence.framework,
         device=evidence.device,
-        machine=evidence.machine,
         loop=evidence.loop,
-        verdict=verdict,
         times=parts.read_or(NO_TIMES, "the figures of a step", times, evidence),
         startup=evidence.startup,
         between_epochs=evidence.between_epochs,
@@ -90,9 +77,9 @@ def assemble(
         stages=parts.read_or((), "the input's stages", stages, evidence),
         step_parts=parts.read_or((), "the step's parts", step_parts, evidence),
         sync_points=parts.read_or((), "the places that wait", sync_points, evidence),
-        log_calls=parts.read_or((), "the logging", log_calls, evidence),
+        log_calls=() if torch is None else torch.logs,
         device_memory=parts.read_or(None, "the device's memory", device_memory, evidence),
-        operators=parts.read_or((), "the operators", operators, evidence),
+        traced=None if torch is None else torch.trace,
         parallel=parts.read_or(None, "the job", parallel, evidence),
         container=evidence.container,
         reads=evidence.reads,
@@ -100,16 +87,10 @@ def assemble(
         channels=evidence.channels,
         cost=parts.read_or(None, "the cost", cost, evidence),
         timeline=parts.read_or(None, "the timeline", timeline, recording, evidence.machine.cores),
-        kernels=parts.read_or(None, "the kernels", kernels, evidence),
         callbacks=evidence.callbacks,
         functions=evidence.functions,
         utilization=evidence.use,
         findings=findings,
-        practices=(),
-        trials=(),
-        trying=None,
-        stack=None,
-        control=None,
         overhead=Overhead(None, None, recording.ended - recording.started, 0.0),
         patch=patch,
         not_measured=parts.read_or((), "what was not measured", not_measured, recording, evidence),
@@ -127,13 +108,13 @@ SHOWN = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 
 def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: float) -> Diagnosis:
     """The diagnosis of a run in which no training loop was seen."""
-    run = recording.run
     failed = recording.ending in (Ending.FAILED, Ending.SIGNALLED)
     text, hint = f"{error}.", error.hint
     if failed:
         text, hint = "The script ended before it trained.", ""
     elif recording.ending is Ending.OUT_OF_BUDGET:
-        text = f"The budget of {run.budget_s:.0f} s was over before the first step of a training."
+        budget_s = recording.run.budget_s
+        text = f"The budget of {budget_s:.0f} s was over before the first step of a training."
         hint = "A longer --budget gives it the time, such as --budget 15min."
     parts = Parts()
     last = parts.read_or("", "where the script was last", last_place, recording)
@@ -142,35 +123,9 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
     if known is not None:
         text, hint = f"The script ended before it trained. {known}.", ""
     told = parts.read_or((), "the notes of the run", run_notes, recording)
-    return Diagnosis(
-        format_version=FORMAT_VERSION,
-        trainperf_version=trainperf.__version__,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        script=run.label,
-        command=run.command,
-        cwd=run.cwd,
-        ending=recording.ending,
-        ended_by=parts.read_or("", "how the script ended", _ended_by, recording),
+    return replace(
+        _head(recording, machine, Verdict("none", text[0].upper() + text[1:]), parts),
         framework=parts.read_or(Framework("", ""), "the framework", framework_seen, recording),
-        device=Device("", "", 0),
-        machine=machine,
-        loop=None,
-        verdict=Verdict("none", text[0].upper() + text[1:]),
-        times=NO_TIMES,
-        startup=None,
-        between_epochs=None,
-        stages=(),
-        callbacks=(),
-        functions=(),
-        utilization=(),
-        findings=(),
-        practices=(),
-        trials=(),
-        trying=None,
-        stack=None,
-        control=None,
-        overhead=None,
-        patch=None,
         not_measured=nothing_measured(recording, str(error)),
         notes=(
             *error.seen,
@@ -180,6 +135,26 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
         ),
         seconds=time.monotonic() - began,
         output_tail=recording.output_tail,
+    )
+
+
+def _head(recording: Recording, machine: Machine, verdict: Verdict, parts: Parts) -> Diagnosis:
+    """What is known of any run."""
+    return Diagnosis(
+        format_version=FORMAT_VERSION,
+        trainperf_version=trainperf.__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        script=recording.run.label,
+        command=recording.run.command,
+        cwd=recording.run.cwd,
+        ending=recording.ending,
+        ended_by=parts.read_or("", "how the script ended", _ended_by, recording),
+        framework=Framework("", ""),
+        device=Device("", "", 0),
+        machine=machine,
+        loop=None,
+        verdict=verdict,
+        times=NO_TIMES,
     )
 
 

@@ -10,7 +10,6 @@ from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import (
     Evidence,
     ExperimentChange,
-    ExperimentWay,
     Finding,
     Loop,
     Measure,
@@ -179,13 +178,13 @@ def experiment_changes(
             losses_differ=trial.outcome is Outcome.LOSSES_DIFFER,
             unit=unit,
             before_per_s=before,
-            ways=tuple(_ways(trial, trials, before)),
+            ways=tuple(_ways(trial, trials)),
             patch=patch,
         )
         for trial, patch in apart
-        if trial.fix in findings
+        if trial.fix in findings and trial.speedup is not None
     ]
-    return tuple(sorted(made, key=lambda one: -one.ways[0].speedup))
+    return tuple(sorted(made, key=lambda one: -(one.ways[0].speedup or 0.0)))
 
 
 def _why(trial: Trial) -> str:
@@ -198,20 +197,10 @@ def _why(trial: Trial) -> str:
     return _IN_A_PARAGRAPH.sub(" ", changes)
 
 
-def _ways(made: Trial, trials: Sequence[Trial], before: float) -> Iterator[ExperimentWay]:
+def _ways(made: Trial, trials: Sequence[Trial]) -> Iterator[Trial]:
     """The way that is made, then the others that pay."""
-    others = (one for one in trials if one.fix == made.fix and one.outcome is Outcome.CHANGES)
-    for one in (made, *(other for other in others if other.variant != made.variant)):
-        if one.speedup is None or one.low is None or one.high is None:
-            continue
-        yield ExperimentWay(
-            variant=one.variant,
-            speedup=one.speedup,
-            low=one.low,
-            high=one.high,
-            pairs=one.pairs,
-            steps=one.steps,
-            after_per_s=before * one.speedup,
-            after_low_per_s=before * one.low,
-            after_high_per_s=before * one.high,
-        )
+    yield made
+    for one in trials:
+        same = one.fix == made.fix and one.variant != made.variant
+        if same and one.outcome is Outcome.CHANGES and one.speedup is not None:
+            yield one

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainperf.model import AllReduce, Evidence, Exchange, Measure, Missing, Parallel, Rank
+from trainperf.evidence.events import read_as
+from trainperf.model import Evidence, Exchange, Measure, Missing, Parallel, Rank
 from trainperf.model.reported_parallel import (
-    ReportedAllReduce,
     ReportedExchange,
     ReportedParallel,
     ReportedRank,
@@ -18,20 +18,12 @@ def parallel(evidence: Evidence) -> ReportedParallel | None:
         return None
     real = evidence.times.real_
     even = job.break_even_batch_
-    return ReportedParallel(
-        expected=job.expected,
-        replicas=job.replicas,
-        hosts=job.hosts,
-        launcher=job.launcher,
-        absent=job.absent,
+    return read_as(
+        ReportedParallel,
+        vars(job),
         ranks=_ranks(job),
         exchange=None if job.exchange is None else _exchange(job.exchange, _seconds(real)),
-        stragglers=job.stragglers,
-        scaling=job.scaling,
-        scaling_reason=job.scaling_reason,
         break_even_batch=None if isinstance(even, Missing) else even,
-        ddp=job.ddp,
-        strategy=job.strategy,
     )
 
 
@@ -46,49 +38,28 @@ def _rank(rank: Rank, slowest: float | None) -> ReportedRank:
     waits = None if slowest is None or local is None else slowest - local
     if waits is not None and local is not None and real is not None:
         waits = max(0.0, min(waits, real - local))  # the slowest's was timed on other samples
-    return ReportedRank(
-        rank=rank.rank,
-        host=rank.host,
-        pid=rank.pid,
-        ended=rank.ended,
-        local_rank=rank.local_rank,
-        device=rank.device,
+    return read_as(
+        ReportedRank,
+        vars(rank),
         real_s=real,
         resident_s=_seconds(rank.resident),
         local_s=local,
         input_s=_seconds(rank.input_),
         waits_s=waits,
-        batch_size=rank.batch_size,
-        epoch_steps=rank.epoch_steps,
-        threads=rank.threads,
-        cores=rank.cores,
     )
 
 
 def _exchange(found: Exchange, real: float | None) -> ReportedExchange:
     cost = found.seconds_ if isinstance(found.seconds_, Measure) else None
-    return ReportedExchange(
-        method=found.method,
-        backend=found.backend,
-        replicas=found.replicas,
+    return read_as(
+        ReportedExchange,
+        vars(found),
         seconds_per_step=None if cost is None else cost.seconds,
         low_s=None if cost is None else cost.low,
         high_s=None if cost is None else cost.high,
         share=None if cost is None or not real else cost.seconds / real,
         waiting_s=None if isinstance(found.waiting_, Missing) else found.waiting_,
-        bytes=found.bytes,
-        buckets=found.buckets,
-        all_reduce=_all_reduce(found.all_reduce),
-        link=found.link,
-        overlap=found.overlap,
-    )
-
-
-def _all_reduce(found: AllReduce | Missing) -> ReportedAllReduce | None:
-    if isinstance(found, Missing):
-        return None
-    return ReportedAllReduce(
-        found.bytes, found.seconds, found.bus_bytes_s, found.devices, found.calls
+        all_reduce=None if isinstance(found.all_reduce, Missing) else found.all_reduce,
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainperf.errors import NotMeasured
+from trainperf.evidence.events import read_as
 from trainperf.fixes.torch_step._words import call
-from trainperf.model import Evidence, LogCall, Missing, ReportedStage, Stage, SyncPoint
-from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
+from trainperf.model import Evidence, Missing, ReportedStage, Stage, StepPart, SyncPoint
+from trainperf.model.diagnosis import DeviceMemory
 
 ORDER: tuple[str, ...] = (
     *("input", "transfer", "zero_grad", "forward", "backward", "optimizer", "graph", "sync"),
@@ -20,19 +20,12 @@ _OF_LOADERS = ("sampler", "dataset item", "collate", "inter-process copy", "pin"
 """The stages of a PyTorch `DataLoader`; that they are Python goes without saying."""
 
 
-def step_parts(evidence: Evidence) -> tuple[ReportedPart, ...]:
-    """The parts of a step with their shares of its sum; empty where it was not taken apart."""
-    try:
-        split = evidence.torch.split
-    except NotMeasured:
+def step_parts(evidence: Evidence) -> tuple[StepPart, ...]:
+    """The parts of a step in their order; empty where it was not taken apart."""
+    split = Missing("") if evidence.torch_ is None else evidence.torch_.split_
+    if isinstance(split, Missing) or sum(part.seconds for part in split) <= 0:
         return ()
-    whole = sum(part.seconds for part in split)
-    if whole <= 0:
-        return ()
-    return tuple(
-        ReportedPart(part.name, part.seconds, part.seconds / whole, part.calls)
-        for part in sorted(split, key=lambda part: ORDER.index(part.name))
-    )
+    return tuple(sorted(split, key=lambda part: ORDER.index(part.name)))
 
 
 def sync_points(evidence: Evidence) -> tuple[SyncPoint, ...]:
@@ -54,49 +47,12 @@ def sync_points(evidence: Evidence) -> tuple[SyncPoint, ...]:
     return tuple(sorted(lines.values(), key=lambda sync: -sync.seconds))
 
 
-def log_calls(evidence: Evidence) -> tuple[LogCall, ...]:
-    """The calls that show the training or put it on record, the dearest first."""
-    return () if evidence.torch_ is None else evidence.torch_.logs
-
-
-def operators(evidence: Evidence) -> tuple[ReportedOperator, ...]:
-    """The dearest operators of the model, with their shares of all; empty if not traced."""
-    trace = None if evidence.torch_ is None else evidence.torch_.trace
-    whole = 0.0 if trace is None else trace.operators_s
-    if trace is None or whole <= 0:
-        return ()
-    return tuple(
-        ReportedOperator(one.name, one.calls, one.seconds, one.seconds / whole)
-        for one in sorted(trace.operators, key=lambda one: -one.seconds)
-    )
-
-
-def kernels(evidence: Evidence) -> ReportedKernels | None:
-    """The GPU's work in the traced passes; None without a GPU or a trace."""
-    trace = None if evidence.torch_ is None else evidence.torch_.trace
-    if trace is None or trace.device != "cuda":
-        return None
-    return ReportedKernels(
-        launches_per_pass=trace.kernels,
-        busy_s=trace.operators_s,
-        gap_s=trace.gap_s,
-        tensor_core_s=trace.tensor_core_s,
-        fusable_s=trace.fusable_s,
-    )
-
-
 def device_memory(evidence: Evidence) -> DeviceMemory | None:
     """The allocator's counts; None without a GPU."""
     counted = {} if evidence.torch_ is None else evidence.torch_.memory
     if not counted:
         return None
-    return DeviceMemory(
-        allocated_peak=counted.get("allocated_peak"),
-        reserved_peak=counted.get("reserved_peak"),
-        total=counted.get("total"),
-        retries=counted.get("retries"),
-        ooms=counted.get("ooms"),
-    )
+    return read_as(DeviceMemory, counted)
 
 
 def stages(evidence: Evidence) -> tuple[ReportedStage, ...]:

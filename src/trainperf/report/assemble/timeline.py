@@ -32,7 +32,8 @@ def timeline(recording: Recording, cores: float) -> Timeline | None:
     samples = [one for one in recording.samples if one.host is not None or one.gpus]
     if not samples:
         return None
-    marked = (_marks(events) for events in recording.events.values())
+    processes = recording.events.values()
+    marked = ([event for event in events if event["e"] == "phase"] for events in processes)
     marks = max(marked, key=len, default=[])
     each = -(-len(samples) // MOMENTS)
     groups = (samples[at : at + each] for at in range(0, len(samples), each))
@@ -42,10 +43,6 @@ def timeline(recording: Recording, cores: float) -> Timeline | None:
         phases=tuple(_spans(marks, recording)),
         moments=tuple(_moment(group, recording.started) for group in groups),
     )
-
-
-def _marks(events: tuple[Event, ...]) -> list[Event]:
-    return [event for event in events if event["e"] == "phase"]
 
 
 def _spans(marks: list[Event], recording: Recording) -> Iterator[Span]:

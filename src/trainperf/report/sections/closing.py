@@ -6,10 +6,10 @@ import math
 import shlex
 
 from trainperf.fixes.common.words import at
-from trainperf.model import Diagnosis, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
+from trainperf.model import Diagnosis, NotTaken, Outcome, Patch, Stack, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
-from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Line, Page, say
+from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Page, say
 from trainperf.report.level import rejected
 from trainperf.report.plain import one_line
 from trainperf.report.sections.experiment import apart
@@ -73,15 +73,18 @@ def traced(diagnosis: Diagnosis, page: Page) -> None:
         page.item(trace.note)
 
 
-def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:
+def next_steps(diagnosis: Diagnosis, page: Page) -> None:
     """Print the commands that lead on."""
     patch = diagnosis.patch
     if patch is not None:
         _list("Not in the patch", left_out(diagnosis), page)
         _beside_source(diagnosis, patch, page)
-    if then := commands(diagnosis, saved, patch_file):
-        page.heading("Next")
-        page.add(Commands(tuple(then)))
+    then = _making(diagnosis, page)
+    if page.saved:
+        then.append((f"trainperf show {shlex.quote(page.saved)}", "print this report again"))
+    if first := _explained(diagnosis):
+        then.append((f"trainperf explain {first}", "why it is slow, and when not to"))
+    _next(diagnosis, then, page)
 
 
 def left_out(diagnosis: Diagnosis) -> tuple[NotTaken, ...]:
@@ -90,14 +93,18 @@ def left_out(diagnosis: Diagnosis) -> tuple[NotTaken, ...]:
     return tuple(one for one in skipped if one.what not in apart(diagnosis))
 
 
-def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:
+def short_steps(diagnosis: Diagnosis, page: Page) -> None:
     """Print the commands that make the changes and show the whole report."""
     patch = diagnosis.patch
     if patch is not None:
         _beside_source(diagnosis, patch, page)
-    then = _making(diagnosis, saved, patch_file, look=False)
-    if saved:
-        then.append((f"trainperf show --full {shlex.quote(saved)}", FULL))
+    then = _making(diagnosis, page, look=False)
+    if page.saved:
+        then.append((f"trainperf show --full {shlex.quote(page.saved)}", FULL))
+    _next(diagnosis, then, page)
+
+
+def _next(diagnosis: Diagnosis, then: list[tuple[str, str]], page: Page) -> None:
     if longer := _longer(diagnosis):
         then.append((longer, "with time to try what was left out"))
     if then:
@@ -105,28 +112,19 @@ def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -
         page.add(Commands(tuple(then)))
 
 
-def commands(
-    diagnosis: Diagnosis, saved: str, patch_file: str, again: str = "print this report again"
-) -> list[tuple[str, str]]:
-    """Return the commands that lead on, each with what it does; `again` is for `show`."""
-    then = _making(diagnosis, saved, patch_file)
-    if saved:
-        then.append((f"trainperf show {shlex.quote(saved)}", again))
-    if first := _explained(diagnosis):
-        then.append((f"trainperf explain {first}", "why it is slow, and when not to"))
-    if longer := _longer(diagnosis):
-        then.append((longer, "with time to try what was left out"))
-    return then
-
-
 def cost(diagnosis: Diagnosis, page: Page) -> None:
     """Print what trainperf itself took."""
-    overhead, whole = diagnosis.overhead, units.seconds(diagnosis.seconds)
+    overhead = diagnosis.overhead
+    text = f"Diagnosed in {units.seconds(diagnosis.seconds)}"
+    if overhead is not None:
+        text = f"trainperf: {units.duration(overhead.observing_s)} observing"
+        if overhead.trying_s > 0:
+            text += f", {units.duration(overhead.trying_s)} trying"
+        if overhead.per_step_s is not None:
+            part = "" if overhead.share is None else f" ({units.share(overhead.share)})"
+            text += f"; its hooks took {units.seconds(overhead.per_step_s)} of each step{part}"
     page.gap()
-    if overhead is None:
-        page.add(Line(say(f"Diagnosed in {whole}.", QUIET), 0))
-        return
-    page.prose(say(f"trainperf: {_spent(overhead)}.", QUIET))
+    page.prose(say(f"{text}.", QUIET))
 
 
 def last_line(diagnosis: Diagnosis, page: Page) -> None:
@@ -142,35 +140,24 @@ def edits_in(diff: str) -> int:
     return sum(line.startswith("@@ ") for line in diff.split("\n"))
 
 
-def _spent(overhead: Overhead) -> str:
-    text = f"{units.duration(overhead.observing_s)} observing"
-    if overhead.trying_s > 0:
-        text += f", {units.duration(overhead.trying_s)} trying"
-    if overhead.per_step_s is not None:
-        part = "" if overhead.share is None else f" ({units.share(overhead.share)})"
-        text += f"; its hooks took {units.seconds(overhead.per_step_s)} of each step{part}"
-    return text
-
-
-def _making(
-    diagnosis: Diagnosis, saved: str, patch_file: str, look: bool = True
-) -> list[tuple[str, str]]:
+def _making(diagnosis: Diagnosis, page: Page, look: bool = True) -> list[tuple[str, str]]:
     """The commands that make the edits of the patch; with `look`, the one that shows them too."""
     commands: list[tuple[str, str]] = []
     patch = diagnosis.patch
     if patch is None or not patch.diff:
         return commands
     edits = units.count(edits_in(patch.shown), "edit")
-    if saved:
-        fix = f"trainperf fix {shlex.quote(saved)}"
+    if page.saved:
+        fix = f"trainperf fix {shlex.quote(page.saved)}"
         one = len(patch.findings) == 1
         untried = "" if any(trial.kept for trial in diagnosis.trials) else ", not measured"
         these = "this change" if one else "these changes"
         commands.append((fix, f"make {these} in your files ({edits}{untried})"))
         if look:
             commands.append((f"{fix} --diff", f"see {'it' if one else 'them'} first"))
-    if patch_file:
-        commands.append((f"git apply {shlex.quote(patch_file)}", f"the same {edits}, with git"))
+    if page.patch_file:
+        file = shlex.quote(page.patch_file)
+        commands.append((f"git apply {file}", f"the same {edits}, with git"))
     return commands
 
 
@@ -324,7 +311,7 @@ def _apart(diagnosis: Diagnosis) -> str:
     """Say that no other change was kept than those that are another experiment; no figure."""
     many = len({one.fix for one in diagnosis.trials if one.outcome is Outcome.CHANGES})
     others = "one change that alters it did" if many == 1 else f"{many} changes that alter it did"
-    return f"No edit tried that leaves the experiment as it is made it faster; {others}, see above."
+    return f"No edit tried that leaves the experiment as it is made it faster; {others}."
 
 
 def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
@@ -348,7 +335,7 @@ def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
         if diagnosis.verdict.healthy:
             text = "Nothing to change: nothing that was tried made it faster. It is well as it is."
     if _advice_left(diagnosis):
-        text = "None of the edits tried is worth making. The advice above was not tried."
+        text = "None of the edits tried is worth making. What else is advised was not tried."
     elif not diagnosis.findings and diagnosis.verdict.bottleneck in HELD_UP:
         text = "No edit that was tried made it faster; what holds it up is said at the top."
     return f"{text} {units.count(left, 'change')} could not be tried." if left else text
@@ -367,9 +354,9 @@ def _advice_left(diagnosis: Diagnosis) -> bool:
 def _bounds_only(diagnosis: Diagnosis) -> str:
     trying = diagnosis.trying
     why = "no change was tried" if trying is None or not trying.reason else trying.reason
-    what = "The figures above are upper bounds, not measured"
+    what = "The gains named are upper bounds, not measured"
     if all(finding.bound is None for finding in diagnosis.findings):
-        what = "The changes above were not measured"
+        what = "The changes named were not measured"
     return f"{what}: {why.rstrip('.')}."
 
 

@@ -118,15 +118,12 @@ def _memory_of(index: int, machine: Machine, device: Device) -> int | None:
 def limits(diagnosis: Diagnosis, page: Page) -> None:
     """Print what the container's limits cost the run, a line for each that mattered."""
     use = diagnosis.container
-    told = [] if use is None else [*_cpu(use), *_memory(use)]
-    if told:
-        page.heading("Limits of the container" if _contained(use) else "Limits of the machine")
-        for text in told:
-            page.item(text)
-
-
-def _contained(use: ContainerUse | None) -> bool:
-    return use is not None and (use.quota_cores is not None or use.memory_limit is not None)
+    if use is None or not (told := [*_cpu(use), *_memory(use)]):
+        return
+    contained = use.quota_cores is not None or use.memory_limit is not None
+    page.heading("Limits of the container" if contained else "Limits of the machine")
+    for text in told:
+        page.item(text)
 
 
 def _cpu(use: ContainerUse) -> list[str]:

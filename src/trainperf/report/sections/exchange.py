@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf.model import Diagnosis, Overlap
+from trainperf.model import AllReduce, Diagnosis, Overlap
 from trainperf.model import words as units
 from trainperf.model.reported_parallel import (
-    ReportedAllReduce,
     ReportedExchange,
     ReportedParallel,
 )
@@ -87,7 +86,7 @@ def _or_waiting(job: ReportedParallel) -> str:
     return "" if known >= job.expected else f", any wait for {unknown} not measured included"
 
 
-def _alone(found: ReportedAllReduce) -> str:
+def _alone(found: AllReduce) -> str:
     return (
         f"{units.seconds(found.seconds)} for a step's gradients between {found.devices} devices, "
         f"{units.size(found.bus_bytes_s)}/s on the bus"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from trainperf.model import Diagnosis, ExperimentChange, ExperimentWay, Outcome
+from trainperf.model import Diagnosis, ExperimentChange, Outcome
 from trainperf.model import words as units
 from trainperf.report.document import QUIET, STRONG, Apart, Code, Commands, Page, say
 from trainperf.report.plain import places
@@ -20,14 +20,14 @@ AS_IT_IS = "as it is"
 CHANGED = "changed"
 
 
-def experiment(diagnosis: Diagnosis, page: Page, saved: str = "") -> None:
+def experiment(diagnosis: Diagnosis, page: Page) -> None:
     """Print each with its work per second, what it changes, and the edit."""
-    _write(diagnosis, page, saved, full=True)
+    _write(diagnosis, page, full=True)
 
 
-def short(diagnosis: Diagnosis, page: Page, saved: str = "") -> None:
+def short(diagnosis: Diagnosis, page: Page) -> None:
     """Print the same without the evidence for each and the code."""
-    _write(diagnosis, page, saved, full=False)
+    _write(diagnosis, page, full=False)
 
 
 def apart(diagnosis: Diagnosis) -> frozenset[str]:
@@ -35,12 +35,20 @@ def apart(diagnosis: Diagnosis) -> frozenset[str]:
     return frozenset(one.finding.id for one in diagnosis.experiment_changes)
 
 
-def rates(change: ExperimentChange) -> Iterator[tuple[str, str, str]]:
+def rates(change: ExperimentChange, with_unit: bool = True) -> Iterator[tuple[str, str, str]]:
     """A row for the script as it is and for each way: its name, its rate, its speed-up."""
-    yield AS_IT_IS, units.rate(change.before_per_s, change.unit), ""
+    unit = f" {per_s(change)}" if with_unit else ""
+    yield AS_IT_IS, f"{units.number(change.before_per_s)}{unit}", ""
     for way in change.ways:
-        figure = units.measured(way.speedup, way.low, way.high)
-        yield way.variant or CHANGED, after(change, way), figure
+        speedup, low, high = way.speedup or 1.0, way.low or 1.0, way.high or 1.0
+        rate, *ends = (units.number(change.before_per_s * one) for one in (speedup, low, high))
+        after = f"{rate}{unit} ({' to '.join(ends)})"
+        yield way.variant or CHANGED, after, units.measured(speedup, way.low, way.high)
+
+
+def per_s(change: ExperimentChange) -> str:
+    """The unit of its rates."""
+    return f"{change.unit}/s"
 
 
 def failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
@@ -48,12 +56,6 @@ def failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
     for trial in diagnosis.trials:
         if trial.fix == change.finding.id and trial.outcome is Outcome.FAILED:
             yield f"{trial.variant or CHANGED} failed: {trial.why}."
-
-
-def after(change: ExperimentChange, way: ExperimentWay) -> str:
-    """The work per second that a way gives, with its interval."""
-    least, most = (units.number(one) for one in (way.after_low_per_s, way.after_high_per_s))
-    return f"{units.rate(way.after_per_s, change.unit)} ({least} to {most})"
 
 
 def command(change: ExperimentChange, saved: str) -> tuple[str, str]:
@@ -67,7 +69,7 @@ def command(change: ExperimentChange, saved: str) -> tuple[str, str]:
     )
 
 
-def _write(diagnosis: Diagnosis, page: Page, saved: str, full: bool) -> None:
+def _write(diagnosis: Diagnosis, page: Page, full: bool) -> None:
     if not diagnosis.experiment_changes:
         return
     page.heading(HEADING)
@@ -78,7 +80,8 @@ def _write(diagnosis: Diagnosis, page: Page, saved: str, full: bool) -> None:
         page.prose(say(finding.title, STRONG), indent=2)
         page.add(Apart(places(finding.where, diagnosis.cwd), finding.id, QUIET, 2))
         page.gap()
-        page.table([list(row) for row in rates(change)], elastic=(0,), indent=4)
+        rows = list(rates(change, with_unit=False))
+        page.table(rows, header=("", per_s(change), "as fast"), elastic=(0,), indent=4)
         for text in failed(change, diagnosis):
             page.prose(text, indent=4)
         if full and finding.text:
@@ -92,4 +95,4 @@ def _write(diagnosis: Diagnosis, page: Page, saved: str, full: bool) -> None:
             page.gap()
             page.add(Code(finding.snippet, "python", 6))
         page.gap()
-        page.add(Commands((command(change, saved),)))
+        page.add(Commands((command(change, page.saved),)))

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, Verdict, by_fix
 from trainperf.model import words as units
-from trainperf.report.document import GOOD, QUIET, STRONG, WARN, Apart, Code, Page, exactly, say
+from trainperf.report.document import (
+    GOOD,
+    QUIET,
+    STRONG,
+    WARN,
+    Apart,
+    Code,
+    Page,
+    Words,
+    exactly,
+    plain_text,
+    say,
+)
 from trainperf.report.level import of_what, predicted, rejected
 from trainperf.report.plain import places
 from trainperf.report.sections.exchange import open_question
@@ -69,7 +81,7 @@ def _advice(diagnosis: Diagnosis, page: Page, in_full: int) -> None:
     for rank, (finding, trial) in enumerate(advice, start=1):
         page.gap()
         page.prose(say(finding.title, STRONG), first=exactly(f"{rank}. ".rjust(4), STRONG))
-        worth(finding, trial, diagnosis, page)
+        page.prose(worth(finding, trial, diagnosis), indent=4)
         if rank <= in_full:
             _body(finding, diagnosis, page)
 
@@ -93,18 +105,17 @@ def practices(diagnosis: Diagnosis, page: Page) -> None:
         _body(practice, diagnosis, page)
 
 
-def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
-    """Print what a finding gives: measured beside predicted, or the bound alone."""
+def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
+    """Say what a finding gives: measured beside predicted, or the bound alone."""
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
         way += of_what(trial, diagnosis)
         alone = trial.outcome is Outcome.NOT_TRIED
         words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
-        text = say(figure, STRONG if alone else GOOD)
         why = f"; {trial.reason}" if alone or trial.outcome is Outcome.CHANGES else ""
-        page.prose(text + exactly(f"; {predicted(finding, trial)}{why}"), indent=4)
-        return
+        text = say(figure, STRONG if alone else GOOD)
+        return text + exactly(f"; {predicted(finding, trial)}{why}")
     if finding.bound is None:
         text = say("what it can give is not known")
     else:
@@ -115,7 +126,15 @@ def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Pag
     if trial is not None:
         reason = f": {trial.reason}" if trial.reason else ""
         text += say(f"; {trial.outcome}{reason}")
-    page.prose(text, indent=4)
+    return text
+
+
+def gives(finding: Finding, diagnosis: Diagnosis) -> str:
+    """Say what a finding gives, or what came of trying it, without a stop."""
+    trial = by_fix(diagnosis.trials).get(finding.id)
+    if trial is not None and rejected(trial):
+        return f"{trial.outcome}: {came_of(finding, trial, diagnosis)}".rstrip(".")
+    return plain_text(worth(finding, trial, diagnosis)).rstrip(".")
 
 
 def _in_short(finding: Finding, trial: Trial, diagnosis: Diagnosis, page: Page) -> None:

@@ -16,7 +16,6 @@ MOST_RANKS = 8
 OTHERS = "The numbers are those of the other ranks."
 
 SLOWEST = 4
-NAMED = 8
 
 
 def absent(diagnosis: Diagnosis, page: Page) -> None:
@@ -28,7 +27,7 @@ def absent(diagnosis: Diagnosis, page: Page) -> None:
     if job is None or job.expected < 2:
         return
     if job.absent:
-        who = _numbers(job.absent)
+        who = units.ranks(job.absent)
         verb = "has" if len(job.absent) == 1 else "have"
         text = (
             f"{who.capitalize()} of {job.expected:,} {verb} left no record: the numbers are those "
@@ -42,7 +41,7 @@ def absent(diagnosis: Diagnosis, page: Page) -> None:
     for rank in cut[:SLOWEST]:
         page.prose(say(f"Rank {rank.rank}: {rank.ended.rstrip('.')}.", ALARM))
     if len(cut) > SLOWEST:
-        rest = _numbers([rank.rank for rank in cut[SLOWEST:]])
+        rest = units.ranks([rank.rank for rank in cut[SLOWEST:]])
         page.prose(say(f"Not measured to the end either: {rest}.", ALARM))
     if others:
         page.prose(say(others, ALARM))
@@ -144,13 +143,3 @@ def _stragglers(job: ReportedParallel, page: Page) -> None:
     if len(job.stragglers) > SLOWEST:
         more = units.count(len(job.stragglers) - SLOWEST, "more rank")
         page.prose(f"{more} behind by over a tenth.", indent=2)
-
-
-def _numbers(numbers: Sequence[int]) -> str:
-    """Ranks in words: "rank 3", "ranks 3 and 4", "12 ranks (1, 2, …)"."""
-    if len(numbers) == 1:
-        return f"rank {numbers[0]}"
-    if len(numbers) > NAMED:
-        first = ", ".join(str(one) for one in numbers[:NAMED])
-        return f"{len(numbers):,} ranks ({first}, …)"
-    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis
+from collections.abc import Sequence
+
+from trainperf.model import Diagnosis, LogCall, SyncPoint, Trace
 from trainperf.model import words as units
-from trainperf.model.diagnosis import ReportedKernels
 from trainperf.report.document import DATA, HOST, MODEL, QUIET, RANKS, Page, Words, say
 from trainperf.report.plain import place
 
@@ -50,26 +51,27 @@ _NAME = 44
 
 def step_parts(diagnosis: Diagnosis, page: Page) -> None:
     """Print what each part of a step takes."""
-    parts = [part for part in diagnosis.step_parts if part.share >= WORTH_A_ROW]
+    whole = sum(part.seconds for part in diagnosis.step_parts)
+    parts = [part for part in diagnosis.step_parts if part.seconds >= WORTH_A_ROW * whole]
     if not parts:
         return
     page.heading("The step, part by part")
     rows: list[list[Words | str]] = [
         [
             NAMES[part.name][0],
-            units.seconds(part.seconds_per_step),
-            units.share(part.share),
-            f"{part.calls_per_step:.3g}" if part.calls_per_step else "",
+            units.seconds(part.seconds),
+            units.share(part.seconds / whole),
+            f"{part.calls:.3g}" if part.calls else "",
         ]
         for part in parts
     ]
-    longest = max(part.share for part in parts)
+    longest = max(part.seconds for part in parts)
     page.table(
         rows,
         header=("part", "per step", "share", "calls"),
         right=(1, 2, 3),
         elastic=(0,),
-        lengths=[(part.share / longest, NAMES[part.name][1]) for part in parts],
+        lengths=[(part.seconds / longest, NAMES[part.name][1]) for part in parts],
     )
     page.prose(say(how(diagnosis), QUIET), indent=2)
 
@@ -80,24 +82,8 @@ def sync_points(diagnosis: Diagnosis, page: Page) -> None:
         return
     gpu = diagnosis.device.kind == "GPU"
     page.heading("Calls that wait for the GPU" if gpu else "Calls that would wait for a GPU")
-    real = diagnosis.times.real_s
-    rows: list[list[Words | str]] = [
-        [
-            f"`{sync.what.strip('`')}`",
-            place(sync.where, diagnosis.cwd),
-            units.seconds(sync.seconds),
-            units.share(sync.seconds / real) if real else "",
-            f"{sync.calls:.3g}",
-            "printed" if sync.printed else "",
-        ]
-        for sync in diagnosis.sync_points[:SYNCS]
-    ]
-    page.table(
-        rows,
-        header=("call", "where", "per step", "share", "calls", ""),
-        right=(2, 3, 4),
-        elastic=(0, 1),
-    )
+    first = diagnosis.sync_points[:SYNCS]
+    _calls(first, ["printed" if sync.printed else "" for sync in first], "", diagnosis, page)
     more = len(diagnosis.sync_points) - SYNCS
     if more > 0:
         page.prose(say(f"and {units.count(more, 'other')}", QUIET), indent=2)
@@ -107,33 +93,41 @@ def log_calls(diagnosis: Diagnosis, page: Page) -> None:
     """Print the calls that show the training or put it on record, the dearest first."""
     real = diagnosis.times.real_s
     logs = [one for one in diagnosis.log_calls if real and one.seconds >= LOGS * real][:SYNCS]
-    if not logs or not real:
-        return
-    page.heading("Logging, progress bars and callbacks")
-    rows: list[list[Words | str]] = [
+    if logs:
+        page.heading("Logging, progress bars and callbacks")
+        reads = [f"{log.reads:.3g}" if log.reads else "" for log in logs]
+        _calls(logs, reads, "tensors read", diagnosis, page)
+
+
+def _calls(
+    calls: Sequence[SyncPoint | LogCall],
+    last: Sequence[str],
+    heading: str,
+    diagnosis: Diagnosis,
+    page: Page,
+) -> None:
+    """Write a table of calls with what each takes of a step; `last` is its last column."""
+    real = diagnosis.times.real_s
+    rows = [
         [
-            f"`{log.what}`",
-            "" if log.where is None else place(log.where, diagnosis.cwd),
-            units.seconds(log.seconds),
-            units.share(log.seconds / real),
-            f"{log.calls:.3g}",
-            f"{log.reads:.3g}" if log.reads else "",
+            f"`{call.what.strip('`')}`",
+            "" if call.where is None else place(call.where, diagnosis.cwd),
+            units.seconds(call.seconds),
+            units.share(call.seconds / real) if real else "",
+            f"{call.calls:.3g}",
+            more,
         ]
-        for log in logs
+        for call, more in zip(calls, last, strict=True)
     ]
-    page.table(
-        rows,
-        header=("call", "where", "per step", "share", "calls", "tensors read"),
-        right=(2, 3, 4, 5),
-        elastic=(0, 1),
-    )
+    header = ("call", "where", "per step", "share", "calls", heading)
+    page.table(rows, header=header, right=(2, 3, 4, 5) if heading else (2, 3, 4), elastic=(0, 1))
 
 
 def how(diagnosis: Diagnosis) -> str:
     """Say where the parts come from, and how far their sum is from the real step."""
     text = "From a few steps whose calls were timed one by one"
     real = diagnosis.times.real_s
-    whole = sum(part.seconds_per_step for part in diagnosis.step_parts)
+    whole = sum(part.seconds for part in diagnosis.step_parts)
     if real is None or whole <= real:
         return f"{text}."
     if whole > SLOW * real:
@@ -149,16 +143,21 @@ def how(diagnosis: Diagnosis) -> str:
 
 def operators(diagnosis: Diagnosis, page: Page) -> None:
     """Print which operators take the time of forward and backward."""
-    found = [one for one in diagnosis.operators if one.share >= _WORTH_AN_OPERATOR][:ROWS]
+    trace = diagnosis.traced
+    whole = 0.0 if trace is None else trace.operators_s
+    if trace is None or whole <= 0:
+        return
+    found = [one for one in trace.operators if one.seconds >= _WORTH_AN_OPERATOR * whole]
+    found = sorted(found, key=lambda one: -one.seconds)[:ROWS]
     if not found:
         return
     page.heading(OPERATORS_HEADING)
     rows: list[list[Words | str]] = [
         [
             _short(one.name),
-            f"{one.calls_per_pass:,.0f}" if one.calls_per_pass >= 1 else "<1",
-            units.seconds(one.seconds_per_pass),
-            units.share(one.share),
+            f"{one.calls:,.0f}" if one.calls >= 1 else "<1",
+            units.seconds(one.seconds),
+            units.share(one.seconds / whole),
         ]
         for one in found
     ]
@@ -167,11 +166,11 @@ def operators(diagnosis: Diagnosis, page: Page) -> None:
         header=("operator", "calls", "per pass", "share"),
         right=(1, 2, 3),
         elastic=(0,),
-        lengths=[(one.share / found[0].share, MODEL) for one in found],
+        lengths=[(one.seconds / found[0].seconds, MODEL) for one in found],
     )
-    if diagnosis.kernels is not None:
-        page.prose(_kernels(diagnosis.kernels), indent=2)
-    times = "what each has the GPU do" if diagnosis.kernels is not None else "each one's own time"
+    if trace.device == "cuda":
+        page.prose(_kernels(trace), indent=2)
+    times = "what each has the GPU do" if trace.device == "cuda" else "each one's own time"
     page.prose(say(f"{_HOW}; {times}.", QUIET), indent=2)
 
 
@@ -180,20 +179,19 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
-def _kernels(kernels: ReportedKernels) -> str:
+def _kernels(trace: Trace) -> str:
     """Say how many kernels run, how long none does, what tensor cores do, what could be fused."""
-    said = [f"{kernels.launches_per_pass:,.0f} kernels a pass"]
-    if kernels.gap_s is not None:
-        whole = kernels.busy_s + kernels.gap_s
-        share = f" ({units.share(kernels.gap_s / whole)})" if whole > 0 else ""
-        said.append(f"none runs for {units.seconds(kernels.gap_s)} of it{share}, traced")
-    if kernels.tensor_core_s is not None and kernels.busy_s > 0:
-        if kernels.tensor_core_s > 0:
-            share = units.share(kernels.tensor_core_s / kernels.busy_s)
-            said.append(f"tensor cores compute in at least {share} of their time")
-        else:
-            said.append("none is named as one that uses tensor cores")
-    if kernels.fusable_s is not None and kernels.busy_s > 0:
-        share = units.share(kernels.fusable_s / kernels.busy_s)
+    busy = trace.operators_s
+    said = [f"{trace.kernels:,.0f} kernels a pass"]
+    if trace.gap_s is not None:
+        share = units.share(trace.gap_s / (busy + trace.gap_s))
+        said.append(f"none runs for {units.seconds(trace.gap_s)} of it ({share}), traced")
+    if trace.tensor_core_s:
+        share = units.share(trace.tensor_core_s / busy)
+        said.append(f"tensor cores compute in at least {share} of their time")
+    elif trace.tensor_core_s is not None:
+        said.append("none is named as one that uses tensor cores")
+    if trace.fusable_s is not None:
+        share = units.share(trace.fusable_s / busy)
         said.append(f"{share} of their time is that of kernels which compiling can put together")
     return "; ".join(said) + "."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from trainperf.model import Diagnosis, ReportedTimes, Verdict
+from trainperf.model import Diagnosis, ReportedTimes
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.report.document import DATA, EXCHANGE, HOST, MODEL, RANKS, UNEXPLAINED, Part
 
@@ -42,7 +42,9 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     host = None if times.host_s is None else min(times.host_s, busy)
     gap = real - busy
     waiting = gap if times.input_s is None else min(gap, times.input_s)
-    open_ = job is None and gap >= NOT_DATA * real and not _blamed(diagnosis.verdict)
+    verdict = diagnosis.verdict
+    blamed = verdict.bottleneck in ("input", "storage") or verdict.grade == "settled"
+    open_ = job is None and gap >= NOT_DATA * real and not blamed
     waiting = 0.0 if open_ else waiting
     in_gap, in_step, late = _waits(times, job)
     others = min(gap - waiting, in_gap)
@@ -70,11 +72,6 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     if gap - waiting - others > 1e-9:
         parts.append(("not explained", gap - waiting - others, UNEXPLAINED))
     return parts
-
-
-def _blamed(verdict: Verdict) -> bool:
-    """Whether the data may be what a step loses its time to."""
-    return verdict.bottleneck in ("input", "storage") or verdict.grade == "settled"
 
 
 def _own(diagnosis: Diagnosis) -> tuple[str, float]:

@@ -29,7 +29,7 @@ from trainperf.report.document import (
     exactly,
     say,
 )
-from trainperf.report.plain import place
+from trainperf.report.plain import place, plain
 from trainperf.report.sections import money as _money
 from trainperf.report.sections.shares import shares
 
@@ -83,7 +83,7 @@ def last_output(diagnosis: Diagnosis, page: Page) -> None:
         rank, told = of_a_rank(diagnosis)
         whose = "the script" if rank is None else f"rank {rank}"
         page.heading(f"Last output of {whose}")
-        page.add(Output(told))
+        page.add(Output(_last_lines(told)))
 
 
 def of_a_rank(diagnosis: Diagnosis) -> tuple[int | None, str]:
@@ -99,6 +99,21 @@ def of_a_rank(diagnosis: Diagnosis) -> tuple[int | None, str]:
         if own := [line for line in lines if line.startswith(f"[rank{one.rank}]:")]:
             return one.rank, "\n".join(own)
     return None, diagnosis.output_tail
+
+
+LINES = 20
+"""Lines of the script's last output, as on a terminal."""
+
+
+def output_of(diagnosis: Diagnosis) -> str:
+    """Return the last lines of a script that ended badly; nothing for another."""
+    if diagnosis.ending not in WITH_OUTPUT or not diagnosis.output_tail.strip():
+        return ""
+    return _last_lines(of_a_rank(diagnosis)[1])
+
+
+def _last_lines(text: str) -> str:
+    return "\n".join(plain(text).strip("\n").split("\n")[-LINES:])
 
 
 def step(diagnosis: Diagnosis, page: Page) -> None:
@@ -217,6 +232,9 @@ def _loop(diagnosis: Diagnosis) -> str:
 
 
 def framework_line(framework: Framework) -> str:
+    """The framework with its version; "" if none was seen."""
+    if not framework.name:
+        return ""
     text = f"{_FRAMEWORKS.get(framework.name, framework.name)} {framework.version}"
     if framework.on_other_backend:
         return f"Keras {framework.keras} on {text}"
@@ -247,21 +265,17 @@ def _measured(diagnosis: Diagnosis) -> str:
 
 
 def _startup(startup: StartUp | None, total: float) -> str:
-    told = []
+    told: list[str] = []
     if startup is not None:
-        if startup.imports_s is not None:
-            told.append(f"imports {units.seconds(startup.imports_s)}")
-        if startup.setup_s is not None:
-            also = " and first step" if startup.first_step_s is None else ""
-            told.append(f"set-up{also} {units.seconds(startup.setup_s)}")
-        if startup.evaluation_s is not None:
-            told.append(f"evaluation {units.seconds(startup.evaluation_s)} of that")
-        if startup.mapped_s is not None:
-            told.append(f"`map` of single rows {units.seconds(startup.mapped_s)} of that")
-        if startup.first_step_s is not None:
-            told.append(f"first step {units.seconds(startup.first_step_s)}")
-        if startup.tracing_s is not None:
-            of_that = "" if startup.first_step_s is None else " of that"
-            told.append(f"tracing {units.seconds(startup.tracing_s)}{of_that}")
+        first = startup.first_step_s
+        known = (
+            ("imports", startup.imports_s, ""),
+            (f"set-up{' and first step' if first is None else ''}", startup.setup_s, ""),
+            ("evaluation", startup.evaluation_s, " of that"),
+            ("`map` of single rows", startup.mapped_s, " of that"),
+            ("first step", first, ""),
+            ("tracing", startup.tracing_s, "" if first is None else " of that"),
+        )
+        told = [f"{what} {units.seconds(s)}{of}" for what, s, of in known if s is not None]
     parts = f": {', '.join(told)}" if told else ""
     return f"{units.seconds(total)} to the end of the first step{parts}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis, Item, Outside, Spent, Training
+from trainperf.model import Diagnosis, Item, Outside, Training
 from trainperf.model import words as units
 from trainperf.model.outside import SPENT_ON, TURNS
 from trainperf.report.document import DATA, GOOD, Page, Words
@@ -25,9 +25,6 @@ _MATTERS = 0.05
 _TURN_HEADING = "Where the run's time goes"
 
 HEADER = ("spent on", "in", "where", "calls", "time", "share")
-
-_Row = tuple[str, str, str, str, float, float]
-"""Kind of work, name, place, calls, seconds, share of a turn."""
 
 
 def training(diagnosis: Diagnosis, page: Page) -> None:
@@ -134,12 +131,16 @@ def outside(diagnosis: Diagnosis, page: Page) -> None:
     if turn is None:
         return
     page.heading(_TURN_HEADING)
-    page.prose(said(turn), indent=2)
-    lines: list[list[Words | str]] = [
-        [what, name, where, calls, units.seconds(seconds), units.share(share)]
-        for what, name, where, calls, seconds, share in rows(turn, diagnosis.cwd)
-    ]
-    page.table(lines, header=HEADER, right=(3, 4, 5), elastic=(1, 2))
+    page.prose(_said(turn), indent=2)
+    many = f"{turn.steps:,}" if turn.turn != "step" else ""
+    share = units.share(turn.training_s / turn.seconds)
+    rows = [["training steps", "", "", many, units.seconds(turn.training_s), share]]
+    for one in turn.spent:
+        calls = "" if one.calls is None else units.number(one.calls)
+        where = "" if one.where is None else place(one.where, diagnosis.cwd)
+        taken = [units.seconds(one.seconds), units.share(one.share)]
+        rows.append([SPENT_ON[one.what], one.name, where, calls, *taken])
+    page.table(rows, header=HEADER, right=(3, 4, 5), elastic=(1, 2))
 
 
 def shown(diagnosis: Diagnosis) -> Outside | None:
@@ -152,7 +153,7 @@ def shown(diagnosis: Diagnosis) -> Outside | None:
     return turn
 
 
-def said(turn: Outside) -> str:
+def _said(turn: Outside) -> str:
     """A turn in a sentence: how long it takes, and what of it is training."""
     whole = "" if turn.whole else "at least "
     seen = f", seen {turn.turns} times" if turn.turns > 1 else ""
@@ -162,17 +163,3 @@ def said(turn: Outside) -> str:
         f"training are {units.share(turn.training_s / turn.seconds)} of it; what is said of a "
         "step is said of that part."
     )
-
-
-def rows(turn: Outside, cwd: str) -> list[_Row]:
-    """The parts of a turn: its steps first, then the dearest."""
-    many = f"{turn.steps:,}" if turn.turn != "step" else ""
-    training = turn.training_s / turn.seconds
-    steps: _Row = ("training steps", "", "", many, turn.training_s, training)
-    return [steps, *(_spent_row(one, cwd) for one in turn.spent)]
-
-
-def _spent_row(one: Spent, cwd: str) -> _Row:
-    calls = "" if one.calls is None else units.number(one.calls)
-    where = "" if one.where is None else place(one.where, cwd)
-    return SPENT_ON[one.what], one.name, where, calls, one.seconds, one.share

@@ -61,7 +61,7 @@ def trials(diagnosis: Diagnosis, page: Page) -> None:
     for text in how(diagnosis):
         page.prose(text, indent=2)
     page.gap()
-    page.add(TrialRows(tuple(_row(trial, diagnosis) for trial in ordered(diagnosis))))
+    page.add(TrialRows(tuple(row(trial, diagnosis) for trial in ordered(diagnosis))))
     rest(diagnosis, page)
 
 
@@ -84,7 +84,7 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(NO_CONTROL if control is None else against_itself(control), indent=2)
     if busy := beside_trials(diagnosis):
         page.prose(busy, indent=2)
-    if kept := tuple(_row(one, diagnosis) for one in found if one.kept):
+    if kept := tuple(row(one, diagnosis) for one in found if one.kept):
         page.gap()
         page.add(TrialRows(kept))
     told = apart(diagnosis)
@@ -120,10 +120,16 @@ def heading(trial: Trial, diagnosis: Diagnosis) -> str:
     return GROUPS[trial.outcome][0]
 
 
-def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
+def badge(trial: Trial, diagnosis: Diagnosis) -> tuple[str, str]:
+    """What came of a trial, in words, and their tone."""
     name = heading(trial, diagnosis)
+    return name, HEADINGS[name]
+
+
+def row(trial: Trial, diagnosis: Diagnosis) -> Tried:
+    """A trial as a row of the table of all of them."""
     bound = "" if trial.bound is None else units.bound(trial.bound)
-    row = Tried(name, HEADINGS[name], trial.name, bound, reason=trial.why, losses=trial.parity)
+    row = Tried(*badge(trial, diagnosis), trial.name, bound, reason=trial.why, losses=trial.parity)
     if trial.speedup is None:
         return row
     return replace(
@@ -271,19 +277,9 @@ def stack(diagnosis: Diagnosis, page: Page) -> None:
     together = say("both together" if many == 2 else f"all {many} together", STRONG)
     whole = units.measured(kept.speedup, kept.low, kept.high)
     rows.append((together, whole, kept.after_step_s, GOOD))
-    _bars(rows, page)
-    page.prose(interaction(kept), indent=2)
-
-
-def _bars(rows: list[tuple[Words | str, str, float | None, str]], page: Page) -> None:
-    """Write a table of times for as many samples as a step of the script holds."""
-    cells: list[list[Words | str]] = [
-        [name, figure, "" if seconds is None else units.seconds(seconds)]
-        for name, figure, seconds, _ in rows
-    ]
     longest = max(seconds for _, _, seconds, _ in rows if seconds is not None)
     page.table(
-        cells,
+        [[name, gain, "" if took is None else units.seconds(took)] for name, gain, took, _ in rows],
         right=(2,),
         elastic=(0,),
         lengths=[
@@ -291,6 +287,7 @@ def _bars(rows: list[tuple[Words | str, str, float | None, str]], page: Page) ->
             for _, _, seconds, tone in rows
         ],
     )
+    page.prose(interaction(kept), indent=2)
 
 
 def interaction(kept: Stack) -> str:

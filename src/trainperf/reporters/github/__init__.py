@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from trainperf.model import Diagnosis, Finding, Site
 from trainperf.model import words as units
 from trainperf.recording.cells import is_notebook
-from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level, worth
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
 from trainperf.report.plain import inside, one_line
-from trainperf.report.sections import told
+from trainperf.report.sections import step
+from trainperf.report.sections.findings import gives
 from trainperf.reporters.github.commands import command
 
 MOST = 10
@@ -57,8 +58,8 @@ def _run(diagnosis: Diagnosis, judgement: Judgement) -> list[_Annotation]:
     if judgement.answer:
         level: Level = "warning" if judgement.undecided else "note"
         found.append(_Annotation(level, "trainperf check", judgement.answer))
-    if early := told.ended_early(diagnosis):
-        last = told.last_output(diagnosis).rpartition("\n")[2].strip()
+    if early := step.ended_early(diagnosis):
+        last = step.output_of(diagnosis).rpartition("\n")[2].strip()
         said = f"{diagnosis.script}: {early}" + (f"\nIts last output: {last}" if last else "")
         found.append(_Annotation("error", "trainperf", said))
     return found
@@ -67,13 +68,13 @@ def _run(diagnosis: Diagnosis, judgement: Judgement) -> list[_Annotation]:
 def _findings(diagnosis: Diagnosis, judgement: Judgement) -> Iterable[_Annotation]:
     for finding in (*diagnosis.findings, *diagnosis.practices):
         level = judgement.level(finding, diagnosis)
-        gives = "" if finding in diagnosis.practices else worth(finding, diagnosis)
-        yield _Annotation(level, *_words(finding, gives), next(iter(finding.where), None))
+        worth = "" if finding in diagnosis.practices else gives(finding, diagnosis)
+        yield _Annotation(level, *_words(finding, worth), next(iter(finding.where), None))
 
 
-def _words(finding: Finding, gives: str) -> tuple[str, str]:
+def _words(finding: Finding, worth: str) -> tuple[str, str]:
     parts = (
-        f"{gives[:1].upper()}{gives[1:]}." if gives else "",
+        f"{worth[:1].upper()}{worth[1:]}." if worth else "",
         finding.text,
         finding.advice,
         f"trainperf explain {finding.id}",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup, escape
 
-from trainperf.report.plain import plain
+from trainperf.report.plain import dedented, plain
 
 LONGEST_LINE = 2000
 """Characters of a line from which it is not coloured."""
@@ -39,8 +38,7 @@ class Line:
 
 def coloured(source: str, language: str) -> Markup:
     """Return source as it is to be pasted, its tokens in spans."""
-    source = textwrap.dedent(plain(source).expandtabs(4)).strip("\n")
-    return Markup("\n").join(_spans(line, language) for line in source.split("\n"))
+    return Markup("\n").join(_spans(line, language) for line in dedented(source).split("\n"))
 
 
 def patch_lines(diff: str) -> list[Line]:

@@ -13,6 +13,9 @@ from trainperf.report.plain import one_line, plain
 LONGEST_CELL = 240
 """Characters of a name or a cell at most: more says nothing to a reader."""
 
+LONGEST_TEXT = 600
+"""Characters of what is not prose at most."""
+
 LONGEST_PROSE = 4000
 """Characters of a paragraph at most."""
 
@@ -45,10 +48,10 @@ def clipped(text: str, most: int = LONGEST_CELL) -> str:
 
 
 def shown(value: object) -> object:
-    """Return a value as a template may print it: a text without control characters."""
+    """Return a value as a template may print it: text without control characters, not too long."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    return plain(value)
+    return clipped(plain(value), LONGEST_TEXT)
 
 
 def prose(text: str, most: int = LONGEST_PROSE) -> Markup:

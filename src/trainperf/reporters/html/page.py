@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
-from trainperf.model import INPUT_BOUND_BELOW, ContainerUse, Cost, Diagnosis, Gpu, Machine
+from trainperf.model import INPUT_BOUND_BELOW, ContainerUse, Diagnosis, Gpu, Machine
 from trainperf.model import words as units
-from trainperf.model.diagnosis import Ignored
-from trainperf.report.document import Document
-from trainperf.report.plain import one_line, place, plain
-from trainperf.report.sections import closing, experiment, parts
+from trainperf.report.document import Commands, Document
+from trainperf.report.plain import one_line
+from trainperf.report.sections import closing, experiment
 from trainperf.report.sections.money import dollars, instance
 from trainperf.report.whole import document
 from trainperf.reporters.html import step, timeline
-from trainperf.reporters.html.changes import changes, together, together_with
+from trainperf.reporters.html.changes import changes
 from trainperf.reporters.html.code import Line, coloured, patch_lines, survives
 from trainperf.reporters.html.markup import clipped, prose
 from trainperf.reporters.html.sheet import Shown, View, view
@@ -28,6 +27,41 @@ DRAWN = ("One step", "Data alone")
 
 _Fact = tuple[str, str]
 """A label and what is said under it."""
+
+OWN = {
+    *("partial", "absent", "verdict", "answer", "output", "step", "parts", "findings", "remains"),
+    *("trials", "experiment", "practices", "next", "spent", "proofs"),
+}
+"""The sections of a report that the page draws in its own way."""
+
+COSTS = ("outside", "operators", "syncs", "logs", "between", "callbacks", "functions")
+GROUPS = (
+    ("together", "The kept changes together", ("stack",)),
+    ("training", "The whole training", ("training",)),
+    ("input", "Input, stage by stage", ("stages",)),
+    ("job", "The job and its ranks", ("ranks", "exchange", "scaling")),
+    ("costs", "Where else the time goes", COSTS),
+    ("machine", "The machine", ("devices", "limits", "money")),
+    ("storage", "Where the data lies", ("storage", "objects")),
+    ("ignored", "Left out, as a comment says", ("ignored",)),
+    ("not-measured", "Not measured", ("not_measured",)),
+    ("notes", "Notes", ("notes",)),
+)
+"""The parts of the page that hold sections as they are: id, heading, sections."""
+
+ELSEWHERE = (
+    ("step", "The step", ""),
+    ("timeline", "The observed run", "timeline"),
+    ("changes", "What to change", "advised"),
+    ("trials", "Tried", "tried"),
+    ("patch", "The patch", "patch"),
+    ("experiment", "Another experiment", "experiments"),
+    ("next", "Next", "next"),
+)
+"""The other parts that the contents name, and the value without which they are not there."""
+
+EARLY = ("together", "training")
+"""Groups that stand behind the trials; the others come last."""
 
 
 @dataclass(frozen=True)
@@ -53,111 +87,84 @@ class Patched:
 
 
 @dataclass(frozen=True)
-class Command:
-    """A command that leads on, and what it does."""
+class Group:
+    """A part of the page that holds sections of the report as they are."""
 
-    what: str
-    command: Markup
-
-
-PLACED = {
-    *("partial", "absent", "verdict", "answer", "output", "outside", "step", "parts", "syncs"),
-    *("ranks", "exchange", "scaling", "operators", "devices", "storage", "objects", "limits"),
-    *("stages", "between", "callbacks", "functions", "findings", "remains", "trials", "stack"),
-    *("training", "experiment", "practices", "not_measured", "notes", "ignored"),
-    *("logs", "next", "money", "spent", "proofs"),
-}
-"""The sections of a report that the page has a place for, or draws in its own way."""
-CONTENTS = (
-    ("step", "The step", lambda page: True),
-    ("timeline", "The observed run", lambda page: page["timeline"]),
-    ("changes", "What to change", lambda page: page["advised"]),
-    ("trials", "Tried", lambda page: page["changes"].tried),
-    ("together", "Together", lambda page: page["together"]),
-    ("training", "The whole training", lambda page: page["training"]),
-    ("patch", "The patch", lambda page: page["patch"]),
-    ("experiment", "Another experiment", lambda page: page["changes"].experiments),
-    ("next", "Next", lambda page: page["next"]),
-    ("input", "Input", lambda page: page["input"]),
-    ("job", "Ranks", lambda page: page["job"]),
-    ("costs", "Other costs", lambda page: page["operators"] or page["costs"]),
-    ("machine", "The machine", lambda page: True),
-    ("storage", "Storage", lambda page: page["volumes"] or page["buckets"]),
-    ("not-measured", "Not measured", lambda page: page["not_measured"]),
-)
-"""The sections that the contents name, in the order of the page, each with when it is there."""
+    id: str
+    title: str
+    views: list[View]
 
 
 def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict[str, Any]:
     """Everything that the template places; a section without content is None or empty."""
-    page = _context(diagnosis, document(diagnosis), saved)
-    page["next"] = _next(diagnosis, saved, patch_file)
-    page["saved"] = bool(saved)
-    page["advised"] = page["changes"].advice or page["none_known"] or page["remains"]
-    page["contents"] = [(id, name) for id, name, there in CONTENTS if there(page)]
-    return page
-
-
-def _context(diagnosis: Diagnosis, whole: Document, saved: str) -> dict[str, Any]:
-    facts = view(whole, "step")
-    rest = [] if facts is None else [one for one in facts.facts if one.label not in DRAWN]
-    changed = changes(diagnosis, saved)
-    return {
+    whole = document(diagnosis, saved=saved, patch_file=patch_file)
+    facts, changed, groups = view(whole, "step"), changes(diagnosis, saved), _groups(whole)
+    machine = next(one for one in groups if one.id == "machine").views
+    machine += _facts("What the kernel counted meanwhile", _counted(diagnosis.container))
+    machine += _facts("What it is", _machine(diagnosis.machine))
+    none_known = None if diagnosis.findings else view(whole, "findings", "remains")
+    remains = view(whole, "remains") if diagnosis.findings else None
+    page = {
         "title": _title(diagnosis),
         "command": clipped(one_line(" ".join(diagnosis.command)), 300),
-        "created": clipped(one_line(diagnosis.created), 40),
-        "version": clipped(one_line(diagnosis.trainperf_version), 40),
+        "created": diagnosis.created,
+        "version": diagnosis.trainperf_version,
         "format_version": diagnosis.format_version,
         "verdict": prose(diagnosis.verdict.text),
         "state": _state(diagnosis),
         "partial": view(whole, "partial", "absent"),
-        "answer": view(whole, "proofs") or _answer(whole),
+        "answer": view(whole, "proofs") or view(whole, "answer"),
         "output": view(whole, "output"),
         "tiles": _tiles(diagnosis),
         "bar": step.bar(diagnosis),
-        "by_parts": step.by_parts(diagnosis),
-        "by_parts_how": prose(parts.how(diagnosis)) if diagnosis.step_parts else None,
+        "parts": view(whole, "parts"),
         "times": step.times(diagnosis),
         "noise": None if diagnosis.times.noise is None else units.share(diagnosis.times.noise),
-        "facts": rest,
+        "facts": [one for one in facts.facts if one.label not in DRAWN] if facts else [],
         "timeline": timeline.drawn(diagnosis.timeline),
         "changes": changed,
+        "advised": bool(changed.advice or none_known or remains),
+        "tried": changed.tried,
+        "experiments": changed.experiments,
         "apart": (experiment.HEADING, prose(experiment.IN_NO_PATCH)),
-        "none_known": None if diagnosis.findings else view(whole, "findings", "remains"),
-        "remains": view(whole, "remains") if diagnosis.findings else None,
-        "together": together(diagnosis),
-        "training": view(whole, "training", bars=True),
+        "none_known": none_known,
+        "remains": remains,
         "patch": _patch(diagnosis),
-        "input": _sections(whole, "stages"),
-        "job": _sections(whole, "ranks", "exchange", "scaling"),
-        "costs": _sections(
-            whole, "outside", "syncs", "logs", "between", "callbacks", "functions", *_others(whole)
-        ),
-        "operators": step.by_operators(diagnosis),
-        "operators_how": view(whole, "operators"),
-        "busy": _sections(whole, "devices"),
-        "machine": _machine_facts(diagnosis.machine, diagnosis.cost),
-        "limits": view(whole, "limits"),
-        "container": _container_facts(diagnosis.container),
-        "cost": _cost_facts(diagnosis.cost),
-        "no_cost": None if diagnosis.cost else view(whole, "money"),
-        "volumes": _volumes(view(whole, "storage")),
-        "buckets": view(whole, "objects"),
-        "ignored": [_left_out(one, diagnosis.cwd) for one in diagnosis.ignored],
-        "not_measured": view(whole, "not_measured"),
-        "notes": view(whole, "notes"),
-        "spent": _spent(diagnosis, whole),
+        "next": _next(whole),
+        "saved": bool(saved),
+        "groups": [one for one in groups if one.views],
+        "spent": Markup(" ").join(one.text for one in spent.blocks)
+        if (spent := view(whole, "spent"))
+        else "",
     }
+    parts = [(id_, name) for id_, name, needs in ELSEWHERE if not needs or page[needs]]
+    at = next((n for n, (id_, _) in enumerate(parts) if id_ in ("patch", "experiment", "next")), 99)
+    early = [(one.id, one.title) for one in groups if one.views and one.id in EARLY]
+    late = [(one.id, one.title) for one in groups if one.views and one.id not in EARLY]
+    return {**page, "early": EARLY, "contents": [*parts[:at], *early, *parts[at:], *late]}
 
 
-def _others(whole: Document) -> Iterator[str]:
-    """The sections that have no place of their own on the page."""
-    return (one.name for one in whole.sections if one.name not in PLACED)
+def _groups(whole: Document) -> list[Group]:
+    placed = OWN.union(*(names for _, _, names in GROUPS))
+    others = tuple(one.name for one in whole.sections if one.name not in placed)
+    return [
+        Group(id_, title, [found for name in given if (found := view(whole, name)) is not None])
+        for id_, title, names in GROUPS
+        for given in ((*names, *others) if id_ == "costs" else names,)
+    ]
 
 
-def _sections(whole: Document, *names: str) -> list[View]:
-    found = (view(whole, name) for name in names)
-    return [section for section in found if section is not None]
+def _facts(heading: str, facts: list[_Fact]) -> list[View]:
+    shown = tuple(Shown("fact", prose(told), label) for label, told in facts)
+    return [View(heading, shown)] if shown else []
+
+
+def _next(whole: Document) -> list[tuple[str, str]]:
+    """The commands that lead on, each behind what it does."""
+    section = whole.section("next")
+    blocks = () if section is None else section.blocks
+    rows = [row for block in blocks if isinstance(block, Commands) for row in block.rows]
+    return [(what[:1].upper() + what[1:], command) for command, what in rows]
 
 
 def _state(diagnosis: Diagnosis) -> str:
@@ -194,18 +201,9 @@ def _tiles(diagnosis: Diagnosis) -> list[Tile]:
         tiles.append(Tile("The whole training", units.clock(whole.seconds_now), after))
     if cost is not None and cost.epoch_before is not None:
         after = "" if cost.epoch_after is None else dollars(cost.epoch_after)
-        then = f"→ {after} {together_with(stack)}" if after else ""
+        then = f"→ {after} with the changes" if after else ""
         tiles.append(Tile("Cost of an epoch", dollars(cost.epoch_before), then))
     return tiles
-
-
-def _answer(whole: Document) -> View | None:
-    """The answer: it ends the terminal's report, and stands above the figures here."""
-    section = view(whole, "answer")
-    if section is None:
-        return None
-    blocks = (replace(one, text=one.text.replace(" above", " below")) for one in section.blocks)
-    return replace(section, blocks=tuple(blocks))
 
 
 def _title(diagnosis: Diagnosis) -> str:
@@ -216,34 +214,6 @@ def _title(diagnosis: Diagnosis) -> str:
         started = next((word for word in command if word.endswith(".py")), "")
         script = started or script
     return clipped(script, 80) or "a training script"
-
-
-def _next(diagnosis: Diagnosis, saved: str, patch_file: str) -> list[Command]:
-    then = closing.commands(diagnosis, saved, patch_file, "print this report on a terminal")
-    return [Command(what[:1].upper() + what[1:], Markup.escape(plain(one))) for one, what in then]
-
-
-def _volumes(section: View | None) -> list[View]:
-    """The volumes each for itself: the facts of one begin with where it is."""
-    groups: list[list[Shown]] = []
-    for block in () if section is None else section.blocks:
-        if not groups or block.label == "Where" or block.kind != groups[-1][0].kind:
-            groups.append([])
-        groups[-1].append(block)
-    return [View("", tuple(group)) for group in groups]
-
-
-def _spent(diagnosis: Diagnosis, whole: Document) -> Markup:
-    """The time of trainperf itself."""
-    section = view(whole, "spent")
-    if section is None:  # the terminal has it on a line, which a sheet drops
-        return prose(f"Diagnosed in {units.seconds(diagnosis.seconds)}.")
-    return Markup(" ").join(block.text for block in section.blocks)
-
-
-def _left_out(one: Ignored, cwd: str) -> tuple[Markup, str]:
-    """A finding that a comment says to leave out, and where the comment stands."""
-    return prose(one.finding.title), clipped(one_line(place(one.comment, cwd)))
 
 
 def _patch(diagnosis: Diagnosis) -> Patched | None:
@@ -258,15 +228,15 @@ def _patch(diagnosis: Diagnosis) -> Patched | None:
         lines=patch_lines(patch.shown) if patch.diff else [],
         copyable=survives(patch.diff) and not patch.cells,
         by_cells=bool(patch.cells),
-        skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in skipped],
+        skipped=[(one_line(one.what), prose(one.reason)) for one in skipped],
         environment=coloured(closing.exports(patch), "bash") if patch.environment else None,
         command=coloured(line, "bash") if line else None,
     )
 
 
-def _machine_facts(box: Machine, known: Cost | None = None) -> list[_Fact]:
-    """The box as far as a process in it can see; its price where no cost names it."""
-    facts = [one for one in _instance(box) if known is None or one[0] != "Price"]
+def _machine(box: Machine) -> list[_Fact]:
+    """The box as far as a process in it can see."""
+    facts = list(_instance(box))
     cores = units.cores(box.cores)
     if box.visible_cores > box.cores:
         limit = f" (a quota of {units.cores(box.quota_cores)})" if box.quota_cores else ""
@@ -293,7 +263,7 @@ def _machine_facts(box: Machine, known: Cost | None = None) -> list[_Fact]:
     if box.container:
         facts.append(("Container", box.container))
     facts.append(("System", f"{box.os}, Python {box.python}"))
-    return _short(facts)
+    return facts
 
 
 def _instance(box: Machine) -> Iterator[_Fact]:
@@ -307,10 +277,6 @@ def _instance(box: Machine) -> Iterator[_Fact]:
             yield "Local NVMe", units.size(kind.nvme_bytes)
     elif box.instance_reason:
         yield "Instance", f"not known: {box.instance_reason}"
-    if box.price is not None:
-        yield "Price", f"{dollars(box.price.per_hour)} an hour for a host ({box.price.source})"
-    elif box.price_reason and (box.instance or box.price_reason != box.instance_reason):
-        yield "Price", f"not known: {box.price_reason}"
 
 
 def _gpu(gpu: Gpu) -> str:
@@ -335,7 +301,7 @@ def _gpu(gpu: Gpu) -> str:
     return ", ".join(told)
 
 
-def _container_facts(use: ContainerUse | None) -> list[_Fact]:
+def _counted(use: ContainerUse | None) -> list[_Fact]:
     """The counts of the control groups while the script was observed."""
     if use is None:
         return []
@@ -367,25 +333,4 @@ def _container_facts(use: ContainerUse | None) -> list[_Fact]:
             facts.append((name, units.size(moved)))
     if facts:
         facts.append(("Counted for", units.seconds(use.seconds)))
-    return _short(facts)
-
-
-def _cost_facts(known: Cost | None) -> list[_Fact]:
-    """The cost of training here, from the price and the measured times."""
-    if known is None:
-        return []
-    hosts = f", {units.count(known.hosts, 'host')}" if known.hosts > 1 else ""
-    facts = [("Price", f"{dollars(known.price.per_hour)} an hour{hosts} ({known.price.source})")]
-    for name, before, after in (
-        ("An epoch", known.epoch_before, known.epoch_after),
-        ("A million samples", known.million_samples_before, known.million_samples_after),
-    ):
-        if before is not None:
-            then = "" if after is None else f" → {dollars(after)} with the kept changes"
-            facts.append((name, f"{dollars(before)}{then}"))
-    return _short(facts)
-
-
-def _short(facts: list[_Fact]) -> list[_Fact]:
-    """The facts on one line each, the longest cut."""
-    return [(label, clipped(one_line(text), 600)) for label, text in facts]
+    return facts

@@ -1,11 +1,11 @@
 """The sections of a report as a page shows them: their text as HTML, their tables as cells.
 
-Bars, trials, commands and code are left out here: a page draws its own.
+Bars of parts, trials, commands and code are left out here: a page draws its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -29,17 +29,14 @@ EMPTY = Markup("")
 LONGEST_LINE = 2000
 """Characters of a line of a program's output at most."""
 
-LINES = 20
-"""Lines of a program's output at most, its last."""
-
 
 @dataclass(frozen=True)
 class Shown:
     """One thing that a section shows.
 
-    `kind` is "prose", "fact" (with a label), "item", "table", "bars" or "output". Of a table,
-    `rows` are the cells, `head` their headings and `right` the columns of numbers; of bars,
-    `drawn` are the width and the tone of each row's.
+    `kind` is "prose", "fact" (with a label), "item", "table" or "output". Of a table, `rows` are
+    the cells, `head` their headings, `right` the columns of numbers, and `drawn` the width and the
+    tone of the bar behind each row, where it has them.
     """
 
     kind: str
@@ -64,13 +61,10 @@ class View:
         return tuple(block for block in self.blocks if block.kind == "fact")
 
 
-def view(document: Document, *names: str, bars: bool = False) -> View | None:
-    """Some sections of a report under the first heading; None if none is there.
-
-    Tables with bars are left out, as most of them are drawn in a way of their own, but for `bars`.
-    """
+def view(document: Document, *names: str) -> View | None:
+    """Some sections of a report under the first heading; None if none is there."""
     found = [one for name in names if (one := document.section(name)) is not None]
-    blocks = [shown for one in found for block in one.blocks for shown in _shown(block, bars)]
+    blocks = [shown for one in found for block in one.blocks for shown in _shown(block)]
     if not blocks:
         return None
     return View(next((one.heading for one in found if one.heading), ""), tuple(blocks))
@@ -81,7 +75,7 @@ def shown(blocks: list[Block]) -> tuple[Shown, ...]:
     return tuple(one for block in blocks for one in _shown(block))
 
 
-def _shown(block: Block, bars: bool = False) -> list[Shown]:
+def _shown(block: Block) -> list[Shown]:
     match block:
         case Prose(words, _, first):
             label = plain_text(first).strip()
@@ -94,16 +88,11 @@ def _shown(block: Block, bars: bool = False) -> list[Shown]:
         case Apart(one, other):
             return [Shown("prose", prose(f"{one} · {other}" if one else other))]
         case Output(text):
-            rows = plain(text).expandtabs(8).strip("\n").split("\n")[-LINES:]
+            rows = plain(text).expandtabs(8).split("\n")
             kept = "\n".join(row.rstrip()[:LONGEST_LINE] for row in rows)
             return [Shown("output", Markup.escape(kept))]
-        case Table() if not block.lengths:
+        case Table():
             return [_table(block)]
-        case Table() if bars:
-            drawn = [
-                ("", "") if one is None else (percent(one[0]), one[1]) for one in block.lengths
-            ]
-            return [replace(_table(block), kind="bars", drawn=tuple(drawn))]
     return []
 
 
@@ -115,4 +104,7 @@ def _table(table: Table) -> Shown:
         head=tuple(table.header[i] for i in kept) if table.header else (),
         rows=tuple(tuple(styled(row[i], LONGEST_CELL) for i in kept) for row in table.rows),
         right=tuple(at for at, i in enumerate(kept) if i in table.right),
+        drawn=tuple(
+            ("", "") if one is None else (percent(one[0]), one[1]) for one in table.lengths
+        ),
     )

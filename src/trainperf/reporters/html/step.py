@@ -6,25 +6,8 @@ from dataclasses import dataclass
 
 from trainperf.model import Diagnosis
 from trainperf.model import words as units
-from trainperf.report.plain import one_line
-from trainperf.report.sections import parts
 from trainperf.report.sections.shares import shares
 from trainperf.reporters.html.drawing import percent
-from trainperf.reporters.html.markup import clipped
-
-_PARTS = {
-    "input": "data",
-    "transfer": "ranks",
-    "zero_grad": "host",
-    "forward": "model",
-    "backward": "backward",
-    "optimizer": "optimizer",
-    "graph": "model",
-    "sync": "exchange",
-    "log": "host",
-    "rest": "rest",
-}
-"""How the parts of a step are filled."""
 
 ROOM = 0.09
 """Share of the bar from which a part has room for its number."""
@@ -42,25 +25,6 @@ class Piece:
     seconds: str
     share: str
     label: str = ""
-    calls: str = ""
-
-
-@dataclass(frozen=True)
-class Operator:
-    """An operator of the model, and its bar."""
-
-    name: str
-    calls: str
-    seconds: str
-    share: str
-    width: str
-
-
-@dataclass(frozen=True)
-class Dot:
-    """The mean of one block of steps."""
-
-    x: str
 
 
 @dataclass(frozen=True)
@@ -73,7 +37,7 @@ class Taken:
     blocks: str
     fill: str
     width: str
-    dots: tuple[Dot, ...]
+    dots: tuple[str, ...]
 
 
 _TIMES = (
@@ -95,39 +59,25 @@ def bar(diagnosis: Diagnosis) -> list[Piece]:
     split = shares(diagnosis)
     if len(split) < 2:
         return []
-    return _pieces([(name, tone, took, None, "") for name, took, tone in split])
-
-
-def by_parts(diagnosis: Diagnosis) -> list[Piece]:
-    """Forward, backward and the other parts of a step whose calls were timed."""
-    return _pieces(
-        [
-            (
-                parts.NAMES[part.name][0],
-                _PARTS.get(part.name, "rest"),
-                part.seconds_per_step,
-                part.share,
-                f"{part.calls_per_step:.3g}" if part.calls_per_step else "",
+    whole = sum(seconds for _, seconds, _ in split)
+    pieces, start = [], 0.0
+    for name, seconds, tone in split:
+        share = seconds / whole
+        said = units.share(share)
+        pieces.append(
+            Piece(
+                name=name,
+                fill=tone,
+                x=percent(start),
+                width=percent(share),
+                middle=percent(start + share / 2),
+                seconds=units.seconds(seconds),
+                share=said,
+                label=said if share >= ROOM else "",
             )
-            for part in diagnosis.step_parts
-            if part.share >= parts.WORTH_A_ROW
-        ]
-    )
-
-
-def by_operators(diagnosis: Diagnosis) -> list[Operator]:
-    """The dearest operators of forward and backward, as the terminal names them."""
-    found = [one for one in diagnosis.operators if one.share >= parts._WORTH_AN_OPERATOR]
-    return [
-        Operator(
-            name=clipped(one_line(one.name), 160),
-            calls=f"{one.calls_per_pass:,.0f}" if one.calls_per_pass >= 1 else "<1",
-            seconds=units.seconds(one.seconds_per_pass),
-            share=units.share(one.share),
-            width=percent(one.share / found[0].share),
         )
-        for one in found[: parts.ROWS]
-    ]
+        start += share
+    return pieces
 
 
 def times(diagnosis: Diagnosis) -> list[Taken]:
@@ -153,7 +103,7 @@ def times(diagnosis: Diagnosis) -> list[Taken]:
             blocks=_blocks(blocks[phase]),
             fill=fill,
             width=percent(value / longest),
-            dots=tuple(Dot(percent(one / longest)) for one in blocks[phase]),
+            dots=tuple(percent(one / longest) for one in blocks[phase]),
         )
         for phase, name, what, value, fill in known
     ]
@@ -164,29 +114,3 @@ def _blocks(means: tuple[float, ...]) -> str:
         return ""
     least, most = units.seconds(min(means)), units.seconds(max(means))
     return f"{units.count(len(means), 'block')}: {least} to {most}"
-
-
-def _pieces(taken: list[tuple[str, str, float, float | None, str]]) -> list[Piece]:
-    """Place (name, fill, seconds, share as reported, calls); a share is else of their sum."""
-    whole = sum(part[2] for part in taken)
-    if whole <= 0:
-        return []
-    pieces, start = [], 0.0
-    for name, fill, seconds, reported, calls in taken:
-        share = seconds / whole
-        said = units.share(share if reported is None else reported)
-        pieces.append(
-            Piece(
-                name=name,
-                fill=fill,
-                x=percent(start),
-                width=percent(share),
-                middle=percent(start + share / 2),
-                seconds=units.seconds(seconds),
-                share=said,
-                label=said if share >= ROOM else "",
-                calls=calls,
-            )
-        )
-        start += share
-    return pieces

@@ -7,11 +7,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from trainperf.model import Timeline
 from trainperf.model import words as units
 from trainperf.report.plain import one_line
 from trainperf.reporters.html.drawing import Tick, percent
-from trainperf.reporters.html.markup import clipped
 
 PHASES = {
     "start-up": ("start-up", "rest"),
@@ -76,8 +77,8 @@ class Lane:
     key: str
     name: str
     most: str
-    area: str
-    line: str
+    area: Markup
+    line: Markup
     words: str
 
 
@@ -142,7 +143,7 @@ def _phases(timeline: Timeline) -> tuple[list[Band], list[Phase]]:
 
 def _called(phase: str) -> tuple[str, str]:
     """The name of a phase, and its fill."""
-    return PHASES.get(phase, (clipped(one_line(phase), 40), "rest"))
+    return PHASES.get(phase, (one_line(phase), "rest"))
 
 
 def _cpu(timeline: Timeline) -> Lane | None:
@@ -180,7 +181,7 @@ def _gpus(timeline: Timeline, many: int) -> Iterator[Lane]:
                 name=f"GPU {index}: % of the time in which a kernel ran",
                 most="100 %",
                 area=_area(points, timeline.seconds, 100.0),
-                line="",
+                line=Markup(),
                 words=f"A kernel ran on GPU {index} for {mean:.0f} % of the time on average.",
             )
 
@@ -201,18 +202,17 @@ def _runs(
         ]
 
 
-def _area(points: Sequence[tuple[float, float | None]], seconds: float, most: float) -> str:
+def _area(points: Sequence[tuple[float, float | None]], seconds: float, most: float) -> Markup:
     paths = []
     for run in _runs(points, seconds, most):
         along = "L".join(f"{x:.1f},{y:.1f}" for x, y in run)
         paths.append(f"M{run[0][0]:.1f},100L{along}L{run[-1][0]:.1f},100Z")
-    return "".join(paths)
+    return Markup("".join(paths))
 
 
-def _line(points: Sequence[tuple[float, float | None]], seconds: float, most: float) -> str:
-    return "".join(
-        "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in run) for run in _runs(points, seconds, most)
-    )
+def _line(points: Sequence[tuple[float, float | None]], seconds: float, most: float) -> Markup:
+    runs = _runs(points, seconds, most)
+    return Markup("".join("M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in run) for run in runs))
 
 
 def _ticks(whole: float) -> Iterator[Tick]:

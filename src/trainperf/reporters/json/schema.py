@@ -20,8 +20,7 @@ _POSITIVE = ("bound", "speedup", "low", "high", "interaction", "cores")
 _SHARES = ("utilization",)
 _NOT_NEGATIVE = (
     *("seconds", "seconds_per_step", "samples_per_s", "share", "steps", "line", "noise"),
-    *("pairs", "legs", "floor", "loss_band", "break_even_steps", "calls", "calls_per_step"),
-    *("calls_per_pass", "seconds_per_pass", "launches_per_pass"),
+    *("pairs", "legs", "floor", "loss_band", "break_even_steps", "calls", "kernels"),
     *("allocated_peak", "reserved_peak", "total", "retries", "ooms"),
     *("expected", "replicas", "hosts", "bytes", "break_even_batch", "efficiency", "devices"),
 )

@@ -8,7 +8,6 @@ from dataclasses import replace
 from trainperf.model import (
     Diagnosis,
     Equivalence,
-    ExperimentChange,
     Finding,
     Outcome,
     Trial,
@@ -17,13 +16,10 @@ from trainperf.model import (
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, of_what
-from trainperf.report.plain import places
-from trainperf.report.sections import experiment, proofs, told
-from trainperf.report.sections import training as _outside
-from trainperf.report.sections.closing import edits_in
+from trainperf.report.plain import dedented, places
+from trainperf.report.sections import closing, experiment, proofs, step, training
 from trainperf.report.sections.findings import EQUIVALENCE, Pair, of_this_experiment
 from trainperf.report.sections.money import costs
-from trainperf.report.sections.step import rates
 from trainperf.report.whole import document, section
 from trainperf.reporters.markdown.blocks import written
 from trainperf.reporters.markdown.marked import (
@@ -79,15 +75,15 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     """The verdict, the times and what to change."""
     yield f"## trainperf: {code(diagnosis.script)}"
     yield f"**{inline(diagnosis.verdict.text)}**"
-    yield inline(told.ended_early(diagnosis))
+    yield inline(step.ended_early(diagnosis))
     yield inline(judgement.answer)
     if judgement.problems:
         yield "**Why the check fails**"
         yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
-    if diagnosis.proofs:
-        yield written([section("proofs", diagnosis, proofs.proofs)])
+    of_root = replace(diagnosis, cwd=root)
+    yield written([section("proofs", of_root, proofs.proofs)])
     yield _times(diagnosis)
-    yield from _turn(diagnosis, root)
+    yield written([section("outside", of_root, training.outside)])
     if diagnosis.cost is not None:
         yield inline(f"Cost: {costs(diagnosis.cost)}")
     if found := of_this_experiment(diagnosis):
@@ -96,8 +92,8 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     if tried := list(_tried_besides(diagnosis)):
         yield "### Tried"
         yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
-    yield from _experiments(diagnosis, root)
-    yield inline(told.answer(diagnosis))
+    yield written([section("experiment", of_root, experiment.short)])
+    yield inline(closing.answer(diagnosis)[0])
     if diagnosis.practices:
         yield "### Time to accuracy (not ranked, not priced)"
         rows = [_practice(one, root) for one in diagnosis.practices]
@@ -113,25 +109,10 @@ def _times(diagnosis: Diagnosis) -> str:
         _NONE if times.real_s is None else units.seconds(times.real_s) + noise,
         _NONE if times.resident_s is None else units.seconds(times.resident_s),
         _NONE if times.input_s is None else units.seconds(times.input_s),
-        ", ".join(rates(times)) or _NONE,
+        ", ".join(step.rates(times)) or _NONE,
     )
     header = ("A step as it is", "with free input", "its input alone", "Throughput")
     return table(header, [cells], right=range(4))
-
-
-def _turn(diagnosis: Diagnosis, root: str) -> Iterator[str]:
-    """The parts of a turn of the script, where its steps are not all of it."""
-    turn = _outside.shown(diagnosis)
-    if turn is None:
-        return
-    yield f"### {_outside._TURN_HEADING}"
-    yield inline(_outside.said(turn))
-    cells = [
-        (inline(what), code(name), code(where), calls, units.seconds(seconds), units.share(share))
-        for what, name, where, calls, seconds, share in _outside.rows(turn, root)
-    ]
-    header = [one.capitalize() for one in _outside.HEADER]
-    yield table(header, cells, right=(3, 4, 5))
 
 
 def _findings(found: list[Pair], diagnosis: Diagnosis, judgement: Judgement, root: str) -> str:
@@ -170,40 +151,6 @@ def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
         yield code(trial.name), bound, measured, outcome
 
 
-def _experiments(diagnosis: Diagnosis, root: str) -> Iterator[str]:
-    """Changes that make another experiment of the script, with their work per second."""
-    changes = diagnosis.experiment_changes
-    if not changes:
-        return
-    yield f"### {experiment.HEADING}"
-    yield inline(experiment.IN_NO_PATCH)
-    rows = []
-    for change in changes:
-        (_, before, _), *ways = experiment.rates(change)
-        title = f"{inline(change.finding.title)} ({code(change.finding.id)})"
-        where = code(places(change.finding.where, root, most=1))
-        for name, after, figure in ways:
-            rows.append((title, inline(name), before, after, figure, where))
-            title = where = ""
-    header = ("Change", "With", "Now", "Then (95 % interval)", "As fast", "Where")
-    yield table(header, rows, right=(2, 3, 4))
-    for change in changes:
-        yield folded(
-            f"{_as_html(change.finding.id)}: what it changes, and the edit",
-            "\n\n".join(_experiment(change, diagnosis)),
-        )
-
-
-def _experiment(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
-    yield from map(inline, experiment.failed(change, diagnosis))
-    yield paragraphs(change.finding.text)
-    yield paragraphs(change.why)
-    yield paragraphs(change.finding.advice)
-    if change.patch.diff:
-        yield fenced(change.patch.shown, "diff")
-    yield f"{code(experiment.command(change, '')[0])} makes it."
-
-
 def _came_of(trial: Trial | None, diagnosis: Diagnosis) -> tuple[str, str]:
     """The figures of a trial, and what it decided."""
     if trial is None:
@@ -225,18 +172,17 @@ def _details(diagnosis: Diagnosis, root: str) -> Iterator[str]:
     told_of = (one for one in diagnosis.findings if one.id not in apart)
     for finding in (*told_of, *diagnosis.practices):
         yield folded(
-            f"{_as_html(finding.id)}: why and how", "\n\n".join(_detail(finding, diagnosis, root))
+            f"<code>{escaped(finding.id)}</code>: why and how",
+            "\n\n".join(_detail(finding, diagnosis, root)),
         )
     whole = document(replace(diagnosis, cwd=root))
     taken_apart = [one for one in whole.sections if one.side and one.name != "outside"]
     if taken_apart and diagnosis.times.real_s is not None:
         yield folded("Where the time goes", written(taken_apart))
-    if diagnosis.not_measured:
-        rows = (f"- {inline(one.what)}: {inline(one.reason)}" for one in diagnosis.not_measured)
-        yield folded("Not measured", "\n".join(rows))
-    if diagnosis.notes:
-        yield folded("Notes", "\n".join(f"- {inline(one)}" for one in diagnosis.notes))
-    if output := told.last_output(diagnosis):
+    for name in ("not_measured", "notes"):
+        if (found := whole.section(name)) is not None:
+            yield folded(found.heading, written([replace(found, blocks=found.blocks[1:])]))
+    if output := step.output_of(diagnosis):
         yield folded("Last output of the script", fenced(output, "text"))
 
 
@@ -252,7 +198,7 @@ def _detail(finding: Finding, diagnosis: Diagnosis, root: str) -> Iterator[str]:
     yield paragraphs(finding.advice)
     if finding.snippet.strip():
         shell = finding.equivalence is Equivalence.ENVIRONMENT
-        yield fenced(told.snippet(finding.snippet), "bash" if shell else "python")
+        yield fenced(dedented(finding.snippet), "bash" if shell else "python")
     yield inline(proofs.to_prove(finding, diagnosis))
     where = places(finding.where, root)
     words = EQUIVALENCE[finding.equivalence]
@@ -266,11 +212,11 @@ def _patch(diagnosis: Diagnosis) -> list[str]:
     parts = [fenced(patch.shown, "diff")] if patch.diff else []
     if patch.environment:
         parts.append("Set before the script starts:")
-        parts.append(fenced(told.exports(patch), "bash"))
+        parts.append(fenced(closing.exports(patch), "bash"))
     if patch.arguments:
         parts.append("Run the script as:")
-        parts.append(fenced(told.command_line(diagnosis), "bash"))
-    edits = units.count(edits_in(patch.shown), "edit")
+        parts.append(fenced(closing.command_line(diagnosis), "bash"))
+    edits = units.count(closing.edits_in(patch.shown), "edit")
     name = f"The patch ({edits})" if patch.diff else "The change"
     return [folded(name, "\n\n".join(parts))]
 
@@ -278,11 +224,8 @@ def _patch(diagnosis: Diagnosis) -> list[str]:
 def _end(diagnosis: Diagnosis) -> str:
     machine = diagnosis.machine
     instance = "" if machine.instance is None else machine.instance.name
-    parts = (instance, told.device(diagnosis), told.framework(diagnosis))
+    device = step.device_line(diagnosis.device, machine)
+    parts = (instance, device, step.framework_line(diagnosis.framework))
     ran_on = "; ".join((*(one for one in parts if one), f"Python {machine.python}"))
     ran = f"trainperf {diagnosis.trainperf_version}, {units.duration(diagnosis.seconds)}"
     return f"<sub>{escaped(ran_on)}. {escaped(ran)}, {escaped(diagnosis.created)}.</sub>"
-
-
-def _as_html(text: str) -> str:
-    return f"<code>{escaped(text)}</code>"

@@ -11,10 +11,10 @@ from trainperf.report.document import (
     Bar,
     Block,
     Code,
+    Commands,
     Fact,
     Heading,
     Item,
-    Line,
     Output,
     Prose,
     Section,
@@ -22,14 +22,11 @@ from trainperf.report.document import (
     Words,
     plain_text,
 )
-from trainperf.reporters.markdown.marked import fenced, inline, table, within
-
-LINES = 20
-"""Lines of a program's output at most, its last."""
+from trainperf.reporters.markdown.marked import code, fenced, inline, table, within
 
 
 def written(sections: Sequence[Section]) -> str:
-    """Return sections as Markdown; trials and commands, which are told elsewhere, are left out."""
+    """Return sections as Markdown; trials, which are told elsewhere, are left out."""
     found = [(block, _block(block)) for one in sections for block in one.blocks]
     texts = [(block, text) for block, text in found if text]
     whole = ""
@@ -46,11 +43,9 @@ def _listed(block: Block | None) -> bool:
 def _block(block: Block) -> str:
     match block:
         case Heading(text):
-            return f"**{inline(text)}**"
+            return f"### {inline(text)}"
         case Prose(said, _, first):
             return inline(plain_text((*first, *said)).strip())
-        case Line(said):
-            return inline(plain_text(said))
         case Apart(one, other):
             return inline(f"{one} · {other}" if one else other)
         case Fact(label, said):
@@ -60,9 +55,11 @@ def _block(block: Block) -> str:
         case Code(source, language):
             return fenced(source, language)
         case Output(text):
-            return fenced("\n".join(text.strip("\n").split("\n")[-LINES:]), "text")
+            return fenced(text, "text")
         case Bar(parts):
             return _bar(parts)
+        case Commands(rows):
+            return "\n".join(f"- {code(command)}: {inline(what)}" for command, what in rows)
         case Table():
             return _table(block)
     return ""

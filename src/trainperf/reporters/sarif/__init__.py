@@ -16,9 +16,10 @@ from trainperf.model import Diagnosis, Finding, Site, Trial, by_fix
 from trainperf.model.diagnosis import Ignored
 from trainperf.recording.cells import is_notebook, spot
 from trainperf.report import ignored as ignoring
-from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, worth
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.plain import file_uri, inside, one_line, plain
-from trainperf.report.sections import told
+from trainperf.report.sections import step
+from trainperf.report.sections.findings import gives
 from trainperf.reporters.sarif.fixes import fixes
 from trainperf.reporters.sarif.log import Json, artifact, log, message, rule
 
@@ -84,8 +85,8 @@ def _result(
 ) -> Json:
     trial = by_fix(diagnosis.trials).get(finding.id)
     practice = finding in diagnosis.practices
-    gives = "" if practice else f"{worth(finding, diagnosis)}."
-    parts = (f"{finding.title}.", gives[:1].upper() + gives[1:], finding.text, finding.advice)
+    worth = "" if practice else f"{gives(finding, diagnosis)}."
+    parts = (f"{finding.title}.", worth[:1].upper() + worth[1:], finding.text, finding.advice)
     places = finding.where or _stand_in(diagnosis)
     result: Json = {
         "ruleId": finding.id,
@@ -186,7 +187,7 @@ def _invocation(diagnosis: Diagnosis, judgement: Judgement) -> Json:
 
 def _notifications(diagnosis: Diagnosis, judgement: Judgement) -> list[tuple[str, str]]:
     found = [("error", one) for one in judgement.problems]
-    if early := told.ended_early(diagnosis):
+    if early := step.ended_early(diagnosis):
         found.append(("error", early))
     found.append(("note", diagnosis.verdict.text))
     not_measured = (f"not measured: {one.what}: {one.reason}" for one in diagnosis.not_measured)

@@ -17,7 +17,6 @@ from trainperf.report.document import (
     Gap,
     Heading,
     Item,
-    Line,
     Output,
     Prose,
     Section,
@@ -106,8 +105,6 @@ def _write(block: Block, paper: Paper) -> None:
                 paper.prose(paper.say(one, STYLES[tone]), indent)
                 together = other
             paper.prose(paper.say(together, STYLES[tone]), indent)
-        case Line(said, indent):
-            paper.line(text_of(said, paper), indent)
         case Code(source, language, indent):
             paper.code(source, language, indent)
         case Output(text):

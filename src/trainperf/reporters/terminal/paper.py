@@ -7,14 +7,13 @@ text copied from the terminal is the text that was meant.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from trainperf.report.plain import one_line, plain, to_ascii
+from trainperf.report.plain import dedented, one_line, plain, to_ascii
 
 COLUMNS = 100
 """Prose is no wider than this, however wide the terminal: the eye loses longer lines."""
@@ -93,10 +92,9 @@ class Paper:
         """Write one item of a list."""
         self.prose(text, indent, first=self.raw("- "))
 
-    def output(self, text: str, indent: int = 2, last: int = 20) -> None:
+    def output(self, text: str, indent: int = 2) -> None:
         """Write the last lines of a program's output, broken at the right margin."""
-        rows = plain(text).expandtabs(8).strip("\n").split("\n")
-        for row in rows[-last:]:
+        for row in plain(text).expandtabs(8).split("\n"):
             for piece in _pieces(row.rstrip(), max(10, self.full - indent)):
                 self.line(self._styled(piece, "dim", spans=False), indent)
 
@@ -106,8 +104,7 @@ class Paper:
         A line that does not fit moves to the left; one that is longer than the
         terminal is left whole, because broken code is not code.
         """
-        source = textwrap.dedent(plain(source).expandtabs(4)).strip("\n")
-        source = to_ascii(source) if self.ascii else source
+        source = to_ascii(dedented(source)) if self.ascii else dedented(source)
         widest = max(cell_len(line) for line in source.split("\n"))
         indent = max(0, min(indent, self.full - widest))
         for line in self._highlighted(source, language):

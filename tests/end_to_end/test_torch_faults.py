@@ -16,7 +16,7 @@ from trainperf.fixes import by_id
 from trainperf.fixes.dataloader._edits import seen_in_run
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Recording
-from trainperf.patch.patch import build_patch
+from trainperf.patch.patch import write_edits
 
 pytest.importorskip("torch")
 
@@ -227,7 +227,7 @@ training(loader)
     finding = by_id()["torch_workers"].finding(
         title="few", text="few", bound=2.0, bound_basis="", where=(where,), data={"workers": 2}
     )
-    patch = build_patch(tmp_path, [finding], by_id())
+    patch = write_edits(tmp_path, [finding], by_id()).patch
     assert patch.diff == ""
     (skipped,) = patch.skipped
     assert "int(os.environ.get('WORKERS', '0')) reads the environment" in skipped.reason
@@ -251,7 +251,7 @@ main(torch.cuda.is_available())
     finding = by_id()["torch_workers"].finding(
         title="few", text="few", bound=2.0, bound_basis="", where=where, data=data
     )
-    patch = build_patch(tmp_path, [finding], by_id())
+    patch = write_edits(tmp_path, [finding], by_id()).patch
     assert '+        how.update({"drop_last": True, "num_workers": 2})\n' in patch.diff
 
 

@@ -29,7 +29,7 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.patch.answered import answered
-from trainperf.patch.patch import added_lines, as_written, build_patch
+from trainperf.patch.patch import added_lines, as_written, write_edits
 from trainperf.report import ignored
 from trainperf.report.assemble import cost_after, experiment_changes
 from trainperf.report.assemble.diagnosis import assemble, without_loop
@@ -295,7 +295,7 @@ def pasteable(findings: Iterable[Finding], root: str) -> tuple[Finding, ...]:
 
 
 def _patch(run: Run, findings: tuple[Finding, ...]) -> Patch:
-    return build_patch(patch_root(run, findings), findings, by_id())
+    return write_edits(patch_root(run, findings), findings, by_id()).patch
 
 
 def patch_root(run: Run, findings: tuple[Finding, ...]) -> str:

@@ -90,18 +90,6 @@ def _check_together(finding: Finding, taken: Sequence[Finding], fixes: Mapping[s
                 raise CannotRewrite(reason)
 
 
-def build_patch(
-    root: str | Path,
-    findings: Sequence[Finding],
-    fixes: Mapping[str, Fix],
-    read: Reader = default_reader,
-    only: Collection[str] | None = None,
-    allow_semantic: bool = False,
-) -> Patch:
-    """Return the patch of `write_edits`."""
-    return write_edits(root, findings, fixes, read, only, allow_semantic).patch
-
-
 MOST_LINES = 24
 """An edit of more lines than this is better read in the patch."""
 

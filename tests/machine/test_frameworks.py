@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.machine.doctor.frameworks import Build, installed_builds, installed_version
+from trainperf.machine.doctor.frameworks import Build, installed_builds
 
 Fake = Callable[[str, str], Path]
 
@@ -47,11 +47,6 @@ def test_a_framework_says_what_it_was_built_for(fake_module: Fake) -> None:
     assert build.capabilities == ("sm_80", "sm_90", "compute_90")
     assert build.gpus == ("GPU 0", "GPU 1")
     assert "noise on stderr" in build.messages
-
-
-def test_the_number_of_an_older_cudnn_is_read_as_it_was_meant(fake_module: Fake) -> None:
-    fake_module("torch", TORCH.replace("90800", "8902"))
-    assert torch_build().cudnn == "8.9.2"
 
 
 def test_a_build_without_cuda_has_none_of_it(fake_module: Fake) -> None:
@@ -97,10 +92,6 @@ def test_a_bare_folder_with_the_name_of_a_framework_is_none(
     for name in ("torch", "tensorflow"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert installed_builds() == ()
-
-
-def test_the_version_of_what_is_not_installed_is_none() -> None:
-    assert installed_version("no-such-distribution-at-all") is None
 
 
 def test_no_framework_is_imported_here(fake_module: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,10 +28,6 @@ def test_a_process_that_computes_is_a_warning() -> None:
     assert checked(other_processes=2) == {"GPU 0 use": "warning"}
 
 
-def test_modes_are_said_and_are_no_warning() -> None:
-    assert checked(mig=True, persistence=False) == {"GPU 0 MIG": "ok", "GPU 0 persistence": "ok"}
-
-
 def test_a_full_card_is_a_warning() -> None:
     assert checked(memory_before=20, memory_total=24) == {"GPU 0 free memory": "warning"}
 

@@ -209,7 +209,6 @@ def test_off_aws_it_says_so_and_goes_on(tmp_path: Path, nobody: str) -> None:
     assert machine.instance_reason.startswith(NOT_AWS)
     assert machine.price is None
     assert machine.price_reason.startswith(NOT_AWS)
-    assert (machine.swap_total, machine.swap_used) == (300 * 1024, 200 * 1024)
 
 
 def test_without_credentials_an_instance_has_no_price(tmp_path: Path, nobody: str) -> None:

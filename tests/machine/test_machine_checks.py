@@ -7,7 +7,6 @@ import pytest
 from kit.evidence import machine as box
 from trainperf.machine.doctor import checks
 from trainperf.machine.doctor.checks import GIB, MIB
-from trainperf.machine.host import Memory
 from trainperf.model import Gpu, Instance, InstanceType
 from trainperf.samplers.nvml import NO_BINDING, NO_DRIVER, NO_GPU, NOT_LOADED
 
@@ -27,7 +26,6 @@ def test_a_healthy_machine_gives_no_warning() -> None:
         checks.check_omp(healthy, {}),
         checks.check_memory(healthy),
         checks.check_shm(healthy, torch=True),
-        checks.check_swap(Memory(64 * GIB, 32 * GIB)),
         checks.check_disk(healthy),
     )
     assert {check.status for check in found} == {"ok"}
@@ -41,11 +39,6 @@ def test_omp_threads_that_fit_the_cores_are_fine() -> None:
     # one thread on a third of a core: there is nothing below one
     part = replace(box(2), cores=0.3, quota_cores=0.3, affinity_cores=1)
     assert checks.check_omp(part, {}).status == "ok"
-
-
-def test_swap_in_use_with_memory_to_spare_is_fine() -> None:
-    memory = Memory(64 * GIB, 32 * GIB, swap_total=8 * GIB, swap_free=0)
-    assert checks.check_swap(memory).status == "ok"
 
 
 def test_a_choice_of_gpus_is_fine() -> None:
@@ -143,7 +136,7 @@ def test_no_omp_threads_under_a_quota_are_a_warning() -> None:
     machine = replace(box(16), quota_cores=0.5, cores=0.5)
     check = checks.check_omp(machine, {})
     assert check.status == "warning"
-    assert check.advice == "export OMP_NUM_THREADS=1"
+    assert check.advice.endswith("export OMP_NUM_THREADS=1")
 
 
 # Memory and disk.
@@ -173,11 +166,6 @@ def test_shared_memory_that_is_full_is_a_warning() -> None:
 
 def test_shared_memory_that_is_not_there_is_unknown() -> None:
     assert checks.check_shm(box(), torch=True).status == "unknown"
-
-
-def test_swapping_is_a_warning() -> None:
-    memory = Memory(64 * GIB, GIB, swap_total=8 * GIB, swap_free=GIB)
-    assert checks.check_swap(memory).status == "warning"
 
 
 def test_little_disk_is_a_warning_and_an_unreadable_one_is_unknown() -> None:

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from trainperf.machine import host
 
 
@@ -11,31 +9,6 @@ def put(root: Path, name: str, text: str) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-
-
-def test_memory_and_swap_are_read_in_bytes(tmp_path: Path) -> None:
-    put(
-        tmp_path,
-        "proc/meminfo",
-        "MemTotal:  16 kB\nMemFree: 1 kB\nMemAvailable: 12 kB\nSwapTotal: 8 kB\nSwapFree: 6 kB\n",
-    )
-    assert host.memory(tmp_path) == host.Memory(16 * 1024, 12 * 1024, 8 * 1024, 6 * 1024)
-
-
-def test_an_old_kernel_gives_an_estimate_of_what_is_available(tmp_path: Path) -> None:
-    put(tmp_path, "proc/meminfo", "MemTotal: 16 kB\nMemFree: 1 kB\nCached: 4 kB\n")
-    assert host.memory(tmp_path).available == 5 * 1024
-
-
-def test_a_machine_without_proc_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="meminfo"):
-        host.memory(tmp_path)
-
-
-def test_a_folder_has_the_space_of_its_file_system(tmp_path: Path) -> None:
-    space = host.space(tmp_path)
-    assert space is not None
-    assert 0 <= space.free <= space.total
 
 
 def test_only_nvidia_display_devices_count_as_gpus_on_the_bus(tmp_path: Path) -> None:

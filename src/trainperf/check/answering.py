@@ -168,7 +168,6 @@ def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], wanted: Cri
 
 
 def _figures(times: Judged, wanted: Criteria) -> str:
-    """Both times, what they differ by, and what is allowed."""
     before, after = _amounts(times.before_s, times.after_s)
     what = "sample" if times.by_samples else "step"
     width = times.noise * 100
@@ -184,14 +183,12 @@ FAR = 10
 
 
 def _amounts(before: float, after: float) -> tuple[str, str]:
-    """Both times with their unit, to the digits that tell them apart."""
     if not 1 / FAR < after / before < FAR:
         return _amount(before, before), _amount(after, after)
     return _amount(before, before), _amount(after, before)
 
 
 def _amount(seconds: float, like: float) -> str:
-    """A time in the unit of another, to its third digit."""
     scale, unit = next(
         (scale, name)
         for scale, name, least in ((1.0, "s", 1.0), (1e3, "ms", 1e-3), (1e6, "µs", 0.0))

@@ -35,7 +35,6 @@ def read_settings(flags: dict[str, object]) -> Settings:
 
 
 def _name_unknown(ids: tuple[str, ...], wanted: str) -> None:
-    """Say which ids are none; another version may have them, so it is no error."""
     import difflib
 
     from trainperf.fixes import by_id

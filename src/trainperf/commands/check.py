@@ -236,7 +236,6 @@ def _runs(
     at_least: int,
     settled: Callable[[Runs], bool],
 ) -> Runs:
-    """Run the script until it is settled; a run that timed no step ends the command."""
     from trainperf import check as checking
     from trainperf.commands import outputs, run_folders, session
     from trainperf.commands.exit_status import exit_status

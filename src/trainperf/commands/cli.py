@@ -306,7 +306,6 @@ def _stdout_failed(error: OSError) -> NoReturn:
 
 
 def _usage(error: click.ClickException) -> None:
-    """Say what is wrong with the command line as any other error: one line and a hint."""
     context = getattr(error, "ctx", None)
     message = error.format_message()
     if "\n" in message:  # the help, where a command has no words at all

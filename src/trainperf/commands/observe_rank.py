@@ -112,7 +112,6 @@ def run_folder(
 
 
 def _joined(where: Path, place: Place) -> Path:
-    """The folder of this rank in the run directory, made, if the directory is this job's."""
     folder = records.folder_of(where, place.rank)
     try:
         where.mkdir(parents=True, exist_ok=True)

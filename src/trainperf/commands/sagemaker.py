@@ -167,7 +167,6 @@ def _job(given: dict[str, Any]) -> Job:
 
 
 def _announce(job: Job, made: Service, say: Any) -> None:
-    """Say what will be made, and that it costs money."""
     many = "1 instance" if job.instance_count == 1 else f"{job.instance_count} instances"
     say(
         f"this starts a training job on {many} of {job.instance_type} in {made.region} for "
@@ -177,7 +176,6 @@ def _announce(job: Job, made: Service, say: Any) -> None:
 
 
 def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> None:
-    """Wait, fetch, save as a run, print, exit."""
     from trainperf import store
     from trainperf.commands import run_folders, session
     from trainperf.commands.exit_status import exit_status
@@ -211,7 +209,6 @@ def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> N
 
 
 def _remove_if_empty(folder: Path) -> None:
-    """Leave no run behind that holds nothing."""
     (folder / "output.tar.gz").unlink(missing_ok=True)
     try:
         folder.rmdir()

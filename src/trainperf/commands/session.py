@@ -204,7 +204,6 @@ def run(
 
 
 def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[str, ...]) -> Request:
-    """What is to be run, and how it may be diagnosed, as the settings say."""
     return Request(
         Run(
             command=target.command,
@@ -263,7 +262,6 @@ def merge(
 
 
 def _swept(swept: Swept) -> Iterator[str]:
-    """Say what an earlier run had left, that was killed with its guard."""
     if swept.processes:
         many = "a process" if swept.processes == 1 else f"{swept.processes} processes"
         yield f"ended {many} that an earlier run had left, which was killed"
@@ -272,8 +270,6 @@ def _swept(swept: Swept) -> Iterator[str]:
 
 
 class _Shown:
-    """Shows the events of a run as progress."""
-
     TEXTS: ClassVar[dict[str, str]] = {
         "warmup": "warming up until step times settle",
         "real": "timing the step as it is",

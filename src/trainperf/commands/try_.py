@@ -152,7 +152,6 @@ def try_(
 
 
 def _named(text: str) -> Change:
-    """The change of `NAME='OPTIONS'`."""
     name, equals, options = text.partition("=")
     if not (equals and re.fullmatch(r"[\w.-]+", name)):
         raise TrainperfError(

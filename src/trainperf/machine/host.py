@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-from dataclasses import dataclass
 from pathlib import Path
 
 # MIDR part numbers of the processors that stand in GPU boxes (Arm's CPU identification).
@@ -14,24 +12,6 @@ _ARM_PARTS = {
     "0xd49": "Arm Neoverse N2",
     "0xd4f": "Arm Neoverse V2",
 }
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Physical memory and swap in bytes; `available` without pushing anything out."""
-
-    total: int
-    available: int
-    swap_total: int = 0
-    swap_free: int = 0
-
-
-@dataclass(frozen=True)
-class Space:
-    """A file system: its size and what an ordinary user may still write; bytes."""
-
-    total: int
-    free: int
 
 
 def operating_system(root: Path = Path("/")) -> str:
@@ -46,38 +26,6 @@ def cpu_model(root: Path = Path("/")) -> str:
     fields = _fields(root / "proc/cpuinfo", ":")
     name = fields.get("model name") or _ARM_PARTS.get(fields.get("CPU part", ""))
     return name or platform.machine() or "unknown"
-
-
-def memory(root: Path = Path("/")) -> Memory:
-    """Return physical memory and swap.
-
-    Raises `OSError` where there is no /proc/meminfo: this is not Linux.
-    """
-    text = (root / "proc/meminfo").read_text()
-    sizes = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        value = rest.split()
-        if value and value[0].isdigit():
-            sizes[name] = int(value[0]) * 1024
-    total = sizes["MemTotal"]
-    # Kernels before 3.14 have no MemAvailable; free and cached is what it estimates.
-    estimate = sizes.get("MemFree", 0) + sizes.get("Cached", 0)
-    return Memory(
-        total=total,
-        available=sizes.get("MemAvailable", estimate),
-        swap_total=sizes.get("SwapTotal", 0),
-        swap_free=sizes.get("SwapFree", 0),
-    )
-
-
-def space(path: Path) -> Space | None:
-    """Return size and free space of the file system that holds `path`, None if none."""
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return None
-    return Space(total=found.f_blocks * found.f_frsize, free=found.f_bavail * found.f_frsize)
 
 
 def nvidia_on_the_bus(root: Path = Path("/")) -> int:

@@ -183,8 +183,6 @@ def _chosen(
 
 @dataclass(frozen=True)
 class _Draft:
-    """The edits made so far."""
-
     script: Script
     diff: str = ""
     shown: str = ""

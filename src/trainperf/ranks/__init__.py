@@ -193,7 +193,6 @@ def sagemaker(environ: Mapping[str, str], config: Path) -> Place | None:
 
 
 def _resources(environ: Mapping[str, str], config: Path) -> tuple[list[str], str, str] | None:
-    """The hosts, the name of this one, and where that is said."""
     file = config / RESOURCES
     try:
         text = file.read_text(encoding="utf-8")

@@ -47,7 +47,6 @@ def _is_simple(statement: str) -> bool:
 
 
 def _indented(source: Source, place: int, statement: str) -> list[str]:
-    """Return the lines of a statement, as far indented as the line at `place`."""
     line = source.text[place : source.line_end(place)]
     indent = line[: len(line) - len(line.lstrip())]
     return [f"{indent}{each}" if each.strip() else "" for each in statement.strip("\n").split("\n")]

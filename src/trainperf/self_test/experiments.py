@@ -212,7 +212,6 @@ class _Test:
         return self.until - time.monotonic()
 
     def _plain(self, what: str, words: tuple[str, ...]) -> tuple[float, float | None]:
-        """Seconds of a step in a plain run, and the share of them waited for a core."""
         self.say(f"{what}: a plain run")
         step_s = self.bed.plain(words)
         ended = time.monotonic()

@@ -103,7 +103,6 @@ def _timed(
     stated: int,
     tell: Callable[[Found], None],
 ) -> Found:
-    """Probe volume by volume, the one with most files first."""
     until = time.monotonic() + PROBES_S
     silent = read_probe.Probed(reason=NO_ANSWER)
     found = {
@@ -162,7 +161,6 @@ def _on_volumes(
 
 
 def _size(path: str) -> int | None:
-    """Bytes of a regular file; None where there is none."""
     try:
         status = os.stat(path)
     except OSError:

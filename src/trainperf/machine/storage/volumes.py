@@ -62,7 +62,6 @@ def _mount(line: str) -> Mount | None:
 
 
 def _plain(text: str) -> str:
-    """Undo the octal escapes of blanks and the like."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 

@@ -5,8 +5,16 @@
 
 from __future__ import annotations
 
-from trainperf.check.answering import answer, compared, reported, settled, shortcomings
-from trainperf.check.baseline import load, repeats_of, save
+from trainperf.check.answering import (
+    answer,
+    compared,
+    load,
+    repeats_of,
+    reported,
+    save,
+    settled,
+    shortcomings,
+)
 from trainperf.check.judging import judge, noise
 from trainperf.check.running import BASELINE_RUNS, Means, Runs, agree, repeat, run, speed
 from trainperf.check.values import Baseline, Checked, Criteria, Judged, Repeat, Speed

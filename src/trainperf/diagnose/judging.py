@@ -28,8 +28,7 @@ from trainperf.model import (
     Training,
     Verdict,
 )
-from trainperf.patch.answered import answered
-from trainperf.patch.patch import added_lines, as_written, write_edits
+from trainperf.patch.patch import added_lines, answered, as_written, write_edits
 from trainperf.report import ignored
 from trainperf.report.assemble import cost_after, experiment_changes
 from trainperf.report.assemble.diagnosis import assemble, without_loop

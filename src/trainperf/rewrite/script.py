@@ -11,9 +11,9 @@ from trainperf.model import Site
 from trainperf.rewrite import extraction, loops
 from trainperf.rewrite.call_edits import CallEdits
 from trainperf.rewrite.calls import EditedFile
-from trainperf.rewrite.checks import names_imported
 from trainperf.rewrite.diff import of_file, shown, unified
 from trainperf.rewrite.editing import Editing, Reader, default_reader
+from trainperf.rewrite.imports import names_imported
 from trainperf.rewrite.statement_edits import StatementEdits
 from trainperf.source.statements import dotted
 from trainperf.source.text import Source

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import extraction, imports, layout, statements
-from trainperf.rewrite.checks import check_expression, names_imported
-from trainperf.rewrite.editing import Editing
+from trainperf.rewrite.editing import Editing, check_expression
 from trainperf.rewrite.edits import Insert, Rank
+from trainperf.rewrite.imports import names_imported
 
 
 class StatementEdits(Editing):

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainperf.machine.storage import read_probe
-from trainperf.machine.storage.volumes import Mount, mount_of, mounts, volume_of
+from trainperf.machine.storage.volumes import mount_of, volume_of
 from trainperf.model import Event, InstanceType, Reads, Recording, Volume
+from trainperf.samplers.levels import Mount, mounts
 
 STAT_S = 1.0
 """Seconds for the sizes of the files: over a network each of them is a request."""
@@ -55,13 +56,6 @@ Found = tuple[tuple[Reads, ...], str]
 def of_files(recording: Recording) -> tuple[Event, ...]:
     """The events that say which files were read, of all processes."""
     return tuple(one for own in recording.events.values() for one in own if one["e"] == "reads")
-
-
-def probe(
-    recording: Recording, root: Path = Path("/"), instance: InstanceType | None = None
-) -> Found:
-    """Probe what the events of a recording name; see `examined`."""
-    return examined(of_files(recording), root, instance)
 
 
 def examined(

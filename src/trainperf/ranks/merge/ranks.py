@@ -12,8 +12,7 @@ from trainperf.evidence import choose
 from trainperf.evidence.events import NoLoop
 from trainperf.evidence.parallel import summarise
 from trainperf.model import Ending, Event, Rank, Recording
-from trainperf.ranks import records
-from trainperf.ranks._values import MOST_RANKS
+from trainperf.ranks import MOST_RANKS, records
 from trainperf.ranks.merge.job import Found, Job
 
 STOPPED = ("stopped ", "ended by itself ")

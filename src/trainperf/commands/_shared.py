@@ -94,6 +94,25 @@ def check_whole_job(command: Sequence[str], called: str) -> None:
     ranks.check_alone(command, os.environ)
 
 
+def end_with_report(
+    diagnosis: Diagnosis, path: Path, unsaved: TrainperfError | None, settings: Settings
+) -> int:
+    """Print the report of the run at `path`, write what was asked for; return the exit status.
+
+    Raises `unsaved`, the error where the run could not be saved, once the report is shown.
+    """
+    from trainperf.commands import run_folders
+    from trainperf.commands.exit_status import exit_status
+
+    saved = "" if unsaved else run_folders.saved_name(path)
+    patch = str(settings.patch) if settings.patch is not None else ""
+    print_report(diagnosis, settings, saved=saved, patch_file=patch)
+    if unsaved is not None:
+        raise unsaved
+    run_folders.write_outputs(diagnosis, settings)
+    return exit_status(diagnosis, settings)
+
+
 def print_report(
     diagnosis: Diagnosis, settings: Settings, *, saved: str = "", patch_file: str = ""
 ) -> None:

@@ -32,7 +32,7 @@ def self_test(
     from trainperf.commands.progress import Progress
     from trainperf.machine.doctor.view import render_lines
     from trainperf.self_test import self_test as run
-    from trainperf.self_test.report import as_json
+    from trainperf.self_test.judging import as_json
 
     if json is not None and not json.absolute().parent.is_dir():
         raise TrainperfError(f"there is no folder {json.absolute().parent}", "check the path")

@@ -203,20 +203,24 @@ def run(
     return diagnosis, folder, None
 
 
+def run_of(target: Target, settings: Settings) -> Run:
+    """Return the run of a target that settings describe."""
+    return Run(
+        command=target.command,
+        cwd=str(target.cwd),
+        label=target.label,
+        steps=settings.steps,
+        measure_s=settings.measure_s,
+        extra_s=settings.extra_s,
+        stall_s=settings.stall_s,
+        budget_s=settings.budget_s,
+        trace=settings.trace is not None,
+    )
+
+
 def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[str, ...]) -> Request:
     return Request(
-        Run(
-            command=target.command,
-            cwd=str(target.cwd),
-            label=target.label,
-            steps=settings.steps,
-            measure_s=settings.measure_s,
-            extra_s=settings.extra_s,
-            stall_s=settings.stall_s,
-            budget_s=settings.budget_s,
-            guarded=guarded,
-            trace=settings.trace is not None,
-        ),
+        replace(run_of(target, settings), guarded=guarded),
         folder,
         settings.ignore,
         trials=settings.trials,

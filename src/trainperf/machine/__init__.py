@@ -11,9 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from trainperf.machine import cgroup, host
+from trainperf.machine import host
 from trainperf.machine.aws.instance import inquiry, with_late_answers, with_price
-from trainperf.machine.cgroup import container_kind
 from trainperf.model import Machine
 from trainperf.samplers.nvml import NvmlSampler
 
@@ -42,9 +41,9 @@ def inspect_machine(
     asked = inquiry(root, network=live)
     visible = os.cpu_count() or 1
     affinity = len(os.sched_getaffinity(0))
-    quota = cgroup.cpu_quota(root)
+    quota = host.cpu_quota(root)
     memory, swap = psutil.virtual_memory(), psutil.swap_memory()
-    limit = cgroup.memory_limit(root)
+    limit = host.memory_limit(root)
     shm, disk = _space(root / "dev/shm"), _space(directory or Path())
     available = memory.available
     if limit is not None:
@@ -75,7 +74,7 @@ def inspect_machine(
             instance_reason=known.instance_reason,
             price=known.price,
             price_reason=known.price_reason,
-            container=container_kind(root, os.environ),
+            container=host.container_kind(root, os.environ),
             swap_total=swap.total,
             swap_used=swap.used,
             omp_num_threads=os.environ.get("OMP_NUM_THREADS"),

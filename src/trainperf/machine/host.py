@@ -1,9 +1,16 @@
-"""The host as Linux describes it: processor, memory, file systems."""
+"""The host as Linux describes it, and the limits that control groups set this process.
+
+The smallest limit on any level above the process counts.
+"""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+from trainperf.samplers.levels import levels
 
 # MIDR part numbers of the processors that stand in GPU boxes (Arm's CPU identification).
 _ARM_PARTS = {
@@ -54,3 +61,83 @@ def _fields(path: Path, separator: str) -> dict[str, str]:
         if found:
             fields.setdefault(name.strip(), value.strip())
     return fields
+
+
+SAGEMAKER_CONFIG = "opt/ml/input/config"
+"""Where SageMaker puts the description of a training job, in its container."""
+
+_IN_PATHS = (
+    ("kubepods", "kubernetes"),
+    ("/ecs/", "ecs"),
+    ("libpod", "podman"),
+    ("docker", "docker"),
+    ("/lxc", "lxc"),
+)
+"""Parts of the paths of a container's control groups, and who starts such containers."""
+
+_BY_NAME = {"podman": "podman", "docker": "docker", "lxc": "lxc", "lxc-libvirt": "lxc"}
+"""Values of the variable `container` that are known (systemd's container interface)."""
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """The smallest memory limit, and what is left below the limits; bytes.
+
+    Page cache that the kernel would drop first counts as left.
+    """
+
+    limit: int
+    available: int
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """Return the CPU quota in cores, or None where there is no quota."""
+    return min(
+        (quota for level in levels(root, "cpu") if (quota := level.quota) is not None),
+        default=None,
+    )
+
+
+def memory_limit(root: Path = Path("/")) -> MemoryLimit | None:
+    """Return the memory limit and what is left, or None where there is no limit."""
+    limits = [
+        (limit, level.memory_used or 0)
+        for level in levels(root, "memory")
+        if (limit := level.memory_limit) is not None
+    ]
+    if not limits:
+        return None
+    return MemoryLimit(
+        limit=min(limit for limit, _ in limits),
+        available=min(max(0, limit - used) for limit, used in limits),
+    )
+
+
+def container_kind(root: Path, environment: Mapping[str, str]) -> str:
+    """Return "sagemaker", "kubernetes", "ecs", "podman", "docker", "lxc", or "" outside one.
+
+    The outermost that can be told: a SageMaker container is also one of Docker's.
+    """
+    if (root / SAGEMAKER_CONFIG).is_dir() or "SM_CURRENT_INSTANCE_TYPE" in environment:
+        return "sagemaker"
+    if "KUBERNETES_SERVICE_HOST" in environment:
+        return "kubernetes"
+    if any(name.startswith("ECS_CONTAINER_METADATA_URI") for name in environment):
+        return "ecs"
+    named = environment.get("container") or _text(root / "run/systemd/container").strip()
+    if named in _BY_NAME:
+        return _BY_NAME[named]
+    groups = _text(root / "proc/self/cgroup")
+    found = [kind for part, kind in _IN_PATHS if part in groups]
+    if (root / "run/.containerenv").exists():
+        found.append("podman")
+    if (root / ".dockerenv").exists():
+        found.append("docker")
+    return found[0] if found else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from trainperf.fixes.host._instance_types import instance_type
 from trainperf.machine.aws import live
-from trainperf.machine.cgroup import SAGEMAKER_CONFIG
+from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance, Machine, Price
 
 DEADLINE_S = 1.0

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from reporters.samples import CACHE, INPUT_BOUND, PARALLEL_MAP
-from trainperf.check import Baseline, Checked, Criteria, Repeat, Speed, answer, shortcomings
+from trainperf.check.answering import answer, shortcomings
+from trainperf.check.values import Baseline, Checked, Criteria, Repeat, Speed
 
 IDS = (PARALLEL_MAP.id, CACHE.id)
 BOUNDS = (PARALLEL_MAP.bound, CACHE.bound)

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reporters.samples import FAILED, INPUT_BOUND
-from trainperf import check as checking
 from trainperf import store
+from trainperf.check import answering, running, values
 from trainperf.commands import check as command
 from trainperf.commands import session
 from trainperf.commands.check import check
@@ -76,7 +76,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("COLUMNS", "100")
     (tmp_path / "train.py").write_text("x = 1\n")
     monkeypatch.setattr(session, "run", made.run)
-    monkeypatch.setattr(checking, "speed", lambda cores: checking.Speed(0.05, 0.05))
+    monkeypatch.setattr(running, "speed", lambda cores: values.Speed(0.05, 0.05))
     monkeypatch.setattr(command, "inspected", lambda folder: INPUT_BOUND.machine)
     return made
 
@@ -93,7 +93,7 @@ def based(project: Project) -> Project:
 def test_a_baseline_is_saved_of_three_runs(project: Project) -> None:
     assert project.check("--save-baseline", "base.json", "train.py") == 0
     assert project.output == "saved base.json: train.py, 3 runs, noise ±1.5 %\n"
-    assert len(checking.load(Path("base.json"), "train.py").repeats) == 3
+    assert len(answering.load(Path("base.json"), "train.py").repeats) == 3
 
 
 def test_progress_counts_the_runs_and_says_once_what_is_guarded(based: Project) -> None:
@@ -253,7 +253,7 @@ def test_no_report_goes_over_the_baseline_or_another(
 
 
 def test_a_baseline_holds_no_answer_and_a_checked_report_can_be_one(based: Project) -> None:
-    assert checking.load(Path("base.json"), "train.py").check is None
+    assert answering.load(Path("base.json"), "train.py").check is None
     assert based.check("--baseline", "base.json", "--json", "report.json", "train.py") == 0
     assert based.check("--baseline", "report.json", "train.py") == 0
 

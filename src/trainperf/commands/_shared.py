@@ -94,6 +94,26 @@ def check_whole_job(command: Sequence[str], called: str) -> None:
     ranks.check_alone(command, os.environ)
 
 
+def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
+    """Return what the process exits with.
+
+    0 done, 1 `--fail-on` met, 2 no loop seen or no step of it timed, 3 the script
+    failed, 130 interrupted.
+    """
+    from trainperf.recording.run import Ending
+    from trainperf.report.level import failing
+
+    if diagnosis.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
+        return 3
+    if diagnosis.ending is Ending.INTERRUPTED:
+        return 130
+    if diagnosis.loop is None or diagnosis.times.real_s is None:
+        return 2
+    if diagnosis.trying is not None and diagnosis.trying.interrupted:
+        return 130
+    return 1 if failing(diagnosis, settings.fail_on) else 0
+
+
 def end_with_report(
     diagnosis: Diagnosis, path: Path, unsaved: TrainperfError | None, settings: Settings
 ) -> int:
@@ -102,7 +122,6 @@ def end_with_report(
     Raises `unsaved`, the error where the run could not be saved, once the report is shown.
     """
     from trainperf.commands import run_folders
-    from trainperf.commands.exit_status import exit_status
 
     saved = "" if unsaved else run_folders.saved_name(path)
     patch = str(settings.patch) if settings.patch is not None else ""

@@ -16,6 +16,7 @@ from trainperf.commands._shared import (
     check_outputs,
     check_whole_job,
     console,
+    exit_status,
     given,
     print_report,
     read_settings,
@@ -200,7 +201,6 @@ def _against(
     from trainperf.changes import Repository
     from trainperf.commands import _check_telling as telling
     from trainperf.commands import outputs, session
-    from trainperf.commands.exit_status import exit_status
     from trainperf.proof import compare_with
 
     def pipeline(
@@ -239,7 +239,6 @@ def _runs(
 ) -> Runs:
     from trainperf.check import running
     from trainperf.commands import outputs, run_folders, session
-    from trainperf.commands.exit_status import exit_status
 
     cores = inspected(target.cwd).cores
     until = time.monotonic() + settings.budget_s

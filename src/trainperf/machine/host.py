@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainperf.samplers.levels import levels
+from trainperf.samplers.levels import levels, text
 
 # MIDR part numbers of the processors that stand in GPU boxes (Arm's CPU identification).
 _ARM_PARTS = {
@@ -39,11 +39,7 @@ def nvidia_on_the_bus(root: Path = Path("/")) -> int:
     """Return how many NVIDIA GPUs the PCI bus shows, with or without a driver."""
     count = 0
     for device in (root / "sys/bus/pci/devices").glob("*"):
-        try:
-            vendor = (device / "vendor").read_text().strip()
-            kind = (device / "class").read_text().strip()
-        except OSError:
-            continue
+        vendor, kind = text(device / "vendor"), text(device / "class") or ""
         # Class 0x03 is a display controller: 0x0300 VGA, 0x0302 "3D" (data-centre GPUs).
         count += vendor == "0x10de" and kind.startswith("0x03")
     return count
@@ -51,12 +47,8 @@ def nvidia_on_the_bus(root: Path = Path("/")) -> int:
 
 def _fields(path: Path, separator: str) -> dict[str, str]:
     """Return the first value of each name in a file of `name: value` lines."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError):
-        return {}
     fields: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in (text(path) or "").splitlines():
         name, found, value = line.partition(separator)
         if found:
             fields.setdefault(name.strip(), value.strip())
@@ -124,20 +116,13 @@ def container_kind(root: Path, environment: Mapping[str, str]) -> str:
         return "kubernetes"
     if any(name.startswith("ECS_CONTAINER_METADATA_URI") for name in environment):
         return "ecs"
-    named = environment.get("container") or _text(root / "run/systemd/container").strip()
+    named = environment.get("container") or (text(root / "run/systemd/container") or "")
     if named in _BY_NAME:
         return _BY_NAME[named]
-    groups = _text(root / "proc/self/cgroup")
+    groups = text(root / "proc/self/cgroup") or ""
     found = [kind for part, kind in _IN_PATHS if part in groups]
     if (root / "run/.containerenv").exists():
         found.append("podman")
     if (root / ".dockerenv").exists():
         found.append("docker")
     return found[0] if found else ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

@@ -20,6 +20,7 @@ from trainperf.fixes.host._instance_types import instance_type
 from trainperf.machine.aws import live
 from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance, Machine, Price
+from trainperf.samplers.levels import text as text_of
 
 DEADLINE_S = 1.0
 """Seconds after which what is not known by then is not waited for."""
@@ -268,8 +269,11 @@ def firmware(root: Path = Path("/")) -> Firmware:
     (AWS, "Identify EC2 instances").
     """
     folder = root / "sys/devices/virtual/dmi/id"
-    told = {name: _text(folder / name) for name in _FIELDS}
-    identifiers = [_text(root / "sys/hypervisor/uuid"), _text(folder / "product_uuid")]
+    told = {name: text_of(folder / name) or "" for name in _FIELDS}
+    identifiers = [
+        (text_of(root / "sys/hypervisor/uuid") or ""),
+        (text_of(folder / "product_uuid") or ""),
+    ]
     if any(one.lower().startswith("ec2") for one in identifiers):
         return Firmware(True, _type(told["product_name"]))
     if any("amazon" in text.lower() for text in told.values()):
@@ -279,10 +283,3 @@ def firmware(root: Path = Path("/")) -> Firmware:
 
 def _type(text: str) -> str:
     return text if _INSTANCE_TYPE.fullmatch(text) else ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:  # product_uuid is root's alone
-        return ""

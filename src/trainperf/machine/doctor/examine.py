@@ -12,7 +12,7 @@ from trainperf.machine.doctor.checks import Check, Checkup
 from trainperf.machine.doctor.compatibility import check_fit
 from trainperf.machine.doctor.frameworks import Build, installed_builds
 from trainperf.model import Gpu, InstanceType, Machine
-from trainperf.model.words import size
+from trainperf.model.words import count, size
 from trainperf.run import groups
 
 _HELD = 0.25
@@ -127,11 +127,10 @@ def check_gpu_health(machine: Machine) -> tuple[Check, ...]:
 def _ecc(gpu: Gpu) -> Check | None:
     if not gpu.ecc_errors:
         return None
-    errors = "1 error" if gpu.ecc_errors == 1 else f"{gpu.ecc_errors} errors"
     return Check(
         f"GPU {gpu.index} memory",
         "problem",
-        f"{errors} that could not be corrected since the driver was loaded",
+        f"{count(gpu.ecc_errors, 'error')} that could not be corrected since the driver was loaded",
         f"with nothing running on it: sudo nvidia-smi -i {gpu.index} --gpu-reset;"
         " if errors come back, replace the card",
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainperf.model import InstanceType, Volume
 from trainperf.recording.machine.storage import VolumeKind
-from trainperf.samplers.levels import Mount
+from trainperf.samplers.levels import Mount, text
 
 EBS = "Amazon Elastic Block Store"
 INSTANCE_STORE = "Amazon EC2 NVMe Instance Storage"
@@ -81,7 +81,7 @@ def _on_block_device(mount: Mount, root: Path) -> Volume:
     names, models = [], []
     for disk in _disks(place):
         names.append(disk.name)
-        models.append(_model(disk))
+        models.append(text(disk / "device/model") or "")
     device = names[0] if names else Path(mount.source).name
     if len(names) > 1:
         device = f"{Path(mount.source).name} over {', '.join(names)}"
@@ -109,13 +109,6 @@ def _disks(place: Path) -> list[Path]:
     if (place / "partition").exists():
         return _disks(place.parent)
     return [place]
-
-
-def _model(disk: Path) -> str:
-    try:
-        return (disk / "device/model").read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _limited(volume: Volume, instance: InstanceType | None) -> Volume:

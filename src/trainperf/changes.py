@@ -161,7 +161,6 @@ def script_of(run: Run) -> str:
 
 
 def _source(run: Run) -> str:
-    """The text of the script, "" where none stands in the command."""
     try:
         return Path(script_of(run)).read_text(errors="replace")
     except (TrainperfError, OSError):
@@ -390,7 +389,6 @@ def with_argument(command: Sequence[str], setting: str, source: str) -> tuple[st
 
 
 def _interpreter(python: str, run: Run) -> str:
-    """The interpreter, where the command is one's. Raises `TrainperfError` where it is none."""
     ours = os.path.basename(run.command[0]).startswith("python")
     if not ours or program(run.command) is None:
         raise TrainperfError(

@@ -146,7 +146,6 @@ def _merged(
 
 
 def _below(base: Path, name: str, read: object) -> object:
-    """The value with its paths taken as relative to `base`."""
     if name == "output_format" and isinstance(read, tuple):
         parts = (each.partition("=") for each in read)
         return tuple(f"{form}={base / file}" if file else form for form, _, file in parts)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from reporters.samples import FAILED, INPUT_BOUND
-from trainperf import check, store
-from trainperf.check import Repeat, Speed
+from trainperf import store
+from trainperf.check import answering
+from trainperf.check.values import Repeat, Speed
 from trainperf.errors import TrainperfError
 from trainperf.model import FORMAT_VERSION
 
@@ -24,19 +25,19 @@ REPEATS = (
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "baseline.json"
-    check.save(INPUT_BOUND, REPEATS, path)
+    answering.save(INPUT_BOUND, REPEATS, path)
     return path
 
 
 def refused(path: Path, script: str = "slow_images.py") -> TrainperfError:
     with pytest.raises(TrainperfError) as caught:
-        check.load(path, script)
+        answering.load(path, script)
     return caught.value
 
 
 def test_a_baseline_comes_back_as_it_was_saved(file: Path) -> None:
-    saved = check.load(file, "slow_images.py")
-    assert check.repeats_of(saved) == REPEATS
+    saved = answering.load(file, "slow_images.py")
+    assert answering.repeats_of(saved) == REPEATS
     assert saved.times == INPUT_BOUND.times
 
 
@@ -48,23 +49,23 @@ def test_a_plain_report_is_a_baseline_of_one_run(tmp_path: Path) -> None:
     path = tmp_path / "diagnosis.json"
     store.save(INPUT_BOUND, path)
     for given in (path, tmp_path):
-        (run,) = check.repeats_of(check.load(given, "slow_images.py"))
+        (run,) = answering.repeats_of(answering.load(given, "slow_images.py"))
         assert run.fastest_s == min(INPUT_BOUND.times.spread["real"])
         assert run.mean_s == INPUT_BOUND.times.real_s
         assert run.speed is None
 
 
 def test_a_script_is_the_same_wherever_it_is_called_from(file: Path) -> None:
-    assert check.load(file, "/home/ci/work/slow_images.py")
-    assert check.load(file, "/home/ci/my work/slow_images.py")
+    assert answering.load(file, "/home/ci/work/slow_images.py")
+    assert answering.load(file, "/home/ci/my work/slow_images.py")
 
 
 def test_a_script_whose_name_is_no_text_is_known_again(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     name = "we ird [red]\udce9.py"
-    check.save(replace(INPUT_BOUND, script=name), REPEATS, path)
-    assert check.load(path, name)
-    assert check.load(path, f"./{name}")
+    answering.save(replace(INPUT_BOUND, script=name), REPEATS, path)
+    assert answering.load(path, name)
+    assert answering.load(path, f"./{name}")
     assert "not of" in str(refused(path, "we ird [red].py"))
 
 
@@ -114,5 +115,5 @@ def test_a_baseline_with_figures_that_no_run_gives_is_refused(
     tmp_path: Path, wrong: dict[str, Any]
 ) -> None:
     path = tmp_path / "baseline.json"
-    check.save(INPUT_BOUND, (replace(REPEATS[0], **wrong),), path)
+    answering.save(INPUT_BOUND, (replace(REPEATS[0], **wrong),), path)
     assert "holds figures that no run gives" in str(refused(path))

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from trainperf.check import Repeat, Speed, judge, noise, spread
+from trainperf.check import spread
+from trainperf.check.judging import judge, noise
+from trainperf.check.values import Repeat, Speed
 
 LIMIT = 0.05
 QUIET = Speed(0.05, 0.05)

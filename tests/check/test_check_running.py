@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from reporters.samples import FAILED, INPUT_BOUND
-from trainperf import check
-from trainperf.check import Criteria, Means, Runs, Speed, settled
-from trainperf.check.running import boot_name
-from trainperf.check.values import Baseline, Repeat
+from trainperf.check import running
+from trainperf.check.answering import settled
+from trainperf.check.running import Means, Runs, boot_name
+from trainperf.check.values import Baseline, Criteria, Repeat, Speed
 from trainperf.model import Diagnosis
 
 
@@ -44,7 +44,7 @@ class Script:
     def run(self, at_least: int = 1, until: float = 1000.0, wanted: Criteria | None = None) -> Runs:
         asked, base = wanted or Criteria(), saved()
         means = Means(self.observe, self.speed, until, lambda: self.now)
-        return check.run(means, at_least, lambda runs: settled(base, runs, asked))
+        return running.run(means, at_least, lambda runs: settled(base, runs, asked))
 
 
 def test_a_script_as_fast_as_its_baseline_runs_once() -> None:
@@ -102,7 +102,7 @@ def test_a_baseline_whose_runs_are_apart_is_made_of_five() -> None:
     def made(*seconds: float) -> int:
         script = Script(*[took(one) for one in seconds])
         means = Means(script.observe, script.speed, 1000.0, lambda: script.now)
-        return len(check.run(means, check.BASELINE_RUNS, check.agree).repeats)
+        return len(running.run(means, running.BASELINE_RUNS, running.agree).repeats)
 
     assert made(1.0, 1.01, 1.02) == 3
     assert made(1.0, 1.01, 1.2, 1.0, 1.01) == 5
@@ -112,7 +112,7 @@ def test_a_faster_machine_is_not_asked_for_again() -> None:
     script = Script(took(1.0), speeds=(0.03,) * 9)
     base = replace(saved(), repeats=(Repeat(1.0, 1.1, speed=Speed(0.05, 0.05)),) * 2)
     means = Means(script.observe, script.speed, 1000.0, lambda: script.now)
-    runs = check.run(means, 1, lambda made: settled(base, made, Criteria()))
+    runs = running.run(means, 1, lambda made: settled(base, made, Criteria()))
     assert len(runs.repeats) == 1
 
 

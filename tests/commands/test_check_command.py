@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reporters.samples import INPUT_BOUND
-from trainperf import check as checking
 from trainperf import store
+from trainperf.check import running, values
 from trainperf.commands import check as command
 from trainperf.commands import session
 from trainperf.commands.check import check
@@ -75,7 +75,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("COLUMNS", "100")
     (tmp_path / "train.py").write_text("x = 1\n")
     monkeypatch.setattr(session, "run", made.run)
-    monkeypatch.setattr(checking, "speed", lambda cores: checking.Speed(0.05, 0.05))
+    monkeypatch.setattr(running, "speed", lambda cores: values.Speed(0.05, 0.05))
     monkeypatch.setattr(command, "inspected", lambda folder: INPUT_BOUND.machine)
     return made
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from reporters.samples import INPUT_BOUND as SAMPLE
-from trainperf.commands.exit_status import exit_status
+from trainperf.commands._shared import exit_status
 from trainperf.model import Ending, Outcome, Stack, Trial
 from trainperf.settings import Settings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainperf import store
-from trainperf.commands.run_folders import find, latest, new_folder
+from trainperf.commands.run_folders import find, new_folder
 from trainperf.errors import TrainperfError
 from trainperf.settings import Settings
 
@@ -41,11 +41,11 @@ def test_what_is_made_is_for_the_user_alone(shared, settings):
 def test_a_folder_that_others_may_write_into_is_refused(shared, settings):
     (shared / "runs" / "old").mkdir(parents=True)
     (shared / "runs" / "old" / store.DIAGNOSIS_FILE).write_text("{}")
-    assert latest(settings).parent.name == "old"
+    assert find(None, settings).parent.name == "old"
     shared.chmod(0o777)
     for act in (
         lambda: new_folder(settings, "train.py"),
-        lambda: latest(settings),
+        lambda: find(None, settings),
         lambda: find(Path("old"), settings),
     ):
         with pytest.raises(TrainperfError, match="not a folder of yours alone"):

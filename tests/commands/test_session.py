@@ -10,7 +10,7 @@ from recordings import recording
 from reporters.samples import INPUT_BOUND
 from trainperf import store
 from trainperf.commands import session
-from trainperf.commands.run_folders import latest, new_folder
+from trainperf.commands.run_folders import find, new_folder
 from trainperf.commands.session import Target, _Shown, check_script, target
 from trainperf.errors import TrainperfError
 from trainperf.model import TraceFile
@@ -137,11 +137,11 @@ def test_trials_are_shown_as_they_go():
 def test_the_latest_run_is_found(tmp_path):
     settings = Settings(output_dir=tmp_path)
     with pytest.raises(TrainperfError, match="no run is kept"):
-        latest(settings)
+        find(None, settings)
     folder = tmp_path / "20260101-000000-train.py"
     folder.mkdir()
     (folder / "diagnosis.json").write_text("{}")
-    assert latest(settings) == folder / "diagnosis.json"
+    assert find(None, settings) == folder / "diagnosis.json"
 
 
 BEFORE = """

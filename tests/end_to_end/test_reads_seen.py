@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,13 @@ from trainperf import evidence as per_step
 from trainperf.evidence import stages
 from trainperf.evidence.events import choose
 from trainperf.evidence.timing import times
-from trainperf.machine.storage.reads import probe
+from trainperf.machine.storage.reads import Found, examined, of_files
 from trainperf.model import Reads, Recording
+
+
+def probe(recording: Recording, **given: Any) -> Found:
+    return examined(of_files(recording), **given)
+
 
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 

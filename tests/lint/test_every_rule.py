@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from trainperf.fixes import by_id
-from trainperf.lint import _docs
 from trainperf.lint.check import all_rules
 from trainperf.source.module import Module
 from trainperf.source.rule import MEASURE, Remark, Repair, Rule
@@ -120,9 +119,10 @@ def test_some_rules_can_repair() -> None:
     assert {"keras_run_eagerly", "rnn_unroll", "torch_zero_grad", "torch_fused_optimizer"} <= able
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_the_page_has_a_row_for_each_rule() -> None:
     page = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
-    assert page == _docs.page(), "run: python -m trainperf.lint._docs > docs/lint.md"
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
+    assert rows == [(rule.id, rule.summary) for rule in RULES]
 
 
 def test_lint_loads_no_framework_and_no_catalogue(tmp_path: Path) -> None:

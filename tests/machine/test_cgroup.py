@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kit.stubs import write
-from trainperf.machine import cgroup
+from trainperf.machine import host as cgroup
 
 GIB = 1024**3
 MOUNT_V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"

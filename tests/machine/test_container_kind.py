@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kit.stubs import write
-from trainperf.machine.cgroup import container_kind
+from trainperf.machine.host import container_kind
 
 INSIDE: list[tuple[str, dict[str, str], dict[str, str]]] = [
     ("docker", {".dockerenv": ""}, {}),

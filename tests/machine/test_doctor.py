@@ -10,7 +10,6 @@ from kit.stubs import build_nvml_stub, run_against_stub
 from trainperf.machine.doctor.checks import Checkup
 from trainperf.machine.doctor.examine import conclude
 from trainperf.machine.doctor.frameworks import Build
-from trainperf.machine.host import Memory
 from trainperf.model import Machine
 
 GIB = 1024**3
@@ -40,17 +39,14 @@ def checkup(
     builds: tuple[Build, ...] = (CPU_BUILD,),
     environment: Mapping[str, str] | None = None,
     grouped: bool = True,
-    **versions: str | None,
 ) -> Checkup:
     return conclude(
         dataclasses.replace(
             machine, gpu_reason="no NVIDIA driver found (libnvidia-ml.so.1 is missing)"
         ),
         builds,
-        memory=Memory(64 * GIB, 32 * GIB),
         on_the_bus=0,
         environment=environment or {},
-        versions=versions,
         grouped=grouped,
     )
 
@@ -60,7 +56,7 @@ def named(checks: Checkup, name: str) -> list[str]:
 
 
 def test_a_healthy_machine_without_a_gpu_has_nothing_wrong() -> None:
-    seen = checkup(keras="3.15.1")
+    seen = checkup()
     assert seen.worst == "unknown"  # the GPU checks that were not made
     assert {check.status for check in seen.checks if check.name != "GPU"} == {"ok"}
 
@@ -85,20 +81,6 @@ def test_frameworks_that_are_none_fail_or_are_there_twice_are_told() -> None:
     assert (named(seen, "PyTorch"), seen.worst) == (["problem"], "problem")
     both = dataclasses.replace(CPU_BUILD, packages=("tensorflow", "tensorflow-cpu"))
     assert named(checkup(builds=(both,)), "TensorFlow") == ["ok", "warning"]
-
-
-def test_legacy_keras_that_is_wanted_and_missing_is_a_problem() -> None:
-    wanted = {"TF_USE_LEGACY_KERAS": "1"}
-    assert named(checkup(environment=wanted, keras="3.15.1"), "Keras") == ["problem"]
-    assert named(checkup(environment=wanted, tf_keras="2.21.0"), "Keras") == ["ok"]
-
-
-def test_the_backend_of_keras_must_be_installed() -> None:
-    torch, wanted = Build("PyTorch", "2.13"), {"KERAS_BACKEND": "torch"}
-    assert named(checkup(environment=wanted, keras="3.15.1"), "Keras") == ["problem"]
-    seen = checkup(builds=(torch,), environment=wanted, keras="3.15.1")
-    (keras,) = [check for check in seen.checks if check.name == "Keras"]
-    assert (keras.status, keras.text) == ("ok", "3.15.1, on PyTorch by KERAS_BACKEND")
 
 
 def test_shared_memory_is_judged_by_whether_pytorch_is_there() -> None:

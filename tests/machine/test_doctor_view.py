@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from kit.evidence import machine
+from trainperf.commands.doctor import render
 from trainperf.machine.doctor.checks import Check, Checkup
-from trainperf.machine.doctor.view import render
 
 CHECKS = (
     Check("GPU", "unknown", "No NVIDIA driver found: GPU checks were not made."),

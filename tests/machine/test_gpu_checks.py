@@ -20,7 +20,6 @@ def checked(**fields: Any) -> dict[str, str]:
         # a process that only holds memory is no warning
         ({"other_processes": 1, "busy_before": 0.0}, {"use": "ok"}),
         ({"compute_mode": "shared"}, {}),
-        ({"mig": True, "persistence": False}, {"MIG": "ok", "persistence": "ok"}),
         ({"ecc_errors": 2}, {"memory": "problem"}),
         ({"other_processes": 2, "busy_before": 0.5}, {"use": "warning"}),
         ({"other_processes": 2}, {"use": "warning"}),

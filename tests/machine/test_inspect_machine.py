@@ -8,13 +8,19 @@ from kit.stubs import write
 from trainperf.machine import inspect_machine
 
 GIB = 1024**3
+ZERO = ("MemFree", "Buffers", "Cached", "Active", "Inactive", "SReclaimable", "Shmem", "Slab",
+        "SwapTotal", "SwapFree")  # fmt: skip
+MEMORY = f"MemTotal: {16 * 1024**2} kB\nMemAvailable: {8 * 1024**2} kB\n" + "".join(
+    f"{name}: 0 kB\n" for name in ZERO
+)
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine of 16 GiB whose container may use half a core and 4 GiB."""
     files = {
-        "proc/meminfo": f"MemTotal: {16 * 1024**2} kB\nMemAvailable: {8 * 1024**2} kB\n",
+        "proc/meminfo": MEMORY,
+        "proc/vmstat": "pswpin 0\npswpout 0\n",
         "proc/cpuinfo": "model name : A CPU\n",
         "proc/self/cgroup": "0::/\n",
         "proc/self/mountinfo": "1 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
@@ -22,6 +28,7 @@ def root(tmp_path: Path) -> Path:
         "sys/fs/cgroup/memory.max": f"{4 * GIB}\n",
         "sys/fs/cgroup/memory.current": f"{GIB}\n",
     }
+    monkeypatch.setattr("psutil.PROCFS_PATH", str(tmp_path / "proc"))
     return write(tmp_path, files)
 
 

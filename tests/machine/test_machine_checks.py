@@ -7,7 +7,6 @@ import pytest
 from kit.evidence import machine as box
 from trainperf.machine.doctor import checks
 from trainperf.machine.doctor.checks import GIB, MIB
-from trainperf.machine.host import Memory
 from trainperf.model import Gpu, Instance, InstanceType
 from trainperf.samplers.nvml import NO_DRIVER, NO_GPU, NOT_LOADED
 
@@ -27,7 +26,6 @@ def test_a_healthy_machine_gives_no_warning() -> None:
         checks.check_omp(healthy, {}),
         checks.check_memory(healthy),
         checks.check_shm(healthy, torch=True),
-        checks.check_swap(Memory(64 * GIB, 32 * GIB)),
         checks.check_disk(healthy),
     )
     assert {check.status for check in found} == {"ok"}
@@ -117,8 +115,6 @@ def test_the_shared_memory_that_docker_gives_is_too_small(torch: bool, status: s
         (checks.check_memory(replace(box(), memory_available=GIB)), "warning"),
         (checks.check_shm(box(shm_total=GIB, shm_free=MIB), torch=True), "warning"),
         (checks.check_shm(box(), torch=True), "unknown"),
-        (checks.check_swap(Memory(64 * GIB, GIB, swap_total=8 * GIB, swap_free=GIB)), "warning"),
-        (checks.check_swap(Memory(64 * GIB, 32 * GIB, swap_total=8 * GIB, swap_free=0)), "ok"),
         (checks.check_disk(box(disk_free=GIB)), "warning"),
         (checks.check_disk(box()), "unknown"),
         (checks.check_cores(replace(box(16), affinity_cores=4, cores=4)), "warning"),

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from recordings import recording
-from trainperf.machine.storage.reads import probe
+from trainperf.machine.storage.reads import Found, examined, of_files
+from trainperf.model import Recording
+
+
+def probe(recording: Recording, *at: Path, **given: Any) -> Found:
+    return examined(of_files(recording), *at, **given)
 
 
 def reads_event(**fields: Any) -> dict[str, Any]:

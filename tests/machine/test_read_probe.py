@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from trainperf.machine.storage import read_probe
 from trainperf.machine.storage.read_probe import MOST_BYTES, MOST_FILES, PIECE, Piece, probe, sample
-from trainperf.machine.storage.volumes import mount_of, mounts
+from trainperf.machine.storage.volumes import mount_of
+from trainperf.samplers.levels import mounts
 
 
 @pytest.fixture
@@ -132,19 +130,6 @@ def test_time_is_bounded_and_what_was_dropped_is_read_again(disk: Path) -> None:
     assert all(held(path) == 1.0 for path, _ in files)
 
 
-def test_a_file_system_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
-    release = threading.Event()
-    monkeypatch.setattr(read_probe, "STUCK_S", 0.1)
-    monkeypatch.setattr(read_probe, "_timed", lambda *args: release.wait(10))
-
-    found = probe([Piece("/data/a", 0, 10, True)])
-    release.set()
-
-    assert "did not answer" in found.reason
-
-
 def test_holes_are_not_taken_for_a_fast_disk(disk: Path) -> None:
     path = disk / "sparse.bin"
     with path.open("wb") as file:
@@ -174,35 +159,3 @@ def test_a_fault_of_the_probe_is_a_reason_and_prints_nothing(
 
     assert probe([Piece("/data/a", 0, 10, True)]).reason == "the probe failed: TypeError"
     assert capfd.readouterr().err == ""
-
-
-def test_readers_that_hang_do_not_keep_python_from_ending(tmp_path: Path) -> None:
-    code = f"""
-        import threading
-        from trainperf.machine.storage import read_probe
-        read_probe.STUCK_S = 0.3
-        read_probe._written = read_probe.tells = lambda *_: True
-        read_probe.resident = lambda *_: 0.0
-        read = read_probe._read
-        def hangs(piece):
-            if threading.current_thread() is not alone[0]:
-                threading.Event().wait()
-            return read(piece)
-        alone = []
-        cold = read_probe._cold
-        def first(*args):
-            alone.append(threading.current_thread())
-            return cold(*args)
-        read_probe._cold, read_probe._read = first, hangs
-        path = {str(tmp_path / "a")!r}
-        open(path, "wb").write(bytes(80))
-        pieces = [read_probe.Piece(path, at, 10, False) for at in range(40)]
-        print(read_probe.probe(pieces).reason)
-    """
-
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
-    )
-
-    assert "did not answer" in ran.stdout
-    assert ran.stderr == ""

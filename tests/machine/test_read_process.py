@@ -62,7 +62,7 @@ def stuck(tmp_path: Path) -> Iterator[Path]:
 def test_it_finds_what_looking_here_finds(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(os.urandom(5000))
 
-    ((here,), reason) = reads.probe(read_from(tmp_path / "a"))
+    ((here,), reason) = reads.examined(reads.of_files(read_from(tmp_path / "a")))
     ((apart,), why) = read_process.probe(read_from(tmp_path / "a"))
 
     assert reason == why == ""

@@ -87,14 +87,14 @@ def refusing(status: int, code: str = "", **headers: str):
     [
         (refusing(503, "SlowDown"), "SlowDown", "slow down"),
         (refusing(403, "AccessDenied"), "AccessDenied", "denied access"),
-        (refusing(404, "NoSuchKey"), "NoSuchKey", "not there"),
-        (refusing(0), "ConnectionRefused", "refused or dropped"),
+        (refusing(404, "NoSuchKey"), "NoSuchKey", "NoSuchKey"),
+        (refusing(0), "ConnectionClosedError", "ConnectionClosedError"),
         pytest.param(
-            *(refusing(404, "NoSuchBucket"), "NoSuchBucket", "no such bucket"),
+            *(refusing(404, "NoSuchBucket"), "NoSuchBucket", "NoSuchBucket"),
             marks=pytest.mark.long,
         ),
         pytest.param(
-            *(refusing(400, "ExpiredToken"), "ExpiredToken", "expired"), marks=pytest.mark.long
+            *(refusing(400, "ExpiredToken"), "ExpiredToken", "ExpiredToken"), marks=pytest.mark.long
         ),
     ],
     ids=["slow down", "denied", "missing key", "dropped", "missing bucket", "expired"],

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.machine.storage.volumes import Mount, mount_of, mounts, volume_of
+from trainperf.machine.storage.volumes import mount_of, volume_of
 from trainperf.model import InstanceType, Volume
+from trainperf.samplers.levels import Mount, mounts
 
 EBS = "Amazon Elastic Block Store              "
 STORE = "Amazon EC2 NVMe Instance Storage        "

@@ -8,7 +8,7 @@ import pytest
 
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Patch, Site
-from trainperf.patch.answered import answered
+from trainperf.patch.patch import answered
 from trainperf.rewrite.diff import unified
 from trainperf.rewrite.script import default_reader
 

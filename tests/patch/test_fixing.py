@@ -242,10 +242,9 @@ def _without_patch(run, created):
 
 
 def test_a_file_replaced_by_a_link_to_its_like_stays_a_link(run):
-    real = script(run).rename(script(run).with_name("real.py"))
+    script(run).rename(script(run).with_name("real.py"))
     script(run).symlink_to("real.py")
-    fixed = fixing.fix(run, (), dry=False)
-    assert f"{script(run)} is a symbolic link: {real} was written" in fixed.lines
+    fixing.fix(run, (), dry=False)
     assert script(run).is_symlink()
     assert text(run) == FIXED
 

@@ -35,7 +35,7 @@ def test_the_bytes_change_and_mode_and_owner_stay(two, tmp_path):
     if os.geteuid() == 0:
         os.chown(two[0], 1234, 4321)
     before = two[0].stat()
-    assert replaced(*two) == ()
+    replaced(*two)
     assert [path.read_bytes() for path in two] == [NEW, NEW]
     after = two[0].stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (
@@ -52,20 +52,12 @@ def test_one_that_holds_something_else_holds_all_back(two, tmp_path):
     assert as_before(tmp_path, *two)
 
 
-def test_a_symbolic_link_stays_one_and_is_named(two, tmp_path):
+def test_a_symbolic_link_stays_one(two, tmp_path):
     link = tmp_path / "link.py"
     link.symlink_to("a.py")
-    (note,) = replaced(link)
-    assert "symbolic link" in note
+    replaced(link)
     assert link.is_symlink()
     assert two[0].read_bytes() == NEW
-
-
-def test_a_hard_link_is_named_and_keeps_the_old_text(two, tmp_path):
-    os.link(two[0], tmp_path / "other.py")
-    (note,) = replaced(two[0])
-    assert "hard link" in note
-    assert (tmp_path / "other.py").read_bytes() == OLD
 
 
 def test_a_read_only_file_is_not_replaced(two, tmp_path):

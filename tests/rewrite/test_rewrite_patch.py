@@ -4,7 +4,7 @@ from dataclasses import replace
 from rewriting import Append, Variables, marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken
-from trainperf.patch.patch import added_lines, build_patch, write_edits
+from trainperf.patch.patch import added_lines, write_edits
 
 PLAIN, (CALL,) = marked("import os\nds = ▸x.map(f)◂\n")
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_written_is_skipped_with_its_reason_and_leaves_no_trace()
         finding("append", rewritable=False, call=".never()"),
         finding("append", call="nonsense"),
     ]
-    patch = build_patch("/project", findings, FIXES, read)
+    patch = write_edits("/project", findings, FIXES, read).patch
     assert added(patch.diff) == ["ds = x.map(f).cache()"]
     assert patch.findings == ("append",)
     assert patch.skipped == (
@@ -88,20 +88,20 @@ def test_what_cannot_be_written_is_skipped_with_its_reason_and_leaves_no_trace()
 
 
 def test_a_missing_file_costs_the_edit_and_not_the_report(tmp_path):
-    patch = build_patch(tmp_path, [finding("append", call=".cache()")], FIXES)
+    patch = write_edits(tmp_path, [finding("append", call=".cache()")], FIXES).patch
     assert patch.diff == ""
     assert patch.findings == ()
     assert "cannot be read" in patch.skipped[0].reason
 
 
 def test_no_findings_make_an_empty_patch():
-    patch = build_patch("/project", [], FIXES, read)
+    patch = write_edits("/project", [], FIXES, read).patch
     assert (patch.diff, patch.findings, patch.skipped) == ("", (), ())
 
 
 def test_a_patch_holds_the_edits_of_all_findings_in_their_order():
     findings = [finding("append", call=".a()"), finding("append", call=".b()")]
-    patch = build_patch("/project", findings, FIXES, read)
+    patch = write_edits("/project", findings, FIXES, read).patch
     assert added(patch.diff) == ["ds = x.map(f).a().b()"]
     assert patch.findings == ("append",)
 
@@ -158,31 +158,31 @@ def test_only_the_named_findings_are_written_in_the_order_of_their_names():
         finding("explain", rewritable=False),
         finding("variables", THREADS="2"),
     ]
-    patch = build_patch("/project", findings, FIXES, read, only=["variables", "append"])
+    patch = write_edits("/project", findings, FIXES, read, only=["variables", "append"]).patch
     assert patch.findings == ("variables", "append")
     assert patch.skipped == ()
-    patch = build_patch("/project", findings, FIXES, read, only=["explain", "missing"])
+    patch = write_edits("/project", findings, FIXES, read, only=["explain", "missing"]).patch
     assert patch.findings == ()
     assert [each.what for each in patch.skipped] == ["explain", "missing"]
     assert patch.skipped[1].reason == "there is no such finding"
-    assert build_patch("/project", findings, FIXES, read, only=[]).findings == ()
+    assert write_edits("/project", findings, FIXES, read, only=[]).patch.findings == ()
 
 
 def test_what_changes_the_experiment_is_written_only_when_allowed():
     semantic = [finding("append", equivalence=Equivalence.SEMANTICS, call=".a()")]
-    assert build_patch("/project", semantic, FIXES, read, only=["append"]).findings == ()
-    patch = build_patch("/project", semantic, FIXES, read, allow_semantic=True)
+    assert write_edits("/project", semantic, FIXES, read, only=["append"]).patch.findings == ()
+    patch = write_edits("/project", semantic, FIXES, read, allow_semantic=True).patch
     assert patch.findings == ("append",)
 
 
 def test_variables_are_part_of_the_patch_and_must_agree():
     findings = [finding("variables", THREADS="2", MODE="x"), finding("variables", THREADS="3")]
-    patch = build_patch("/project", findings, FIXES, read)
+    patch = write_edits("/project", findings, FIXES, read).patch
     assert (patch.diff, patch.files) == ("", ())
     assert patch.environment == {"THREADS": "2", "MODE": "x"}
     assert patch.findings == ("variables",)
     assert patch.skipped == (NotTaken("variables", "another fix sets THREADS to 2"),)
-    again = build_patch("/project", [findings[0], findings[0]], FIXES, read)
+    again = write_edits("/project", [findings[0], findings[0]], FIXES, read).patch
     assert again.skipped == (NotTaken("variables", "the source has it already"),)
 
 
@@ -195,7 +195,7 @@ def test_a_patch_names_its_root_and_the_hashes_of_what_it_starts_from(tmp_path):
     assert file.path == str(tmp_path / "train.py")
     assert file.sha256 == hashlib.sha256(PLAIN.encode()).hexdigest()
     assert list(written.contents) == [file.path]
-    assert build_patch(tmp_path, [], FIXES).root == str(tmp_path)
+    assert write_edits(tmp_path, [], FIXES).patch.root == str(tmp_path)
 
 
 def test_a_fix_that_sets_variables_needs_no_place_to_be_written():

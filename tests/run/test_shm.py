@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainperf.run.stopping import remove_shm, shm_of
+from trainperf.run.stopping import remove_shm
 
 NAMES = (
     "torch_12_345_0",
@@ -25,18 +25,14 @@ def folder(tmp_path):
 
 
 def test_what_names_no_process_or_another_is_nobodys(folder):
-    assert shm_of({1, 2, 345}, str(folder)) == []
-    assert shm_of(set(), str(folder)) == []
-    assert shm_of({12}, str(folder / "none")) == []
+    assert remove_shm({1, 2, 345}, str(folder)) == []
+    assert remove_shm(set(), str(folder)) == []
+    assert remove_shm({12}, str(folder / "none")) == []
 
 
-def test_what_a_process_left_is_listed(folder):
-    expected = ["sem.loky-12-abcd_1", "torch_12_345_0", "torch_12_9_17"]
-    assert shm_of({12}, str(folder)) == [str(folder / name) for name in expected]
-
-
-def test_only_what_is_listed_is_removed(folder):
+def test_what_a_process_left_is_removed(folder):
     gone = remove_shm({12, 999}, str(folder))
-    assert len(gone) == 3
+    expected = ["sem.loky-12-abcd_1", "torch_12_345_0", "torch_12_9_17"]
+    assert gone == [str(folder / name) for name in expected]
     assert {path.name for path in folder.iterdir()} == set(NAMES) - {p.split("/")[-1] for p in gone}
     assert remove_shm({12}, str(folder)) == []

@@ -182,38 +182,6 @@ def test_a_job_without_output_is_an_error_and_leaves_no_run(aws, tmp_path):
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_a_bucket_that_is_not_there_is_said_and_no_job_is_started(aws):
-    before = jobs(aws)
-    error = call("submit", "train.py", *ASKED, "--output", "s3://missing/x").exception
-    assert isinstance(error, TrainperfError)
-    assert str(error) == "there is no bucket missing"
-    assert "aws s3 mb s3://missing --region us-east-1" in error.hint
-    assert jobs(aws) == before
-
-
-def test_a_bucket_that_may_not_be_looked_at_is_said_and_nothing_is_put_there():
-    class Refusing:
-        def head_bucket(self, **_: object) -> None:
-            error = {"Error": {"Code": "403", "Message": "Forbidden"}}
-            raise ClientError(error, "HeadBucket")  # type: ignore[arg-type]
-
-    made = service.Service(Refusing(), None, None, "us-east-1")
-    with pytest.raises(TrainperfError, match="the bucket theirs: it is not yours, or") as raised:
-        service.upload(made, "s3://theirs/x", {"a": b"b"})
-    assert "s3:ListBucket" in raised.value.hint
-
-
-def test_a_bucket_of_another_region_is_said_before_anything_is_uploaded(aws):
-    place = {"LocationConstraint": "eu-west-1"}
-    aws("s3").create_bucket(Bucket="far", CreateBucketConfiguration=place)
-    before = jobs(aws)
-    error = call("submit", "train.py", *ASKED, "--output", "s3://far/x").exception
-    assert isinstance(error, TrainperfError)
-    assert str(error) == "the bucket far is in eu-west-1, the job would be in us-east-1"
-    assert aws("s3").list_objects_v2(Bucket="far")["KeyCount"] == 0
-    assert jobs(aws) == before
-
-
 def test_ctrl_c_leaves_the_job_and_says_how_to_stop_it(aws, monkeypatch, tmp_path):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

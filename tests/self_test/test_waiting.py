@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from trainperf.self_test import waiting
-from trainperf.self_test.waiting import Waiting
+from trainperf.self_test import experiments as waiting
+from trainperf.self_test.experiments import Waiting
 
 
 def test_what_the_kernel_does_not_count_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:

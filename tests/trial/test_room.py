@@ -5,7 +5,7 @@ import pytest
 
 from kit.evidence import GIB, machine
 from recordings import recording
-from trainperf.machine.cgroup import MemoryLimit
+from trainperf.machine.host import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
 from trainperf.recording.machine.machine import Gpu, MigSlice
 from trainperf.trial.legs import room as room_module

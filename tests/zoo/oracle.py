@@ -15,7 +15,7 @@ from trainperf.diagnose import Request
 from trainperf.diagnose.judging import first_verdict, patch_root
 from trainperf.fixes import by_id, possible_all
 from trainperf.model import Diagnosis, Finding, Run
-from trainperf.patch.patch import as_written, build_patch
+from trainperf.patch.patch import as_written, write_edits
 
 ANSWERS = Path(__file__).parent / "answers"
 
@@ -49,7 +49,7 @@ def answer(first: Diagnosis, possible: tuple[Finding, ...], run: Run) -> dict[st
 def _finding(run: Run, finding: Finding) -> dict[str, Any]:
     """A finding, with its edit alone, or why there is none."""
     root = patch_root(run, (finding,))
-    patch = build_patch(root, (finding,), by_id(), allow_semantic=True)
+    patch = write_edits(root, (finding,), by_id(), allow_semantic=True).patch
     return {
         "id": finding.id,
         "bound": _rounded(finding.bound),

@@ -2,37 +2,3 @@
 
 `running` makes the runs, `judging` decides about their times, `answering` says it.
 """
-
-from __future__ import annotations
-
-from trainperf.check.answering import answer, compared, reported, settled, shortcomings
-from trainperf.check.baseline import load, repeats_of, save
-from trainperf.check.judging import judge, noise
-from trainperf.check.running import BASELINE_RUNS, Means, Runs, agree, repeat, run, speed
-from trainperf.check.values import Baseline, Checked, Criteria, Judged, Repeat, Speed
-
-__all__ = [
-    "BASELINE_RUNS",
-    "Baseline",
-    "Checked",
-    "Criteria",
-    "Judged",
-    "Means",
-    "Repeat",
-    "Runs",
-    "Speed",
-    "agree",
-    "answer",
-    "compared",
-    "judge",
-    "load",
-    "noise",
-    "repeat",
-    "repeats_of",
-    "reported",
-    "run",
-    "save",
-    "settled",
-    "shortcomings",
-    "speed",
-]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import fields
+from pathlib import Path, PurePath
 
 from trainperf import store
-from trainperf.check.baseline import repeats_of
 from trainperf.check.judging import BUSY, judge, noise
-from trainperf.check.running import ALARM_RUNS, BASELINE_RUNS, MOST_RUNS, Runs
+from trainperf.check.running import ALARM_RUNS, BASELINE_RUNS, MOST_RUNS, Runs, repeat
 from trainperf.check.values import Baseline, Checked, Criteria, Judged, Repeat
+from trainperf.errors import TrainperfError
 from trainperf.model import (
     Answer,
     Check,
@@ -168,7 +169,6 @@ def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], wanted: Cri
 
 
 def _figures(times: Judged, wanted: Criteria) -> str:
-    """Both times, what they differ by, and what is allowed."""
     before, after = _amounts(times.before_s, times.after_s)
     what = "sample" if times.by_samples else "step"
     width = times.noise * 100
@@ -184,14 +184,12 @@ FAR = 10
 
 
 def _amounts(before: float, after: float) -> tuple[str, str]:
-    """Both times with their unit, to the digits that tell them apart."""
     if not 1 / FAR < after / before < FAR:
         return _amount(before, before), _amount(after, after)
     return _amount(before, before), _amount(after, before)
 
 
 def _amount(seconds: float, like: float) -> str:
-    """A time in the unit of another, to its third digit."""
     scale, unit = next(
         (scale, name)
         for scale, name, least in ((1.0, "s", 1.0), (1e3, "ms", 1e-3), (1e6, "µs", 0.0))
@@ -244,3 +242,58 @@ def _times(judged: Judged) -> CheckedTimes:
         noise_after=judged.after_noise,
         machine_change=judged.machine,
     )
+
+
+# A baseline's file: read with clear errors, written whole.
+
+
+def load(path: Path, script: str) -> Baseline:
+    """Read the baseline of `script`; any saved report will do, as a baseline of one run.
+
+    Raises `TrainperfError` where there is none yet, where the file is not whole, or of a
+    newer format, where it is of another script, and where no step was timed for it.
+    """
+    make = f"trainperf check --save-baseline {path} {script}"
+    if not path.exists():
+        raise TrainperfError(f"there is no baseline {path} yet", f"this makes one: {make}")
+    saved = store.load_value(store.resolve_run(path), Baseline)
+    if not _names(saved.script) & _names(script):
+        raise TrainperfError(
+            f"{path} is a baseline of {saved.script}, not of {script}",
+            f"give that of {script}, or make one: {make}",
+        )
+    if not all(map(_sound, saved.repeats)):
+        raise TrainperfError(f"{path} holds figures that no run gives", f"again: {make}")
+    if saved.times.real_s is None:
+        raise TrainperfError(f"{path} has no time of a step: that run failed", f"again: {make}")
+    return saved
+
+
+def repeats_of(saved: Baseline) -> tuple[Repeat, ...]:
+    """The runs that a baseline was made of; of a plain report, the one."""
+    return saved.repeats or (repeat(saved),)
+
+
+def save(diagnosis: Diagnosis, repeats: Sequence[Repeat], path: Path) -> None:
+    """Write `diagnosis`, the run that stands for the others, with all runs."""
+    values = {one.name: getattr(diagnosis, one.name) for one in fields(Diagnosis)}
+    store.save_value(Baseline(**values, repeats=tuple(repeats)), path)
+
+
+def _sound(run: Repeat) -> bool:
+    """Whether a run's figures can be reckoned with: the file may have been edited."""
+    speeds = () if run.speed is None else (run.speed.one_s, run.speed.all_s)
+    positive = (run.fastest_s, run.mean_s, run.batch_size, *speeds)
+    paired = len(run.bounds) in (0, len(run.findings))
+    return paired and all(one is None or one > 0 for one in positive)
+
+
+def _names(script: str) -> set[str]:
+    """A script's name wherever it is called from: the last part of its path.
+
+    It may be a command, or a path with spaces in it. Bytes that are no text are as a file
+    has them, see `store.save_value`.
+    """
+    text = script.encode("utf-8", "backslashreplace").decode()
+    whole = {PurePath(text).name} if text.endswith(".py") else set()
+    return whole | {" ".join(PurePath(word).name for word in text.split())}

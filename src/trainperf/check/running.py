@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trainperf.check.values import Repeat, Speed
 from trainperf.model import Diagnosis, Ending, Machine, PhaseUse
+from trainperf.samplers.levels import text
 
 BASELINE_RUNS = 3
 """Runs of a baseline, where they agree; else `MOST_RUNS`."""
@@ -166,10 +167,7 @@ def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> 
 
 def boot_name() -> str:
     """The id of this machine's last start; "" where it has none."""
-    try:
-        return _BOOT.read_text().strip()
-    except OSError:
-        return ""
+    return text(_BOOT) or ""
 
 
 def _others(use: PhaseUse) -> float | None:

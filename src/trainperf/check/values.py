@@ -137,9 +137,3 @@ class Checked:
     def failures(self) -> tuple[str, ...]:
         """The reasons why it fails, in sentences."""
         return tuple(one.text for one in self.reasons if one.outcome == "failed")
-
-    @property
-    def new(self) -> tuple[str, ...]:
-        """The findings that make it fail."""
-        failing = (one for one in self.reasons if one.outcome == "failed")
-        return tuple(one.finding for one in failing if one.finding)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from trainperf import check as checking
 from trainperf import compare
-from trainperf.check import Baseline, Checked, Criteria, Runs
+from trainperf.check import answering, judging
+from trainperf.check.running import Runs
+from trainperf.check.values import Baseline, Checked, Criteria
 from trainperf.commands import outputs, run_folders
 from trainperf.commands._shared import console
 from trainperf.commands.compare import render
@@ -36,7 +37,7 @@ class Question:
 def answer(question: Question, runs: Runs, settings: Settings, asked: Sequence[Output]) -> Check:
     """Print what is to be known and the answer, which stands last; return it."""
     saved = question.saved
-    checked = checking.answer(saved, runs.diagnosis, runs.repeats, question.wanted)
+    checked = answering.answer(saved, runs.diagnosis, runs.repeats, question.wanted)
     comparison = compare.compare(saved, runs.diagnosis)
     err = outputs.takes_stdout(asked)
     if checked.outcome == "passed":
@@ -47,7 +48,7 @@ def answer(question: Question, runs: Runs, settings: Settings, asked: Sequence[O
         render(comparison, console(stderr=err, color=settings.color))
         click.echo(err=err)
     status = PASSED if question.update else _status(checked, question.strict)
-    check = checking.reported(checked, question.against, question.wanted, question.strict, status)
+    check = answering.reported(checked, question.against, question.wanted, question.strict, status)
     for told in _besides(check):
         tell(f"note: {told}", err=err)
     tell(check.text, err=err)
@@ -80,13 +81,13 @@ def write(
 
 def save(runs: Runs, path: Path, asked: Sequence[Output]) -> None:
     """Save the runs as a baseline, and say what it is worth."""
-    checking.save(runs.diagnosis, runs.repeats, path)
+    answering.save(runs.diagnosis, runs.repeats, path)
     many = len(runs.repeats)
-    for told in checking.shortcomings(runs.repeats):
+    for told in answering.shortcomings(runs.repeats):
         tell(f"note: {told}", err=outputs.takes_stdout(asked))
     tell(
         f"saved {path}: {runs.diagnosis.script}, {many} run{'s' if many > 1 else ''}, "
-        f"noise ±{checking.noise(runs.repeats) * 100:.1f} %",
+        f"noise ±{judging.noise(runs.repeats) * 100:.1f} %",
         err=outputs.takes_stdout(asked),
     )
 

@@ -35,7 +35,6 @@ def read_settings(flags: dict[str, object]) -> Settings:
 
 
 def _name_unknown(ids: tuple[str, ...], wanted: str) -> None:
-    """Say which ids are none; another version may have them, so it is no error."""
     import difflib
 
     from trainperf.fixes import by_id
@@ -93,6 +92,44 @@ def check_whole_job(command: Sequence[str], called: str) -> None:
             hint=f"let it start the launcher: trainperf {called} --… -- torchrun …",
         )
     ranks.check_alone(command, os.environ)
+
+
+def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
+    """Return what the process exits with.
+
+    0 done, 1 `--fail-on` met, 2 no loop seen or no step of it timed, 3 the script
+    failed, 130 interrupted.
+    """
+    from trainperf.recording.run import Ending
+    from trainperf.report.level import failing
+
+    if diagnosis.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
+        return 3
+    if diagnosis.ending is Ending.INTERRUPTED:
+        return 130
+    if diagnosis.loop is None or diagnosis.times.real_s is None:
+        return 2
+    if diagnosis.trying is not None and diagnosis.trying.interrupted:
+        return 130
+    return 1 if failing(diagnosis, settings.fail_on) else 0
+
+
+def end_with_report(
+    diagnosis: Diagnosis, path: Path, unsaved: TrainperfError | None, settings: Settings
+) -> int:
+    """Print the report of the run at `path`, write what was asked for; return the exit status.
+
+    Raises `unsaved`, the error where the run could not be saved, once the report is shown.
+    """
+    from trainperf.commands import run_folders
+
+    saved = "" if unsaved else run_folders.saved_name(path)
+    patch = str(settings.patch) if settings.patch is not None else ""
+    print_report(diagnosis, settings, saved=saved, patch_file=patch)
+    if unsaved is not None:
+        raise unsaved
+    run_folders.write_outputs(diagnosis, settings)
+    return exit_status(diagnosis, settings)
 
 
 def print_report(

@@ -16,6 +16,7 @@ from trainperf.commands._shared import (
     check_outputs,
     check_whole_job,
     console,
+    exit_status,
     given,
     print_report,
     read_settings,
@@ -24,7 +25,8 @@ from trainperf.commands.streams import tell
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
-    from trainperf.check import Baseline, Runs
+    from trainperf.check.running import Runs
+    from trainperf.check.values import Baseline
     from trainperf.commands.outputs import Output
     from trainperf.commands.session import Target
     from trainperf.diagnose import Request
@@ -106,7 +108,7 @@ def check(
     baseline that can be read, a machine that cannot be compared, or no step timed; 3 the
     script failed; 130 interrupted.
     """
-    from trainperf import check as checking
+    from trainperf.check import answering, running, values
     from trainperf.commands import _check_telling as telling
     from trainperf.commands import outputs, session
 
@@ -126,24 +128,24 @@ def check(
         _against(target, settings, against, most, strict, asked)
     path = Path(save_baseline or baseline or "")
     _check_files(asked, path, settings.json, bool(save_baseline) or update)
-    wanted = checking.Criteria(most, least, settings.fail_on)
+    wanted = values.Criteria(most, least, settings.fail_on)
     new = bool(save_baseline) or (update and not path.exists())
-    saved = None if new else checking.load(path, target.label)
+    saved = None if new else answering.load(path, target.label)
     if saved is None:
-        runs = _runs(target, settings, checking.BASELINE_RUNS, checking.agree)
+        runs = _runs(target, settings, running.BASELINE_RUNS, running.agree)
         telling.write(runs.diagnosis, None, settings, asked)
         telling.save(runs, path, asked)
         return
-    question = telling.Question(saved, checking.compared(saved, path), wanted, strict, update)
+    question = telling.Question(saved, answering.compared(saved, path), wanted, strict, update)
     if update:
-        runs = _runs(target, settings, checking.BASELINE_RUNS, checking.agree)
+        runs = _runs(target, settings, running.BASELINE_RUNS, running.agree)
         other = _refusals(saved, runs.diagnosis)
         checked = None if other else telling.answer(question, runs, settings, asked)
         telling.write(runs.diagnosis, checked, settings, asked)
         telling.save(runs, path, asked)
         return
     _refuse(saved, replace(saved, machine=inspected(target.cwd)), path, target)
-    runs = _runs(target, settings, 1, lambda made: checking.settled(saved, made, wanted))
+    runs = _runs(target, settings, 1, lambda made: answering.settled(saved, made, wanted))
     _refuse(saved, runs.diagnosis, path, target)
     checked = telling.answer(question, runs, settings, asked)
     telling.write(runs.diagnosis, checked, settings, asked)
@@ -199,7 +201,6 @@ def _against(
     from trainperf.changes import Repository
     from trainperf.commands import _check_telling as telling
     from trainperf.commands import outputs, session
-    from trainperf.commands.exit_status import exit_status
     from trainperf.proof import compare_with
 
     def pipeline(
@@ -236,10 +237,8 @@ def _runs(
     at_least: int,
     settled: Callable[[Runs], bool],
 ) -> Runs:
-    """Run the script until it is settled; a run that timed no step ends the command."""
-    from trainperf import check as checking
+    from trainperf.check import running
     from trainperf.commands import outputs, run_folders, session
-    from trainperf.commands.exit_status import exit_status
 
     cores = inspected(target.cwd).cores
     until = time.monotonic() + settings.budget_s
@@ -259,8 +258,8 @@ def _runs(
         named = f"{target.label}, run {many}"
         return session.run(target, left, console(stderr=True), named, many == 1)[0]
 
-    means = checking.Means(observe, lambda: checking.speed(cores), until)
-    runs = checking.run(means, at_least, settled)
+    means = running.Means(observe, lambda: running.speed(cores), until)
+    runs = running.run(means, at_least, settled)
     if runs.ended is not None:
         run_folders.write_outputs(runs.ended, settings)
         print_report(runs.ended, settings)

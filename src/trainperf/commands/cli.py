@@ -13,7 +13,14 @@ import click
 
 import trainperf
 from trainperf.commands._arguments import ScriptCommand, output_format
-from trainperf.commands._shared import check_outputs, console, given, print_report, read_settings
+from trainperf.commands._shared import (
+    check_outputs,
+    console,
+    end_with_report,
+    given,
+    print_report,
+    read_settings,
+)
 from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
@@ -100,7 +107,7 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
     3 the script failed.
     """
     from trainperf import ranks
-    from trainperf.commands import run_folders, session
+    from trainperf.commands import session
 
     asked = given(flags)
     settings = read_settings(asked)
@@ -121,15 +128,7 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
         click.echo("trainperf: --run-dir is not used: no launcher says that this is one of "
                    "several ranks", err=True)  # fmt: skip
     diagnosis, folder, unsaved = session.run(target, settings, console(stderr=True))
-    patch = str(settings.patch) if settings.patch is not None else ""
-    saved = "" if unsaved else run_folders.saved_name(folder)
-    print_report(diagnosis, settings, saved=saved, patch_file=patch)
-    if unsaved is not None:
-        raise unsaved
-    run_folders.write_outputs(diagnosis, settings)
-    from trainperf.commands.exit_status import exit_status
-
-    sys.exit(exit_status(diagnosis, settings))
+    sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
 
 
 @cli.command(short_help="Show a saved run again.")
@@ -173,8 +172,7 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
 
     Exit status: as of `trainperf diagnose`; 2 where the records are not of one job.
     """
-    from trainperf.commands import run_folders, session
-    from trainperf.commands.exit_status import exit_status
+    from trainperf.commands import session
 
     if as_json:
         flags["output_format"] = ("json", *flags["output_format"])
@@ -183,13 +181,7 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     diagnosis, path, unsaved = session.merge(
         folder, Path(output) if output else None, settings, console(stderr=True)
     )
-    saved = "" if unsaved else run_folders.saved_name(path)
-    patch = str(settings.patch) if settings.patch is not None else ""
-    print_report(diagnosis, settings, saved=saved, patch_file=patch)
-    if unsaved is not None:
-        raise unsaved
-    run_folders.write_outputs(diagnosis, settings)
-    sys.exit(exit_status(diagnosis, settings))
+    sys.exit(end_with_report(diagnosis, path, unsaved, settings))
 
 
 @cli.command(short_help="Write the fixes of a saved run into your files.")
@@ -306,7 +298,6 @@ def _stdout_failed(error: OSError) -> NoReturn:
 
 
 def _usage(error: click.ClickException) -> None:
-    """Say what is wrong with the command line as any other error: one line and a hint."""
     context = getattr(error, "ctx", None)
     message = error.format_message()
     if "\n" in message:  # the help, where a command has no words at all

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from trainperf.lint.check import Lint
     from trainperf.source.rule import Rule
 
 
@@ -42,38 +41,25 @@ def lint(
     not be read or parsed (the others are checked even so).
     """
     from trainperf.lint.check import lint as check
+    from trainperf.lint.formats import FORMATS
 
-    wanted = _outputs(output_format)
+    wanted: list[tuple[str, Path | None]] = [("text", None)]
+    if output_format:  # these load a good deal
+        from trainperf.commands import outputs
+
+        parsed = outputs.parse(output_format, tuple(FORMATS), "text", beside=())
+        outputs.check(parsed)
+        wanted = [(one.format, one.file) for one in parsed]
     found = check(paths, _chosen(select, ignore))
     for form, file in wanted:
-        _write(form, file, found)
+        text = FORMATS[form](found)
+        if file is None:
+            click.echo(text)
+        else:
+            outputs.save_text(file, text)
     if found.unread:
         sys.exit(2)
     sys.exit(1 if found.seen and not exit_zero else 0)
-
-
-def _outputs(values: tuple[str, ...]) -> list[tuple[str, Path | None]]:
-    """The outputs and their files; text is printed where nothing else is."""
-    if not values:
-        return [("text", None)]
-    from trainperf.commands import outputs
-    from trainperf.lint.formats import FORMATS
-
-    wanted = outputs.parse(values, tuple(FORMATS), "text", beside=())
-    outputs.check(wanted)
-    return [(one.format, one.file) for one in wanted]
-
-
-def _write(form: str, file: Path | None, found: Lint) -> None:
-    from trainperf.lint.formats import FORMATS
-
-    text = FORMATS[form](found)
-    if file is None:
-        click.echo(text)
-        return
-    from trainperf.commands import outputs
-
-    outputs.save_text(file, text)
 
 
 def _chosen(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:

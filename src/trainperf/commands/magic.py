@@ -91,7 +91,6 @@ def _parses(text: str) -> bool:
 
 
 def _diagnose(cells: Sequence[str], options: str) -> None:
-    """Run cells as `trainperf diagnose` runs a notebook, and show the report below the cell."""
     code = [{"cell_type": "code", "source": source} for source in cells]
     with tempfile.TemporaryDirectory(prefix="trainperf-") as folder:
         found = Path(folder, "diagnosis.json")

@@ -18,6 +18,7 @@ from trainperf import store
 from trainperf.commands import redaction
 from trainperf.commands.outputs import write_trace
 from trainperf.commands.progress import Progress
+from trainperf.commands.session import run_of
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
 from trainperf.machine.after_run import probe_storage
@@ -112,7 +113,6 @@ def run_folder(
 
 
 def _joined(where: Path, place: Place) -> Path:
-    """The folder of this rank in the run directory, made, if the directory is this job's."""
     folder = records.folder_of(where, place.rank)
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -165,18 +165,7 @@ def _record(target: Target, place: Place, price_per_hour: float | None) -> RankR
 def _run(target: Target, settings: Settings, where: Path, place: Place) -> Run:
     # a job that was started again must not read what its ranks agreed on before
     board = records.BOARD + (f"-{place.restarts}" if place.restarts else "")
-    return Run(
-        command=target.command,
-        cwd=str(target.cwd),
-        label=target.label,
-        steps=settings.steps,
-        measure_s=settings.measure_s,
-        extra_s=settings.extra_s,
-        stall_s=settings.stall_s,
-        budget_s=settings.budget_s,
-        board=str(where / board),
-        trace=settings.trace is not None,
-    )
+    return replace(run_of(target, settings), board=str(where / board))
 
 
 def _frameworks(recording: Recording) -> dict[str, str]:

@@ -205,8 +205,6 @@ def write(
 
 @dataclass(frozen=True)
 class _Report:
-    """A diagnosis in any format, for those who asked for it."""
-
     diagnosis: Diagnosis
     judgement: Judgement
     root: str

@@ -95,7 +95,6 @@ class Progress:
         yield line
 
     def _done(self) -> float | None:
-        """Return the share of the phase that is done, None if nobody can know."""
         if self._fraction is not None:
             return self._fraction
         if self._expected_s:

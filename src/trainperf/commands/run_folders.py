@@ -86,20 +86,14 @@ def find(run: Path | None, settings: Settings) -> Path:
     """
     own(settings.output_dir)
     if run is None:
-        return latest(settings)
-    named = settings.output_dir / run
-    return store.resolve_run(named if not run.exists() and named.exists() else run)
-
-
-def latest(settings: Settings) -> Path:
-    """The report of the latest run. Raises `TrainperfError` if there is none."""
-    own(settings.output_dir)
-    reports = store.diagnoses(settings.output_dir)
-    if not reports:
+        reports = store.diagnoses(settings.output_dir)
+        if reports:
+            return reports[-1]
         raise TrainperfError(
             f"no run is kept in {settings.output_dir}", hint="trainperf diagnose train.py makes one"
         )
-    return reports[-1]
+    named = settings.output_dir / run
+    return store.resolve_run(named if not run.exists() and named.exists() else run)
 
 
 def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:

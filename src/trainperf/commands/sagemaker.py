@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trainperf.commands._shared import console, print_report, read_settings
+import trainperf
+from trainperf.commands._shared import console, end_with_report, read_settings
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
 
     folder = given["source_dir"]
     job = _job(given)
-    install, wheel = submitting.installed_by(given["wanted"], _version())
+    install, wheel = submitting.installed_by(given["wanted"], trainperf.__version__)
     if dry_run:
         click.echo(json.dumps(request(job), indent=2))
         return
@@ -167,7 +169,6 @@ def _job(given: dict[str, Any]) -> Job:
 
 
 def _announce(job: Job, made: Service, say: Any) -> None:
-    """Say what will be made, and that it costs money."""
     many = "1 instance" if job.instance_count == 1 else f"{job.instance_count} instances"
     say(
         f"this starts a training job on {many} of {job.instance_type} in {made.region} for "
@@ -177,10 +178,8 @@ def _announce(job: Job, made: Service, say: Any) -> None:
 
 
 def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> None:
-    """Wait, fetch, save as a run, print, exit."""
     from trainperf import store
     from trainperf.commands import run_folders, session
-    from trainperf.commands.exit_status import exit_status
     from trainperf.sagemaker import service, submitting
 
     folder = run_folders.new_folder(settings, script)
@@ -200,26 +199,13 @@ def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> N
         diagnosis, _, unsaved = session.merge(
             results.ranks, folder / store.DIAGNOSIS_FILE, settings, console(stderr=True)
         )
-        if unsaved is not None:
-            raise unsaved
     else:
         assert results.diagnosis is not None
-        diagnosis = store.load(results.diagnosis)
-    print_report(diagnosis, settings, saved=run_folders.saved_name(folder))
-    run_folders.write_outputs(diagnosis, settings)
-    sys.exit(exit_status(diagnosis, settings))
+        diagnosis, unsaved = store.load(results.diagnosis), None
+    sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
 
 
 def _remove_if_empty(folder: Path) -> None:
-    """Leave no run behind that holds nothing."""
     (folder / "output.tar.gz").unlink(missing_ok=True)
-    try:
+    with suppress(OSError):
         folder.rmdir()
-    except OSError:
-        pass
-
-
-def _version() -> str:
-    import trainperf
-
-    return trainperf.__version__

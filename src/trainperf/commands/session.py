@@ -203,21 +203,24 @@ def run(
     return diagnosis, folder, None
 
 
+def run_of(target: Target, settings: Settings) -> Run:
+    """Return the run of a target that settings describe."""
+    return Run(
+        command=target.command,
+        cwd=str(target.cwd),
+        label=target.label,
+        steps=settings.steps,
+        measure_s=settings.measure_s,
+        extra_s=settings.extra_s,
+        stall_s=settings.stall_s,
+        budget_s=settings.budget_s,
+        trace=settings.trace is not None,
+    )
+
+
 def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[str, ...]) -> Request:
-    """What is to be run, and how it may be diagnosed, as the settings say."""
     return Request(
-        Run(
-            command=target.command,
-            cwd=str(target.cwd),
-            label=target.label,
-            steps=settings.steps,
-            measure_s=settings.measure_s,
-            extra_s=settings.extra_s,
-            stall_s=settings.stall_s,
-            budget_s=settings.budget_s,
-            guarded=guarded,
-            trace=settings.trace is not None,
-        ),
+        replace(run_of(target, settings), guarded=guarded),
         folder,
         settings.ignore,
         trials=settings.trials,
@@ -263,7 +266,6 @@ def merge(
 
 
 def _swept(swept: Swept) -> Iterator[str]:
-    """Say what an earlier run had left, that was killed with its guard."""
     if swept.processes:
         many = "a process" if swept.processes == 1 else f"{swept.processes} processes"
         yield f"ended {many} that an earlier run had left, which was killed"
@@ -272,8 +274,6 @@ def _swept(swept: Swept) -> Iterator[str]:
 
 
 class _Shown:
-    """Shows the events of a run as progress."""
-
     TEXTS: ClassVar[dict[str, str]] = {
         "warmup": "warming up until step times settle",
         "real": "timing the step as it is",

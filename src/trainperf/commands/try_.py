@@ -17,8 +17,8 @@ from trainperf.commands._shared import (
     check_outputs,
     check_whole_job,
     console,
+    end_with_report,
     given,
-    print_report,
     read_settings,
 )
 from trainperf.errors import TrainperfError
@@ -118,8 +118,7 @@ def try_(
     """
     from trainperf import proof
     from trainperf.changes import Change
-    from trainperf.commands import run_folders, session
-    from trainperf.commands.exit_status import exit_status
+    from trainperf.commands import session
 
     parts = {field.name: flags.pop(field.name) for field in fields(Change) if field.name in flags}
     changes = [_change(parts), *map(_named, named)]
@@ -142,17 +141,11 @@ def try_(
     diagnosis, folder, unsaved = session.run(
         target, settings, console(stderr=True), pipeline=pipeline
     )
-    saved = "" if unsaved else run_folders.saved_name(folder)
-    print_report(diagnosis, settings, saved=saved)
-    if unsaved is not None:
-        raise unsaved
-    run_folders.write_outputs(diagnosis, settings)
-    status = exit_status(diagnosis, settings)
+    status = end_with_report(diagnosis, folder, unsaved, settings)
     sys.exit(status or (proof.exit_status(diagnosis.proofs) if diagnosis.proofs else 2))
 
 
 def _named(text: str) -> Change:
-    """The change of `NAME='OPTIONS'`."""
     name, equals, options = text.partition("=")
     if not (equals and re.fullmatch(r"[\w.-]+", name)):
         raise TrainperfError(

@@ -28,8 +28,7 @@ from trainperf.model import (
     Training,
     Verdict,
 )
-from trainperf.patch.answered import answered
-from trainperf.patch.patch import added_lines, as_written, build_patch
+from trainperf.patch.patch import added_lines, answered, as_written, write_edits
 from trainperf.report import ignored
 from trainperf.report.assemble.diagnosis import assemble, cost_after, without_loop
 from trainperf.report.assemble.notes import experiment_changes
@@ -295,7 +294,7 @@ def pasteable(findings: Iterable[Finding], root: str) -> tuple[Finding, ...]:
 
 
 def _patch(run: Run, findings: tuple[Finding, ...]) -> Patch:
-    return build_patch(patch_root(run, findings), findings, by_id())
+    return write_edits(patch_root(run, findings), findings, by_id()).patch
 
 
 def patch_root(run: Run, findings: tuple[Finding, ...]) -> str:

@@ -18,17 +18,13 @@ from pathlib import Path
 from trainperf import fixes
 from trainperf.model.discover import discovered
 from trainperf.recording.cells import cell_and_line, is_notebook
-from trainperf.source.module import Module, file_of
+from trainperf.source.module import Module
 from trainperf.source.notebooks.ipython import parse
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook, text_of
+from trainperf.source.origins.project import Project
 from trainperf.source.rule import Remark, Rule
-from trainperf.source.scopes import FUNCTIONS, Function
 
 _NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
-
-_Definition = Function | ast.ClassDef
-_DEEPEST = 4
-"""How many files a name is followed through that one imports from the other."""
 
 _FOLDER = "lint"
 """The folder of a family that holds its rules."""
@@ -98,19 +94,10 @@ def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
     unread: list[Unread] = []
     comments: list[Unread] = []
     found = list(find(paths))
-    project = Project(found)
+    project = Project(_Checked(found), ())
     for path in found:
-        try:
-            seen += _file(path, rules, project, comments, unread)
-        except _Failed as failed:
-            unread.append(failed.unread)
+        seen += _file(path, rules, project, comments, unread)
     return Lint(tuple(seen), tuple(unread), len(found), tuple(comments))
-
-
-class _Failed(Exception):  # noqa: N818 - carries an outcome
-    def __init__(self, unread: Unread) -> None:
-        super().__init__(unread.reason)
-        self.unread = unread
 
 
 def _file(
@@ -130,26 +117,34 @@ def _file(
         if not rules:
             return []
         module = _parsed(path, source, project, unread)
-    except Unreadable as error:
-        raise _Failed(Unread(path, str(error))) from error
-    except SyntaxError as error:
-        line = error.lineno or 0
-        raise _Failed(Unread(path, f"{_NOT_PARSED}: {error.msg}", line)) from error
-    except (ValueError, RecursionError, MemoryError) as error:
-        reason = "nested too deeply" if not isinstance(error, ValueError) else str(error)
-        raise _Failed(Unread(path, f"{_NOT_PARSED}: {reason}")) from error
+    except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        unread.append(_failure(path, error))
+        return []
     remarks, failure = _checked(module, rules)
     if failure:
         unread.append(Unread(path, failure))
-    return _placed(path, source, _without_ignored(remarks, source.text))
+    return list(_placed(path, source, _without_ignored(remarks, source.text)))
+
+
+def _failure(path: Path, error: Exception) -> Unread:
+    if isinstance(error, Unreadable):
+        return Unread(path, str(error))
+    if isinstance(error, SyntaxError):
+        return Unread(path, f"{_NOT_PARSED}: {error.msg}", error.lineno or 0)
+    reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
+    return Unread(path, f"{_NOT_PARSED}: {reason}")
 
 
 def _parsed(path: Path, source: Source, project: Project, unread: list[Unread]) -> Module:
     if source.notebook is not None:
         return _notebook(path, source.notebook, project, unread)
+    return Module(_tree(source), source.text, path, project)
+
+
+def _tree(source: Source) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes are for others to say
-        return Module(ast.parse(source.text), source.text, path, project)
+        return ast.parse(source.text)
 
 
 def _notebook(path: Path, notebook: Notebook, project: Project, unread: list[Unread]) -> Module:
@@ -182,11 +177,7 @@ def _checked(module: Module, rules: tuple[Rule, ...]) -> tuple[list[Remark], str
     return sorted(remarks, key=lambda each: (each.line, each.column, each.id)), failure
 
 
-def _placed(path: Path, source: Source, remarks: Iterable[Remark]) -> list[PlacedRemark]:
-    return list(_in_cells(path, source, remarks))
-
-
-def _in_cells(path: Path, source: Source, remarks: Iterable[Remark]) -> Iterator[PlacedRemark]:
+def _placed(path: Path, source: Source, remarks: Iterable[Remark]) -> Iterator[PlacedRemark]:
     for remark in remarks:
         if source.notebook is None:
             yield PlacedRemark(path, remark)
@@ -242,50 +233,19 @@ def _without_ignored(remarks: Iterable[Remark], source: str) -> list[Remark]:
     return [remark for remark in remarks if not ignored(remark)]
 
 
-class Project:
-    """Finds definitions in other files, each of which is parsed once and only when asked for.
-
-    Only files that are checked as well are looked at: nothing outside of what was named.
-    """
+class _Checked:
+    """The files that are checked, for `Project`: nothing outside of what was named is looked at."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = {os.path.abspath(path): path for path in paths if path.suffix == ".py"}
-        self._modules: dict[str, Module | None] = {}
 
-    def definition(
-        self, name: str, path: Path, depth: int = 0
-    ) -> tuple[Module, _Definition] | None:
-        """Return the `def` or `class` that `name`, as imported in the file `path`, stands for.
+    def data(self, path: str) -> bytes | None:
+        return b"" if path in self._paths else None
 
-        `name` is dotted, relative if it begins with a dot. None where it is not certain.
-        """
-        module, _, own = name.rpartition(".")
-        file = file_of(module, path, self._paths.__contains__) if module.strip(".") else None
-        if file is None or depth > _DEEPEST:
-            return None
-        found = self._parsed(file)
-        bindings = found.top.bindings.get(own, []) if found is not None else []
-        if found is None or len(bindings) != 1:
-            return None
-        only = bindings[0]
-        if only.kind == "import":
-            return self.definition(only.origin, self._paths[file], depth + 1)
-        node = only.node
-        return (found, node) if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else None
-
-    def _parsed(self, file: str) -> Module | None:
-        if file not in self._modules:
-            self._modules[file] = self._parse(self._paths[file])
-        return self._modules[file]
-
-    def _parse(self, path: Path) -> Module | None:
+    def module(self, path: str) -> Module | None:
         try:
-            source = _read(path)
-            if source is None:
-                return None
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return Module(ast.parse(source.text), source.text, path, self)
+            source = _read(self._paths[path])
+            return None if source is None else Module(_tree(source), source.text)
         except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
             return None  # it is said of the file itself
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +196,6 @@ def _in_repository(path: Path) -> str:
 
 
 def _repository(path: str) -> str:
-    """The root of the repository that a file lies in, "" where it lies in none."""
     from trainperf.report.plain import inside
 
     folders = Path(path).parents
@@ -226,9 +225,6 @@ def _unread_place(each: Unread) -> str:
 
 def _escaped(line: str) -> str:
     """Return a line in which nothing of the script's can move a terminal's cursor."""
-    return "".join(_visible(line))
-
-
-def _visible(line: str) -> Iterator[str]:
-    for each in line:
-        yield each if each.isprintable() else each.encode("unicode_escape").decode()
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in line
+    )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import socket
+from contextlib import suppress
 from pathlib import Path
 
-from trainperf.machine import cgroup, host
+import psutil
+
+from trainperf.machine import host
 from trainperf.machine.aws.instance import inquiry, with_late_answers, with_price
-from trainperf.machine.cgroup import container_kind
 from trainperf.model import Machine
 from trainperf.samplers.nvml import NvmlSampler
 
@@ -26,11 +29,10 @@ def inspect_machine(
 ) -> Machine:
     """Return what the machine is; what cannot be read is None.
 
-    `gpu_reason` also names GPUs that cannot be opened while others can. Raises
-    `OSError` where there is no /proc: trainperf needs Linux.
+    `gpu_reason` also names GPUs that cannot be opened while others can.
 
-    `/proc`, `/sys`, `/dev` and `/etc` are read below `root`. The free disk is that of
-    `directory`, the current one if None.
+    `/proc`, `/sys`, `/dev` and `/etc` are read below `root`, but for the memory. The free disk
+    is that of `directory`, the current one if None.
 
     On AWS it also says which instance this is and what it costs; `price_per_hour` (US
     dollars) wins over the price list. The first call of a process may wait a second for
@@ -39,11 +41,10 @@ def inspect_machine(
     asked = inquiry(root, network=live)
     visible = os.cpu_count() or 1
     affinity = len(os.sched_getaffinity(0))
-    quota = cgroup.cpu_quota(root)
-    memory = host.memory(root)
-    limit = cgroup.memory_limit(root)
-    shm = host.space(root / "dev/shm")
-    disk = host.space(directory or Path())
+    quota = host.cpu_quota(root)
+    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    limit = host.memory_limit(root)
+    shm, disk = _space(root / "dev/shm"), _space(directory or Path())
     available = memory.available
     if limit is not None:
         available = min(available, limit.available)
@@ -73,8 +74,14 @@ def inspect_machine(
             instance_reason=known.instance_reason,
             price=known.price,
             price_reason=known.price_reason,
-            container=container_kind(root, os.environ),
-            swap_total=memory.swap_total,
-            swap_used=memory.swap_total - memory.swap_free,
+            container=host.container_kind(root, os.environ),
+            swap_total=swap.total,
+            swap_used=swap.used,
             omp_num_threads=os.environ.get("OMP_NUM_THREADS"),
         )
+
+
+def _space(folder: Path) -> shutil._ntuple_diskusage | None:
+    with suppress(OSError):
+        return shutil.disk_usage(folder)
+    return None

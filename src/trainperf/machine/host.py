@@ -1,11 +1,16 @@
-"""The host as Linux describes it: processor, memory, file systems."""
+"""The host as Linux describes it, and the limits that control groups set this process.
+
+The smallest limit on any level above the process counts.
+"""
 
 from __future__ import annotations
 
-import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from trainperf.samplers.levels import levels, text
 
 # MIDR part numbers of the processors that stand in GPU boxes (Arm's CPU identification).
 _ARM_PARTS = {
@@ -14,24 +19,6 @@ _ARM_PARTS = {
     "0xd49": "Arm Neoverse N2",
     "0xd4f": "Arm Neoverse V2",
 }
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Physical memory and swap in bytes; `available` without pushing anything out."""
-
-    total: int
-    available: int
-    swap_total: int = 0
-    swap_free: int = 0
-
-
-@dataclass(frozen=True)
-class Space:
-    """A file system: its size and what an ordinary user may still write; bytes."""
-
-    total: int
-    free: int
 
 
 def operating_system(root: Path = Path("/")) -> str:
@@ -48,47 +35,11 @@ def cpu_model(root: Path = Path("/")) -> str:
     return name or platform.machine() or "unknown"
 
 
-def memory(root: Path = Path("/")) -> Memory:
-    """Return physical memory and swap.
-
-    Raises `OSError` where there is no /proc/meminfo: this is not Linux.
-    """
-    text = (root / "proc/meminfo").read_text()
-    sizes = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        value = rest.split()
-        if value and value[0].isdigit():
-            sizes[name] = int(value[0]) * 1024
-    total = sizes["MemTotal"]
-    # Kernels before 3.14 have no MemAvailable; free and cached is what it estimates.
-    estimate = sizes.get("MemFree", 0) + sizes.get("Cached", 0)
-    return Memory(
-        total=total,
-        available=sizes.get("MemAvailable", estimate),
-        swap_total=sizes.get("SwapTotal", 0),
-        swap_free=sizes.get("SwapFree", 0),
-    )
-
-
-def space(path: Path) -> Space | None:
-    """Return size and free space of the file system that holds `path`, None if none."""
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return None
-    return Space(total=found.f_blocks * found.f_frsize, free=found.f_bavail * found.f_frsize)
-
-
 def nvidia_on_the_bus(root: Path = Path("/")) -> int:
     """Return how many NVIDIA GPUs the PCI bus shows, with or without a driver."""
     count = 0
     for device in (root / "sys/bus/pci/devices").glob("*"):
-        try:
-            vendor = (device / "vendor").read_text().strip()
-            kind = (device / "class").read_text().strip()
-        except OSError:
-            continue
+        vendor, kind = text(device / "vendor"), text(device / "class") or ""
         # Class 0x03 is a display controller: 0x0300 VGA, 0x0302 "3D" (data-centre GPUs).
         count += vendor == "0x10de" and kind.startswith("0x03")
     return count
@@ -96,13 +47,82 @@ def nvidia_on_the_bus(root: Path = Path("/")) -> int:
 
 def _fields(path: Path, separator: str) -> dict[str, str]:
     """Return the first value of each name in a file of `name: value` lines."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError):
-        return {}
     fields: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in (text(path) or "").splitlines():
         name, found, value = line.partition(separator)
         if found:
             fields.setdefault(name.strip(), value.strip())
     return fields
+
+
+SAGEMAKER_CONFIG = "opt/ml/input/config"
+"""Where SageMaker puts the description of a training job, in its container."""
+
+_IN_PATHS = (
+    ("kubepods", "kubernetes"),
+    ("/ecs/", "ecs"),
+    ("libpod", "podman"),
+    ("docker", "docker"),
+    ("/lxc", "lxc"),
+)
+"""Parts of the paths of a container's control groups, and who starts such containers."""
+
+_BY_NAME = {"podman": "podman", "docker": "docker", "lxc": "lxc", "lxc-libvirt": "lxc"}
+"""Values of the variable `container` that are known (systemd's container interface)."""
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """The smallest memory limit, and what is left below the limits; bytes.
+
+    Page cache that the kernel would drop first counts as left.
+    """
+
+    limit: int
+    available: int
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """Return the CPU quota in cores, or None where there is no quota."""
+    return min(
+        (quota for level in levels(root, "cpu") if (quota := level.quota) is not None),
+        default=None,
+    )
+
+
+def memory_limit(root: Path = Path("/")) -> MemoryLimit | None:
+    """Return the memory limit and what is left, or None where there is no limit."""
+    limits = [
+        (limit, level.memory_used or 0)
+        for level in levels(root, "memory")
+        if (limit := level.memory_limit) is not None
+    ]
+    if not limits:
+        return None
+    return MemoryLimit(
+        limit=min(limit for limit, _ in limits),
+        available=min(max(0, limit - used) for limit, used in limits),
+    )
+
+
+def container_kind(root: Path, environment: Mapping[str, str]) -> str:
+    """Return "sagemaker", "kubernetes", "ecs", "podman", "docker", "lxc", or "" outside one.
+
+    The outermost that can be told: a SageMaker container is also one of Docker's.
+    """
+    if (root / SAGEMAKER_CONFIG).is_dir() or "SM_CURRENT_INSTANCE_TYPE" in environment:
+        return "sagemaker"
+    if "KUBERNETES_SERVICE_HOST" in environment:
+        return "kubernetes"
+    if any(name.startswith("ECS_CONTAINER_METADATA_URI") for name in environment):
+        return "ecs"
+    named = environment.get("container") or (text(root / "run/systemd/container") or "")
+    if named in _BY_NAME:
+        return _BY_NAME[named]
+    groups = text(root / "proc/self/cgroup") or ""
+    found = [kind for part, kind in _IN_PATHS if part in groups]
+    if (root / "run/.containerenv").exists():
+        found.append("podman")
+    if (root / ".dockerenv").exists():
+        found.append("docker")
+    return found[0] if found else ""

@@ -129,7 +129,6 @@ def chosen(diagnosis: Diagnosis, only: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _every(diagnosis: Diagnosis) -> dict[str, Finding]:
-    """The findings by id; of what would change the experiment, the way that was the best."""
     apart = (each.finding for each in diagnosis.experiment_changes)
     return {each.id: each for each in (*diagnosis.findings, *diagnosis.practices, *apart)}
 
@@ -177,7 +176,6 @@ class _Attempt:
         )
 
     def _hashes(self) -> dict[str, str]:
-        """The files of all patches of the run, as they were in it."""
         apart = (each.patch for each in self.diagnosis.experiment_changes)
         patches = (self.patch, *apart)
         return {each.path: each.sha256 for patch in patches for each in patch.files}

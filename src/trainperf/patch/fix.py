@@ -29,8 +29,6 @@ from trainperf.rewrite.script import default_reader
 
 @dataclass(frozen=True)
 class _List:
-    """Which fixes were written, and of which files there are copies, with their names."""
-
     fixes: tuple[str, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
 
@@ -125,11 +123,11 @@ def fix(report: Path, only: tuple[str, ...], dry: bool) -> Fixed:
     diff = made.diff()
     if not dry:
         kept.keep(made.changes, made.all_fixes)
-        notes = replace_all(
+        replace_all(
             {each.path: each.before for each in made.changes},
             {each.path: each.after for each in made.changes},
         )
-        lines = [*_written(made), *notes, *lines, *_undo(made, kept)]
+        lines = [*_written(made), *lines, *_undo(made, kept)]
     return _told(diff, lines)
 
 
@@ -181,7 +179,6 @@ def _doubts(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
 
 
 def _measured(change: ExperimentChange) -> str:
-    """Say of a change that makes another experiment what the run measured of it."""
     (_, before, _), (name, after, figure), *_ = rates(change)
     way = "" if name == CHANGED else f" ({name})"
     what = "trained otherwise in the run" if change.losses_differ else "changes the experiment"
@@ -206,8 +203,8 @@ def _untouched(diagnosis: Diagnosis) -> Callable[[str], bool]:
     return lambda path: os.stat(path).st_mtime <= made
 
 
-def replace_all(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Put `after` in place of files that hold `before`; return what is to be known of it.
+def replace_all(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
+    """Put `after` in place of files that hold `before`.
 
     Both are by path; symbolic links stay, what they lead to is replaced. Each file is
     replaced at once by a new one, on disk by then, with its mode, owner and extended
@@ -215,7 +212,8 @@ def replace_all(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tupl
     something else or cannot be written; then, or if interrupted, all are as before.
     """
     real = {path: os.path.realpath(path) for path in after}
-    notes = [note for path in after for note in _check(path, real[path])]
+    for path in after:
+        _check(path, real[path])
     with _staged({real[path]: data for path, data in after.items()}) as new:
         for path in after:
             if _read(path) != before[path]:
@@ -235,14 +233,10 @@ def replace_all(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tupl
             if isinstance(error, OSError):
                 raise _failure(done[-1], error) from error
             raise
-    for folder in {os.path.dirname(each) for each in real.values()}:
-        with suppress(OSError):
-            _sync(folder)
-    return tuple(notes)
 
 
-def _check(path: str, real: str) -> Iterator[str]:
-    """Refuse what is not to be replaced; give notes on the rest."""
+def _check(path: str, real: str) -> None:
+    """Refuse what is not to be replaced."""
     try:
         found = os.stat(real)
     except OSError as error:
@@ -253,12 +247,6 @@ def _check(path: str, real: str) -> Iterator[str]:
         raise TrainperfError(
             f"{path} is read-only: nothing was written", hint="make it writable first"
         )
-    if os.path.islink(path):
-        yield f"{path} is a symbolic link: {real} was written"
-    if found.st_nlink > 1:
-        yield f"{path} had another hard link, which keeps the old text"
-    if found.st_uid != os.geteuid() and os.geteuid() != 0:
-        yield f"{path} belonged to another user and is yours now"
 
 
 def _read(path: str) -> bytes:
@@ -298,14 +286,6 @@ def _write(number: int, data: bytes, like: str) -> None:
                 os.setxattr(number, name, os.getxattr(like, name))
         os.fchmod(number, stat.S_IMODE(found.st_mode))
         os.fsync(number)
-
-
-def _sync(folder: str) -> None:
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _failure(path: str, error: OSError) -> TrainperfError:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import os
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +13,13 @@ from pathlib import Path
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.model import Equivalence, Finding, NotTaken, Patch, PatchedFile
+from trainperf.model import Equivalence, Finding, NotTaken, Patch, PatchedFile, Site
 from trainperf.recording.cells import in_reason, is_notebook
+from trainperf.rewrite.diff import changed_lines
 from trainperf.rewrite.script import Reader, Script, default_reader
 from trainperf.source.notebooks.notebook import as_run
+from trainperf.source.scopes import FUNCTIONS, LOOPS
+from trainperf.source.text import parsed
 
 SEMANTICS = "changes the experiment (semantics): not in the default patch"
 ALREADY = "the source has it already"
@@ -88,18 +93,6 @@ def _check_together(finding: Finding, taken: Sequence[Finding], fixes: Mapping[s
             reason = fix.clashes(one, beside) if fix is not None else ""
             if reason:
                 raise CannotRewrite(reason)
-
-
-def build_patch(
-    root: str | Path,
-    findings: Sequence[Finding],
-    fixes: Mapping[str, Fix],
-    read: Reader = default_reader,
-    only: Collection[str] | None = None,
-    allow_semantic: bool = False,
-) -> Patch:
-    """Return the patch of `write_edits`."""
-    return write_edits(root, findings, fixes, read, only, allow_semantic).patch
 
 
 MOST_LINES = 24
@@ -195,8 +188,6 @@ def _chosen(
 
 @dataclass(frozen=True)
 class _Draft:
-    """The edits made so far."""
-
     script: Script
     diff: str = ""
     shown: str = ""
@@ -226,3 +217,49 @@ class _Draft:
         if same and script.command == self.script.command:
             raise CannotRewrite(ALREADY)
         return _Draft(script, diff, shown, environment)
+
+
+def answered(
+    findings: Iterable[Finding], patch: Patch, training: Site | None, read: Reader
+) -> tuple[Finding, ...]:
+    """The findings all of whose places the patch edits.
+
+    It edits a place where it changes its statement, or the innermost loop around it: but for
+    the loop that trains, at `training`, whose steps hold all that is left to be found.
+    """
+    return tuple(
+        one
+        for one in findings
+        if one.where and all(_edits(patch, place, training, read) for place in one.where)
+    )
+
+
+def _edits(patch: Patch, place: Site, training: Site | None, read: Reader) -> bool:
+    changed = changed_lines(patch.diff, os.path.relpath(place.file, patch.root).replace("\\", "/"))
+    if not changed or is_notebook(place.file):
+        return False
+    try:
+        around = [node for node, _ in parsed(place.file, read(place.file)).around(place)]
+    except (OSError, ValueError, CannotRewrite):
+        return False
+    return bool(changed & _lines_of(around, place, training))
+
+
+def _lines_of(around: Sequence[ast.stmt], place: Site, training: Site | None) -> set[int]:
+    """The lines of the innermost statement, its head where it holds others, and of the loop."""
+    inner, loop = around[-1], None
+    body = getattr(inner, "body", None)
+    lines = set(range(inner.lineno, body[0].lineno if body else _end(inner) + 1))
+    for node in around:
+        if isinstance(node, LOOPS):
+            loop = node
+        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            loop = None
+    if loop is None or training is None:
+        return lines
+    trains = training.file == place.file and loop.lineno <= training.line <= _end(loop)
+    return lines if trains else lines | set(range(loop.lineno, _end(loop) + 1))
+
+
+def _end(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno

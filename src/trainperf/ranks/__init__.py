@@ -6,11 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainperf.errors import TrainperfError
-from trainperf.ranks._values import Place, checked, number
 from trainperf.run.launchers import TORCHRUN, after, value
 
 SAGEMAKER_CONFIG = "/opt/ml/input/config"
@@ -25,6 +25,66 @@ TF_CONFIG_HINT = (
     'it should be like {"cluster": {"worker": ["a:1", "b:1"]}, '
     '"task": {"type": "worker", "index": 0}}'
 )
+
+
+MOST_RANKS = 1_000_000
+"""No job has more; a damaged record may say so, and each that is absent is named."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of the `world_size` places that a launcher gave out; there are at least two.
+
+    Mostly one rank of the job; one host of it where the launcher starts one process on
+    each. `job_id` is the same in all places, and "" where nothing names the job.
+    `restarts` counts how often the launcher started the whole job again. `by` names the
+    launcher.
+    """
+
+    rank: int
+    world_size: int
+    by: str
+    job_id: str = ""
+    local_rank: int | None = None
+    local_world_size: int | None = None
+    node: int | None = None
+    restarts: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` where there is no such place."""
+        if not 0 <= self.rank < self.world_size <= MOST_RANKS:
+            raise ValueError(f"there is no rank {self.rank} of {self.world_size}")
+
+
+def _checked(
+    environ: Mapping[str, str], by: str, names: tuple[str, str], **others: Any
+) -> Place | None:
+    """The place that two variables name, if they agree with each other."""
+    rank, size = (_number(environ, name) for name in names)
+    if rank is None or size is None:
+        there, missing = names if size is None else names[::-1]
+        raise TrainperfError(
+            f"{there} is set, but not {missing}: which rank of how many is this?",
+            f"set {missing} as well, or unset {there}",
+        )
+    if size < 1 or not 0 <= rank < size:
+        raise TrainperfError(
+            f"{names[0]} is {rank} and {names[1]} is {size}: there is no such rank",
+            f"ranks count from 0 to one less than {names[1]}",
+        )
+    return Place(rank, size, by, **others)
+
+
+def _number(environ: Mapping[str, str], name: str) -> int | None:
+    """A variable's number, None where it is not set."""
+    text = environ.get(name, "").strip()
+    if not text:
+        return None
+    if not re.fullmatch(r"-?[0-9]+", text):
+        raise TrainperfError(
+            f"{name} is {text!r}, which is not a number", f"correct {name}, or unset it"
+        )
+    return int(text)
 
 
 def find(environ: Mapping[str, str], sagemaker_dir: str | Path = SAGEMAKER_CONFIG) -> Place | None:
@@ -76,15 +136,15 @@ def torchrun(environ: Mapping[str, str]) -> Place | None:
     named = environ.get("TORCHELASTIC_RUN_ID", "")
     master = (environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))
     unnamed = "-".join(master) if all(master) else ""
-    return checked(
+    return _checked(
         environ,
         by,
         ("RANK", "WORLD_SIZE"),
         job_id=unnamed if named in _NO_RUN_ID else named,
-        local_rank=number(environ, "LOCAL_RANK"),
-        local_world_size=number(environ, "LOCAL_WORLD_SIZE"),
-        node=number(environ, "GROUP_RANK"),
-        restarts=number(environ, "TORCHELASTIC_RESTART_COUNT") or 0,
+        local_rank=_number(environ, "LOCAL_RANK"),
+        local_world_size=_number(environ, "LOCAL_WORLD_SIZE"),
+        node=_number(environ, "GROUP_RANK"),
+        restarts=_number(environ, "TORCHELASTIC_RESTART_COUNT") or 0,
     )
 
 
@@ -93,13 +153,13 @@ def open_mpi(environ: Mapping[str, str]) -> Place | None:
     if not environ.get("OMPI_COMM_WORLD_RANK"):
         return None
     names = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid")
-    return checked(
+    return _checked(
         environ,
         "mpirun",
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
         job_id=next((environ[name] for name in names if environ.get(name)), _slurm_id(environ)),
-        local_rank=number(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
-        local_world_size=number(environ, "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        local_rank=_number(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
+        local_world_size=_number(environ, "OMPI_COMM_WORLD_LOCAL_SIZE"),
     )
 
 
@@ -109,13 +169,13 @@ def pmi(environ: Mapping[str, str]) -> Place | None:
         return None
     if environ["PMI_RANK"] == environ.get("SLURM_PROCID") and _in_a_step(environ):
         return slurm(environ)  # srun --mpi=pmi2 sets both, and says more in its own
-    return checked(
+    return _checked(
         environ,
         "mpirun",
         ("PMI_RANK", "PMI_SIZE"),
         job_id=_slurm_id(environ),
-        local_rank=number(environ, "MPI_LOCALRANKID"),
-        local_world_size=number(environ, "MPI_LOCALNRANKS"),
+        local_rank=_number(environ, "MPI_LOCALRANKID"),
+        local_world_size=_number(environ, "MPI_LOCALNRANKS"),
     )
 
 
@@ -124,14 +184,14 @@ def slurm(environ: Mapping[str, str]) -> Place | None:
     if not _in_a_step(environ):
         return None
     size = "SLURM_STEP_NUM_TASKS" if environ.get("SLURM_STEP_NUM_TASKS") else "SLURM_NTASKS"
-    return checked(
+    return _checked(
         environ,
         "srun",
         ("SLURM_PROCID", size),
         job_id=_slurm_id(environ),
-        local_rank=number(environ, "SLURM_LOCALID"),
-        node=number(environ, "SLURM_NODEID"),
-        restarts=number(environ, "SLURM_RESTART_COUNT") or 0,
+        local_rank=_number(environ, "SLURM_LOCALID"),
+        node=_number(environ, "SLURM_NODEID"),
+        restarts=_number(environ, "SLURM_RESTART_COUNT") or 0,
     )
 
 
@@ -139,7 +199,7 @@ def _in_a_step(environ: Mapping[str, str]) -> bool:
     """Whether srun started this: a batch script has the variables too, and is no rank."""
     if not environ.get("SLURM_PROCID"):
         return False
-    step = number(environ, "SLURM_STEP_ID")
+    step = _number(environ, "SLURM_STEP_ID")
     return step is not None and step < _FIRST_OF_SLURMS_OWN
 
 
@@ -193,7 +253,6 @@ def sagemaker(environ: Mapping[str, str], config: Path) -> Place | None:
 
 
 def _resources(environ: Mapping[str, str], config: Path) -> tuple[list[str], str, str] | None:
-    """The hosts, the name of this one, and where that is said."""
     file = config / RESOURCES
     try:
         text = file.read_text(encoding="utf-8")

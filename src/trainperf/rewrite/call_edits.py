@@ -7,8 +7,7 @@ import ast
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import layout, statements
-from trainperf.rewrite.checks import check_expression
-from trainperf.rewrite.editing import Editing
+from trainperf.rewrite.editing import Editing, check_expression
 from trainperf.rewrite.edits import Replace
 from trainperf.source.arguments import keyword, positional
 

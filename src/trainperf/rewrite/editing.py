@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import os
+import sysconfig
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain, count
 from pathlib import Path
 
@@ -14,9 +16,9 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import layout
 from trainperf.rewrite.calls import CallChange, EditedFile
-from trainperf.rewrite.checks import check_users, names_imported
 from trainperf.rewrite.configuration import Configuration
 from trainperf.rewrite.edits import Edit, Insert, Rank
+from trainperf.rewrite.imports import names_imported
 from trainperf.source.arguments import keyword, positional
 from trainperf.source.module import Module
 from trainperf.source.origins.project import Project
@@ -49,6 +51,35 @@ class AddedOptions:
 def default_reader(path: str) -> bytes:
     """Return the bytes of a file; raises `OSError` where it is none, or too large."""
     return bounded.read(path, LARGEST)
+
+
+def check_users(path: str, root: str) -> None:
+    """Refuse files that are not the user's own."""
+    parts = Path(path).parts
+    if (
+        not path.startswith(os.path.join(root, ""))
+        or "site-packages" in parts
+        or "dist-packages" in parts
+        or path.startswith(_libraries())
+    ):
+        raise CannotRewrite("library files are never edited")
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """The folders of Python's own library."""
+    folders = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
+    return tuple(os.path.realpath(each) + os.sep for each in folders)
+
+
+def check_expression(text: str) -> None:
+    """Refuse text that is not one expression, or that would be two arguments."""
+    try:
+        call = ast.parse(f"_({text})", mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise CannotRewrite(f"not an expression: {text!r}") from error
+    if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
+        raise CannotRewrite(f"not an expression: {text!r}")
 
 
 class Reading:

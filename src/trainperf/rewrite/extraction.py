@@ -6,8 +6,10 @@ import ast
 from collections.abc import Sequence
 
 from trainperf.errors import CannotRewrite
+from trainperf.model import Site
+from trainperf.rewrite.editing import Editing, check_expression
 from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace, lines_within_strings
-from trainperf.rewrite.imports import block_end
+from trainperf.rewrite.imports import available_after, block_end, names_imported
 from trainperf.rewrite.layout import replaced
 from trainperf.rewrite.statements import first_line
 from trainperf.source.text import Function, Place, Source
@@ -19,46 +21,6 @@ _Around = Sequence[Place]
 """The statements around a site, outermost first, each with its block."""
 
 
-def into_function(
-    source: Source, sites: tuple[_Around, _Around], head: str, result: str, call: str
-) -> list[Edit]:
-    """Move the siblings that hold the two sites, and all between, below `head`.
-
-    `head` are the lines up to `def …:`. The function stands ahead of the statement of the module
-    that holds them, ends with `result`, and `call` stands in their place.
-    """
-    block, nodes = _siblings(source, sites)
-    if block.index(nodes[0]) > block.index(nodes[1]):
-        raise CannotRewrite("the statements do not stand in the order asked for")
-    if block is source.tree.body:
-        raise CannotRewrite("the statements are the module's own: others may use what they set")
-    start, end = first_line(source, nodes[0]), source.span(nodes[1])[1]
-    indent, step = source.text[start : source.start(nodes[0])], indentation(source)
-    start = _with_comments(source, start)
-    if not source.ends_line(end):
-        raise CannotRewrite(f"the statement in {source.name}:{nodes[1].lineno} shares its line")
-    text = source.text[start : source.next_line(end)]
-    within = lines_within_strings(text)
-    body = [
-        line if number in within else _moved(line, indent, step)
-        for number, line in enumerate(text.rstrip().splitlines(), 1)
-    ]
-    lines = [*head.splitlines(), *body, *([step + result] if result else [])]
-    return [_above(source, sites[0], lines), Replace((start, end), indent + call)]
-
-
-def expression_into_function(
-    source: Source, node: ast.expr, around: _Around, head: str, call: str
-) -> list[Edit]:
-    """Have a function below `head` return an expression, and put `call` in its place.
-
-    The function stands ahead of the statement of the module that holds it.
-    """
-    text = source.text_of(node) if node.lineno == node.end_lineno else ast.unparse(node)
-    lines = [*head.splitlines(), f"{indentation(source)}return {text}"]
-    return [_above(source, around, lines), replaced(source, source.span(node), call)]
-
-
 def _above(source: Source, around: _Around, lines: list[str]) -> Insert:
     """Put a function ahead of the statement of the module around a place."""
     function = "".join(line + source.newline for line in lines)
@@ -68,22 +30,6 @@ def _above(source: Source, around: _Around, lines: list[str]) -> Insert:
     if not source.text[:place].strip():
         before = ""
     return Insert(place, before + function + behind, Rank.BEFORE_STATEMENT, (place, place))
-
-
-def split(source: Source, around: _Around, result: str, head: str) -> list[Edit]:
-    """End a function ahead of a statement of its body, and put what follows under `head`."""
-    statement, block = around[-1]
-    owner = next((node for node, _ in reversed(around[:-1])), None)
-    if not isinstance(owner, Function) or block is not owner.body:
-        raise CannotRewrite(f"{source.name}:{statement.lineno} is no statement of a function")
-    inner = source.indent(source.start(statement))
-    outer = source.indent(source.span(owner)[0])
-    if inner is None or outer is None:
-        raise CannotRewrite(f"the statement in {source.name}:{statement.lineno} shares its line")
-    place, new = _with_comments(source, first_line(source, statement)), source.newline
-    gap = new * (1 if outer else GAP)
-    text = f"{inner}{result}{new}{gap}{outer}{head}{new}"
-    return [Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))]
 
 
 def _with_comments(source: Source, start: int) -> int:
@@ -110,25 +56,6 @@ def _empty_above(source: Source, place: int) -> int:
             break
         count += 1
     return count
-
-
-def below_imports(source: Source, text: str, ready: int) -> list[Edit]:
-    """Put a function below the imports at the top of a module, two lines from what surrounds it.
-
-    `ready` is after how many statements all is imported that it needs.
-    """
-    count, new = max(ready, block_end(source.tree)), source.newline
-    lines = text.strip("\n").replace("    ", indentation(source)).split("\n")
-    below = source.tree.body[count : count + 1]
-    place = source.next_line(source.span(source.tree.body[count - 1])[1]) if count else 0
-    gap = source.text[place : first_line(source, below[0])] if below else ""
-    behind = new * max(0, GAP - gap.count("\n")) if below else ""
-    lead = "" if source.text[:place].endswith("\n") or not place else new
-    body = lead + (GAP * new if place else "") + "".join(each + new for each in lines)
-    return [
-        Insert(place, body, Rank.AFTER_STATEMENT, (place, place)),
-        Insert(place, behind, Rank.BEFORE_STATEMENT, (place, place)),  # once, behind the last
-    ]
 
 
 def under(source: Source, sites: Sequence[_Around], header: str, before_last: bool) -> list[Edit]:
@@ -195,3 +122,123 @@ def _siblings(
             return block, tuple(around[depth][0] for around in sites)
     lines = " and ".join(f"{source.name}:{around[-1][0].lineno}" for around in sites)
     raise CannotRewrite(f"{lines} are not in one block")
+
+
+class Extracting(Editing):
+    """Source files whose statements can go into functions of their own, or under a header."""
+
+    def wrap_statements(
+        self, first: Site, last: Site, header: str, until: Site | None = None
+    ) -> None:
+        """Put the statements around `first` to `last`, and all between, under `with ...:`.
+
+        They are the statements of the innermost block that holds all sites. With `until`,
+        those before the statement around it go in as well. Edits of what is wrapped go along, as
+        does what is inserted between; what begins within a string stays as it is.
+        Raises `CannotRewrite` where the sites are not in one function.
+        """
+        file = self._file(first.file)
+        sites = [first, last] if until is None else [first, last, until]
+        if any(self._file(site.file).source is not file.source for site in sites):
+            raise CannotRewrite("the statements stand in different files")
+        around = [file.source.around(site) for site in sites]
+        self._edit(file, under(file.source, around, header, until is not None))
+
+    def move_into_function(
+        self, first: Site, last: Site, head: str, result: str, call: str
+    ) -> None:
+        """Move the statements around `first` to `last` into a function ahead of all around them.
+
+        `head` are its lines up to `def …:`, `result` its last statement ("" for none), and
+        `call` the statement that is put in their place.
+        """
+        names_imported(f"{head}\n    pass")  # refuses what is no statement
+        names_imported(call)
+        file = self._file(first.file)
+        around = (file.source.around(first), file.source.around(last))
+        source = file.source
+        sites = around
+        block, nodes = _siblings(source, sites)
+        if block.index(nodes[0]) > block.index(nodes[1]):
+            raise CannotRewrite("the statements do not stand in the order asked for")
+        if block is source.tree.body:
+            raise CannotRewrite("the statements are the module's own: others may use what they set")
+        start, end = first_line(source, nodes[0]), source.span(nodes[1])[1]
+        indent, step = source.text[start : source.start(nodes[0])], indentation(source)
+        start = _with_comments(source, start)
+        if not source.ends_line(end):
+            raise CannotRewrite(f"the statement in {source.name}:{nodes[1].lineno} shares its line")
+        text = source.text[start : source.next_line(end)]
+        within = lines_within_strings(text)
+        body = [
+            line if number in within else _moved(line, indent, step)
+            for number, line in enumerate(text.rstrip().splitlines(), 1)
+        ]
+        lines = [*head.splitlines(), *body, *([step + result] if result else [])]
+        self._edit(file, [_above(source, sites[0], lines), Replace((start, end), indent + call)])
+
+    def expression_into_function(self, site: Site, head: str, call: str) -> None:
+        """Have a function ahead of all around it return the expression at `site`.
+
+        `head` are its lines up to `def …:`, and `call` is put in place of the expression.
+        """
+        names_imported(f"{head}\n    pass")  # refuses what is no statement
+        check_expression(call)
+        file = self._file(site.file)
+        node, around = file.source.expression(site), file.source.around(site)
+        source = file.source
+        text = source.text_of(node) if node.lineno == node.end_lineno else ast.unparse(node)
+        lines = [*head.splitlines(), f"{indentation(source)}return {text}"]
+        self._edit(file, [_above(source, around, lines), replaced(source, source.span(node), call)])
+
+    def insert_function(self, file: str, function: str) -> None:
+        """Put a function, or a class, below the imports at the top of `file`, once.
+
+        Its modules are asked for with `module_name` before.
+        """
+        names_imported(function)  # refuses what is no statement
+        found = self._file(file)
+        ready = available_after(found.source, function, self._added_names(found))
+        source = found.source
+        text = function
+        count, new = max(ready, block_end(source.tree)), source.newline
+        lines = text.strip("\n").replace("    ", indentation(source)).split("\n")
+        below = source.tree.body[count : count + 1]
+        place = source.next_line(source.span(source.tree.body[count - 1])[1]) if count else 0
+        gap = source.text[place : first_line(source, below[0])] if below else ""
+        behind = new * max(0, GAP - gap.count("\n")) if below else ""
+        lead = "" if source.text[:place].endswith("\n") or not place else new
+        body = lead + (GAP * new if place else "") + "".join(each + new for each in lines)
+        self._edit(
+            found,
+            [
+                Insert(place, body, Rank.AFTER_STATEMENT, (place, place)),
+                Insert(
+                    place, behind, Rank.BEFORE_STATEMENT, (place, place)
+                ),  # once, behind the last
+            ],
+        )
+
+    def split_function(self, site: Site, result: str, head: str) -> None:
+        """End a function ahead of the statement at `site` with `result`; the rest is under `head`.
+
+        `head` is the line `def …:` of a function of its own, as far indented as the first.
+        """
+        file = self._file(site.file)
+        names_imported(f"{head}\n    {result}")  # refuses what is no statement
+        source = file.source
+        around = file.source.around(site)
+        statement, block = around[-1]
+        owner = next((node for node, _ in reversed(around[:-1])), None)
+        if not isinstance(owner, Function) or block is not owner.body:
+            raise CannotRewrite(f"{source.name}:{statement.lineno} is no statement of a function")
+        inner = source.indent(source.start(statement))
+        outer = source.indent(source.span(owner)[0])
+        if inner is None or outer is None:
+            raise CannotRewrite(
+                f"the statement in {source.name}:{statement.lineno} shares its line"
+            )
+        place, new = _with_comments(source, first_line(source, statement)), source.newline
+        gap = new * (1 if outer else GAP)
+        text = f"{inner}{result}{new}{gap}{outer}{head}{new}"
+        self._edit(file, [Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))])

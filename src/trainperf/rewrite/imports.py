@@ -212,5 +212,9 @@ def names_read(statement: str) -> set[str]:
 
 
 def names_imported(statement: str) -> set[str]:
-    """Return the names that a statement's imports bind."""
-    return {first for node in imports(ast.parse(statement).body) for _, _, first in bound(node)}
+    """Return the names that a statement's imports bind; refuse what is no statement."""
+    try:
+        body = ast.parse(statement).body
+    except (SyntaxError, ValueError) as error:
+        raise CannotRewrite(f"not a statement: {statement!r}") from error
+    return {first for node in imports(body) for _, _, first in bound(node)}

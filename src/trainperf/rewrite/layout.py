@@ -44,7 +44,6 @@ def append(source: Source, node: ast.expr, text: str) -> list[Edit]:
 
 
 def _chain_line(source: Source, node: ast.expr) -> str | None:
-    """Return the line break and indentation before the last `.method` of a chain."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     dot = next(t for t in source.tokens_before(_name_start(source, node.func)))
@@ -103,7 +102,6 @@ def replaced(source: Source, span: Span, text: str) -> Replace:
 
 
 def _run_together(one: str, other: str) -> bool:
-    """Whether two pieces of source would make one word."""
     return all(each.isalnum() or each == "_" for each in (one[-1:], other[:1]))
 
 

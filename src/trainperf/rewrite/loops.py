@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
+from trainperf.rewrite.editing import Editing
 from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace
 from trainperf.rewrite.extraction import indentation
 from trainperf.source.iterations import of_own_loop, stored
@@ -23,48 +24,6 @@ def at(source: Source, site: Site) -> Plain:
         if isinstance(node, ast.For) and node.lineno == site.line:
             return node
     raise CannotRewrite(f"no loop begins at {source.name}:{site.line}: did the file change?")
-
-
-def body_into_function(source: Source, loop: Plain, name: str, item: str, call: str) -> list[Edit]:
-    """Turn `for target in items: body` into `def name(item): body`, and a call behind it.
-
-    `continue` becomes `return`; a target of several names is unpacked first. In `call`, `{}`
-    stands for the loop's items. Raises `CannotRewrite` where the loop shares its lines.
-    """
-    indent, end = _indents(source, loop)[0], source.span(loop)[1]
-    if not source.ends_line(end):
-        raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its last line")
-    edits = [_head(source, loop, name, item), *_returns(source, loop.body)]
-    edits.append(_line_behind(source, end, indent + call.replace("{}", _items(source, loop))))
-    return edits
-
-
-def part_into_function(
-    source: Source,
-    loop: Plain,
-    taken: int,
-    names: tuple[str, str],
-    results: Mapping[str, str],
-    call: str,
-) -> list[Edit]:
-    """Turn a loop's head, with the first `taken` statements of its body, into a function.
-
-    It is called `names[0]`, takes `names[1]` and yields `results`, each under its name. The
-    loop goes over `call`, in which `{}` stands for its items, and does the rest.
-    """
-    indent = _indents(source, loop)[0]
-    inner = source.indent(source.start(loop.body[0]))
-    last = source.span(loop.body[taken - 1])[1] if taken else _head_end(source, loop)
-    if inner is None or not source.ends_line(last):
-        raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
-    stop, new = source.next_line(last), source.newline
-    listed, given = ", ".join(results), ", ".join(results.values())
-    text = (
-        f"{inner}yield {given}{new}{new}"
-        f"{indent}for {listed} in {call.replace('{}', _items(source, loop))}:{new}"
-    )
-    insert = Insert(stop, text, Rank.AFTER_STATEMENT, (stop, stop))
-    return [_head(source, loop, *names), *_returns(source, loop.body[:taken]), insert]
 
 
 def _head(source: Source, loop: Plain, name: str, item: str) -> Edit:
@@ -96,87 +55,6 @@ def _items(source: Source, loop: Plain) -> str:
 
 def _returns(source: Source, body: Sequence[ast.stmt]) -> list[Edit]:
     return [Replace(source.span(one), "return") for one in of_own_loop(body, ast.Continue)]
-
-
-def part_into_generator(
-    source: Source,
-    loop: Plain,
-    part: Part,
-    name: str,
-    results: Mapping[str, str],
-    call: str,
-) -> list[Edit]:
-    """Move a loop's head, with the statements `part` of its body, into a generator above it.
-
-    The generator yields `results`, each under its name; the loop goes over `call` of it, in
-    which `{}` stands for the call of the generator, and does the others, in their order.
-    """
-    indent, step = _indents(source, loop)
-    start = source.line_start(source.span(loop)[0])
-    first, empty = loop.body[0 if part[0] == part[1] else part[0]], part[0] == part[1]
-    inner = source.indent(source.span(loop.body[0])[0])
-    last = _head_end(source, loop) if empty else source.span(loop.body[part[1] - 1])[1]
-    stop = source.next_line(last)
-    if inner is None or not source.ends_line(last):
-        raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
-    lead = (source.line_start(source.start(loop.body[0])), source.line_start(source.start(first)))
-    new, listed = source.newline, ", ".join(results)
-    given = ", ".join(results.values())
-    head = f"{indent}def {name}():{new}"
-    above = source.text[source.line_start(start - 1) : start] if start else ""
-    if above.strip() and not _first(source, loop):
-        head = new + head
-    text = (
-        f"{step}{inner}yield {given}{new}{new}"
-        f"{indent}for {listed} in {call.replace('{}', f'{name}()')}:{new}"
-        f"{source.text[slice(*lead)]}"
-    )
-    edits: list[Edit] = [Replace(lead, "")] if lead[0] < lead[1] else []
-    return [
-        *edits,
-        Indent((start, stop), head, indent, step),
-        Insert(stop, text, Rank.AFTER_STATEMENT, (stop, stop)),
-    ]
-
-
-def counted(
-    source: Source,
-    site: Site,
-    taken: int,
-    names: tuple[str, str, str],
-    counters: Sequence[str],
-    call: str,
-) -> list[Edit]:
-    """Turn a `while` loop into a generator of what it counts, and a function of one place.
-
-    All but the first `taken` statements count; these follow the `yield` of the generator.
-    """
-    loop = next((n for n, _ in source.statements if _is_while(n) and n.lineno == site.line), None)
-    if not isinstance(loop, ast.While):
-        raise CannotRewrite(f"no loop begins at {source.name}:{site.line}: did the file change?")
-    indent, step = _indents(source, loop)
-    head, end, new = _head_end(source, loop), source.span(loop)[1], source.newline
-    start, first = source.span(loop)[0], source.start(loop.body[0])
-    inner = source.indent(first)
-    if inner is None or not source.ends_line(end) or not source.ends_line(head):
-        raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
-    counts = [source.text_of(each) for each in loop.body[taken:]]
-    listed, bound = ", ".join(counters), sorted(stored(loop.body[taken:]))
-    deep = indent + 2 * step
-    lines = [
-        f"def {names[0]}():",
-        f"{indent}{step}nonlocal {', '.join(bound)}",
-        f"{indent}{step}while {source.text_of(loop.test)}:",
-        *(f"{deep}{each}" for each in (f"yield {listed}", *counts)),
-        "",
-        f"{indent}def {names[1]}({names[2]}):",
-        f"{inner}{listed} = {names[2]}",
-    ]
-    gone = source.line_start(source.start(loop.body[taken]))
-    return [
-        Replace((start, source.line_end(head)), new.join(lines)),
-        Replace((gone, source.next_line(end)), f"{new}{indent}{call}{new}"),
-    ]
 
 
 def _is_while(node: ast.stmt) -> bool:
@@ -211,3 +89,149 @@ def _line_behind(source: Source, end: int, line: str) -> Insert:
     if at == len(source.text) and not source.text.endswith("\n"):
         return Insert(at, f"{new}{new}{line}", Rank.AFTER_STATEMENT, (at, at))
     return Insert(at, f"{new}{line}{new}", Rank.AFTER_STATEMENT, (at, at))
+
+
+class Moving(Editing):
+    """Source files whose loops can be taken apart; edits are kept until asked for."""
+
+    def loop_into_function(self, site: Site, name: str, item: str, call: str) -> None:
+        """Turn the `for` loop at `site` into a function of each item, and a call of that.
+
+        `for x in xs: …` becomes `def name(x): …` and `call`, in which `{}` stands for `xs`;
+        `item` is what an item is called that the loop takes apart.
+        """
+        file = self._file(site.file)
+        loop = at(file.source, site)
+        source = file.source
+        indent, end = _indents(source, loop)[0], source.span(loop)[1]
+        if not source.ends_line(end):
+            raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its last line")
+        edits = [_head(source, loop, name, item), *_returns(source, loop.body)]
+        edits.append(_line_behind(source, end, indent + call.replace("{}", _items(source, loop))))
+        self._edit(file, edits)
+
+    def loop_part_into_function(
+        self,
+        site: Site,
+        taken: int,
+        names: tuple[str, str],
+        results: Mapping[str, str],
+        call: str,
+    ) -> None:
+        """Turn the first `taken` statements of the `for` loop at `site` into a function of an item.
+
+        The function is called `names[0]`, takes `names[1]` and yields `results`, expressions by
+        the names that the loop has for them. The loop goes over `call`, in which `{}` stands for
+        its items.
+        """
+        file = self._file(site.file)
+        loop = at(file.source, site)
+        source = file.source
+        indent = _indents(source, loop)[0]
+        inner = source.indent(source.start(loop.body[0]))
+        last = source.span(loop.body[taken - 1])[1] if taken else _head_end(source, loop)
+        if inner is None or not source.ends_line(last):
+            raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
+        stop, new = source.next_line(last), source.newline
+        listed, given = ", ".join(results), ", ".join(results.values())
+        text = (
+            f"{inner}yield {given}{new}{new}"
+            f"{indent}for {listed} in {call.replace('{}', _items(source, loop))}:{new}"
+        )
+        insert = Insert(stop, text, Rank.AFTER_STATEMENT, (stop, stop))
+        self._edit(
+            file, [_head(source, loop, *names), *_returns(source, loop.body[:taken]), insert]
+        )
+
+    def counted_into_functions(
+        self,
+        site: Site,
+        taken: int,
+        names: tuple[str, str, str],
+        counters: Sequence[str],
+        call: str,
+    ) -> None:
+        """Turn the `while` loop at `site` into a generator of places and a function of one.
+
+        The generator `names[0]` yields the `counters` and does all but the first `taken`
+        statements; these go into `names[1]`, which takes `names[2]`. `call` follows.
+        """
+        file = self._file(site.file)
+        source = file.source
+        loop = next(
+            (n for n, _ in source.statements if _is_while(n) and n.lineno == site.line), None
+        )
+        if not isinstance(loop, ast.While):
+            raise CannotRewrite(
+                f"no loop begins at {source.name}:{site.line}: did the file change?"
+            )
+        indent, step = _indents(source, loop)
+        head, end, new = _head_end(source, loop), source.span(loop)[1], source.newline
+        start, first = source.span(loop)[0], source.start(loop.body[0])
+        inner = source.indent(first)
+        if inner is None or not source.ends_line(end) or not source.ends_line(head):
+            raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
+        counts = [source.text_of(each) for each in loop.body[taken:]]
+        listed, bound = ", ".join(counters), sorted(stored(loop.body[taken:]))
+        deep = indent + 2 * step
+        lines = [
+            f"def {names[0]}():",
+            f"{indent}{step}nonlocal {', '.join(bound)}",
+            f"{indent}{step}while {source.text_of(loop.test)}:",
+            *(f"{deep}{each}" for each in (f"yield {listed}", *counts)),
+            "",
+            f"{indent}def {names[1]}({names[2]}):",
+            f"{inner}{listed} = {names[2]}",
+        ]
+        gone = source.line_start(source.start(loop.body[taken]))
+        self._edit(
+            file,
+            [
+                Replace((start, source.line_end(head)), new.join(lines)),
+                Replace((gone, source.next_line(end)), f"{new}{indent}{call}{new}"),
+            ],
+        )
+
+    def loop_part_into_generator(
+        self, site: Site, part: Part, name: str, results: Mapping[str, str], call: str
+    ) -> None:
+        """Move the `for` loop at `site`, with the statements `part` of it, into a generator.
+
+        The loop then goes over `call`, in which `{}` stands for that of the generator `name`,
+        which yields `results`, expressions by the names that the loop has for them.
+        """
+        file = self._file(site.file)
+        loop = at(file.source, site)
+        source = file.source
+        indent, step = _indents(source, loop)
+        start = source.line_start(source.span(loop)[0])
+        first, empty = loop.body[0 if part[0] == part[1] else part[0]], part[0] == part[1]
+        inner = source.indent(source.span(loop.body[0])[0])
+        last = _head_end(source, loop) if empty else source.span(loop.body[part[1] - 1])[1]
+        stop = source.next_line(last)
+        if inner is None or not source.ends_line(last):
+            raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
+        lead = (
+            source.line_start(source.start(loop.body[0])),
+            source.line_start(source.start(first)),
+        )
+        new, listed = source.newline, ", ".join(results)
+        given = ", ".join(results.values())
+        head = f"{indent}def {name}():{new}"
+        above = source.text[source.line_start(start - 1) : start] if start else ""
+        if above.strip() and not _first(source, loop):
+            head = new + head
+        text = (
+            f"{step}{inner}yield {given}{new}{new}"
+            f"{indent}for {listed} in {call.replace('{}', f'{name}()')}:{new}"
+            f"{source.text[slice(*lead)]}"
+        )
+        edits: list[Edit] = [Replace(lead, "")] if lead[0] < lead[1] else []
+        self._edit(
+            file,
+            [
+                *edits,
+                Indent((start, stop), head, indent, step),
+                Insert(stop, text, Rank.AFTER_STATEMENT, (stop, stop)),
+            ],
+        )

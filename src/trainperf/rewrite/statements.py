@@ -6,8 +6,12 @@ import ast
 from collections.abc import Sequence
 
 from trainperf.errors import CannotRewrite
+from trainperf.model import Site
+from trainperf.rewrite import imports, layout
+from trainperf.rewrite.editing import Editing, check_expression
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
-from trainperf.source.text import Function, Place, Source, Span
+from trainperf.rewrite.imports import names_imported
+from trainperf.source.text import Place, Source, Span
 
 
 def first_line(source: Source, node: ast.stmt) -> int:
@@ -47,95 +51,13 @@ def _is_simple(statement: str) -> bool:
 
 
 def _indented(source: Source, place: int, statement: str) -> list[str]:
-    """Return the lines of a statement, as far indented as the line at `place`."""
     line = source.text[place : source.line_end(place)]
     indent = line[: len(line) - len(line.lstrip())]
     return [f"{indent}{each}" if each.strip() else "" for each in statement.strip("\n").split("\n")]
 
 
-def behind(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
-    """Put a statement on the lines after another and all it holds, as far indented.
-
-    On the same line where that is shared. Raises `CannotRewrite` where it would never be reached.
-    """
-    end = source.span(node)[1]
-    if isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
-        raise CannotRewrite(f"nothing runs after {source.name}:{node.lineno}")
-    shares = source.indent(source.start(node)) is None or not source.ends_line(end)
-    if shares and _is_simple(statement) and not isinstance(node, _COMPOUND):
-        return [Insert(end, f"; {statement.strip()}", Rank.AFTER_STATEMENT, (end, end))]
-    place = first_line(source, node)
-    if not source.ends_line(end):
-        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
-    lines = _indented(source, place, statement)
-    at = source.next_line(end)
-    if at == len(source.text) and not source.text.endswith("\n"):
-        text = "".join(source.newline + each for each in lines)
-    else:
-        text = "".join(each + source.newline for each in lines)
-    return [Insert(at, text, Rank.AFTER_STATEMENT, (place, at))]
-
-
-def first(source: Source, function: Function, statement: str, kept: int) -> list[Edit]:
-    """Put a statement into a function, behind its docstring and `kept` more statements.
-
-    Comments that stand directly above the statement after it stay with that.
-    """
-    start = 1 if ast.get_docstring(function) is not None else 0
-    behind = function.body[start + kept : start + kept + 1]
-    if not behind:
-        raise CannotRewrite(f"nothing follows in {function.name}")
-    (insert,) = before(source, behind[0], statement)
-    assert isinstance(insert, Insert)
-    place = insert.at
-    above = function.body[: start + kept]
-    limit = source.next_line(source.span(above[-1])[1]) if above else 0
-    while place > limit and _is_comment(source.text[source.line_start(place - 1) : place]):
-        place = source.line_start(place - 1)
-    return [Insert(place, insert.text, insert.rank, (place, place))]
-
-
 def _is_comment(line: str) -> bool:
     return line.lstrip().startswith("#")
-
-
-def after(source: Source, nodes: int, statement: str, rank: Rank, gap: bool) -> list[Edit]:
-    """Put a statement after the first `nodes` statements of the module.
-
-    `gap` asks for an empty line in between.
-    """
-    text = source.newline.join(statement.strip("\n").split("\n"))
-    body = source.tree.body
-    if not nodes:
-        if not body:
-            end = len(source.text)
-            lead = "" if not end or source.text.endswith("\n") else source.newline
-            return [Insert(end, lead + text + source.newline, rank, (end, end))]
-        place = first_line(source, body[0])
-        return [Insert(place, text + source.newline, rank, (place, place))]
-    end = source.line_end(source.span(body[nodes - 1])[1])
-    space = source.newline if gap else ""
-    if source.next_line(end) == len(source.text) and not source.text.endswith("\n"):
-        end = len(source.text)
-        return [Insert(end, source.newline + space + text, rank, (end, end))]
-    place = source.next_line(end)
-    return [Insert(place, space + text + source.newline, rank, (place, place))]
-
-
-def replacement(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
-    """Put a statement in place of another and all it holds, as far indented.
-
-    Raises `CannotRewrite` where it does not fit on a line that is shared.
-    """
-    start, end = source.span(node)
-    shares = source.indent(start) is None or not source.ends_line(end)
-    if shares and _is_simple(statement) and not isinstance(node, _COMPOUND):
-        return [Replace((start, end), statement.strip())]
-    place = first_line(source, node)
-    if not source.ends_line(end):
-        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
-    lines = _indented(source, place, statement)
-    return [Replace((start, end), source.newline.join(lines).lstrip())]
 
 
 def removal(source: Source, place: Place, gone: Sequence[Edit]) -> list[Edit]:
@@ -200,3 +122,174 @@ def _with_empty_lines(source: Source, span: Span) -> Span:
 def _lines(source: Source, node: ast.stmt) -> Span:
     start, end = source.span(node)
     return source.line_start(start), source.next_line(end)
+
+
+class StatementEdits(Editing):
+    """Source files whose statements can be put in, removed and moved."""
+
+    def swap_statements(self, one: Site, other: Site) -> None:
+        """Exchange two neighbouring statements `x = x.a()` and `x = x.b()`."""
+        file = self._file(one.file)
+        if self._file(other.file).source is not file.source:
+            raise CannotRewrite("the two statements stand in different files")
+        places = file.source.statement(one), file.source.statement(other)
+        self._edit(file, layout.swap_assignments(file.source, *places))
+
+    def decorate(self, site: Site, decorator: str) -> None:
+        """Decorate the function whose head is at `site`; nothing if it is so already."""
+        check_expression(decorator)
+        file = self._file(site.file)
+        function = file.source.function(site)
+        self._edit(file, layout.decorator(file.source, function, decorator))
+
+    def set_decorator_keyword(self, site: Site, decorator: str, name: str, value: str) -> None:
+        """Give a decorator of the function whose head is at `site` a keyword argument.
+
+        `@decorator` becomes `@decorator(name=value)`. Raises `CannotRewrite` where the
+        function has no such decorator, or one that has the keyword already.
+        """
+        check_expression(value)
+        file = self._file(site.file)
+        node = layout.decorated(file.source.function(site), decorator)
+        if not isinstance(node, ast.Call):
+            span = file.source.span(node)
+            text = f"({name}={value})"
+            self._edit(file, [Insert(span[1], text, Rank.AFTER_EXPRESSION, span)])
+            return
+        if any(each.arg in (name, None) for each in node.keywords):
+            raise CannotRewrite(f"it is decorated with {file.source.text_of(node)}")
+        self._change_call(file, node, lambda change: change.plus(name, value))
+
+    def insert_first(self, site: Site, statement: str, after: int = 0) -> None:
+        """Begin the body of the function whose head is at `site` with `statement`.
+
+        It goes behind the docstring, and behind as many more statements as `after` says.
+        """
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        function = file.source.function(site)
+        source = file.source
+        kept = after
+        start = 1 if ast.get_docstring(function) is not None else 0
+        behind = function.body[start + kept : start + kept + 1]
+        if not behind:
+            raise CannotRewrite(f"nothing follows in {function.name}")
+        (insert,) = before(source, behind[0], statement)
+        assert isinstance(insert, Insert)
+        place = insert.at
+        above = function.body[: start + kept]
+        limit = source.next_line(source.span(above[-1])[1]) if above else 0
+        while place > limit and _is_comment(source.text[source.line_start(place - 1) : place]):
+            place = source.line_start(place - 1)
+        self._edit(file, [Insert(place, insert.text, insert.rank, (place, place))])
+
+    def remove_statement(self, site: Site) -> None:
+        """Delete the simple statement around `site`."""
+        file = self._file(site.file)
+        place = file.source.statement(site)
+        edits = removal(file.source, place, file.edits)
+        self._edit(file, edits)
+
+    def remove_statements(self, sites: Sequence[Site]) -> None:
+        """Delete the statements that begin at `sites`, and the comments directly above them.
+
+        Raises `CannotRewrite` where that would leave a block empty.
+        """
+        for site in sites:
+            file = self._file(site.file)
+            places = [file.source.statement(each) for each in sites if each.file == site.file]
+            self._edit(file, removals(file.source, places))
+
+    def replace_statement(self, site: Site, statement: str) -> None:
+        """Put `statement` in place of the one around `site` and all that it holds."""
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        source = file.source
+        start, end = source.span(node)
+        shares = source.indent(start) is None or not source.ends_line(end)
+        if shares and _is_simple(statement) and not isinstance(node, _COMPOUND):
+            self._edit(file, [Replace((start, end), statement.strip())])
+            return
+        place = first_line(source, node)
+        if not source.ends_line(end):
+            raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+        lines = _indented(source, place, statement)
+        self._edit(file, [Replace((start, end), source.newline.join(lines).lstrip())])
+
+    def insert_before(self, site: Site, statement: str) -> None:
+        """Put `statement` before the statement around `site`, as far indented."""
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        self._edit(file, before(file.source, node, statement))
+
+    def insert_after(self, site: Site, statement: str) -> None:
+        """Put `statement` after the statement around `site` and all it holds, as far indented.
+
+        Raises `CannotRewrite` after `return` and its like, and within a line.
+        """
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        source = file.source
+        end = source.span(node)[1]
+        if isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
+            raise CannotRewrite(f"nothing runs after {source.name}:{node.lineno}")
+        shares = source.indent(source.start(node)) is None or not source.ends_line(end)
+        if shares and _is_simple(statement) and not isinstance(node, _COMPOUND):
+            self._edit(
+                file, [Insert(end, f"; {statement.strip()}", Rank.AFTER_STATEMENT, (end, end))]
+            )
+            return
+        place = first_line(source, node)
+        if not source.ends_line(end):
+            raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+        lines = _indented(source, place, statement)
+        at = source.next_line(end)
+        if at == len(source.text) and not source.text.endswith("\n"):
+            text = "".join(source.newline + each for each in lines)
+        else:
+            text = "".join(each + source.newline for each in lines)
+        self._edit(file, [Insert(at, text, Rank.AFTER_STATEMENT, (place, at))])
+
+    def insert_after_imports(self, file: str, statement: str) -> None:
+        """Put `statement` after the imports at the top of `file`, at least those it needs."""
+        found = self._file(file)
+        own = names_imported(statement)
+        ready = imports.available_after(found.source, statement, own | self._added_names(found))
+        place = max(ready, imports.block_end(found.source.tree))
+        rank = Rank.IMPORT if own else Rank.AFTER_STATEMENT
+        gap = place > 0 and not own
+        source = found.source
+        nodes = place
+        text = source.newline.join(statement.strip("\n").split("\n"))
+        body = source.tree.body
+        if not nodes:
+            if not body:
+                end = len(source.text)
+                lead = "" if not end or source.text.endswith("\n") else source.newline
+                self._edit(found, [Insert(end, lead + text + source.newline, rank, (end, end))])
+                return
+            place = first_line(source, body[0])
+            self._edit(found, [Insert(place, text + source.newline, rank, (place, place))])
+            return
+        end = source.line_end(source.span(body[nodes - 1])[1])
+        space = source.newline if gap else ""
+        if source.next_line(end) == len(source.text) and not source.text.endswith("\n"):
+            end = len(source.text)
+            self._edit(found, [Insert(end, source.newline + space + text, rank, (end, end))])
+            return
+        place = source.next_line(end)
+        self._edit(found, [Insert(place, space + text + source.newline, rank, (place, place))])
+
+    def module_name(self, file: str, module: str, site: Site | None = None) -> str:
+        """Return the name of `module` in `file`, which is made to import it if need be.
+
+        With `site`, imports in the functions around it count as well.
+        """
+        line = site.line if site is not None else None
+        name, statement = imports.reached(self._file(file).source, module, line)
+        if statement:
+            self.insert_after_imports(file, statement)
+        return name

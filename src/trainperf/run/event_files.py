@@ -57,7 +57,6 @@ class EventFiles:
         self._look_for_losses()
 
     def _read_on(self, path: Path, pid: int | None) -> bool:
-        """Read one portion of a file; whether there may be more."""
         size = min(LOOK_BYTES, self._left)
         data = self._portion(path, size)
         complete = data.rfind(b"\n") + 1
@@ -80,7 +79,6 @@ class EventFiles:
         return len(data) == size and not self.lost
 
     def _portion(self, path: Path, size: int) -> bytes:
-        """What follows of a file; nothing of what is none, which is named."""
         try:
             with bounded.opened(path) as file:
                 file.seek(self._offsets.get(path, 0))
@@ -136,7 +134,6 @@ class EventFiles:
 
 
 def _remove_module(source: Path) -> None:
-    """Remove a module's file, its bytecode, and the folder of that where nothing else is in it."""
     kept = Path(cache_from_source(source))
     with suppress(OSError):
         source.unlink()

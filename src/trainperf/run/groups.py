@@ -145,7 +145,6 @@ def is_of(folder: Path, run_file: str) -> bool:
 
 
 def _is_here(folder: Path) -> bool:
-    """Whether a group is that of a run in this pid namespace: its numbers are ours."""
     name = _NAME.fullmatch(folder.name)
     with suppress(OSError):
         return name is not None and name["space"] == _space()
@@ -176,7 +175,6 @@ def _told(file: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a group with those below it, once the last process of them is gone."""
     until = time.monotonic() + GONE_S
     while folder.exists():
         for path, _, _ in os.walk(folder, topdown=False):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -94,29 +95,22 @@ class _SharedMemory:
     """How much of `/dev/shm` was taken since the start, at most; None if there is none."""
 
     def __init__(self) -> None:
-        self._before = self._free()
-        self._least = self._before
+        self._before = self._most = self._taken()
 
     def look(self) -> None:
         """Take a reading."""
-        free = self._free()
-        if free is not None and self._least is not None:
-            self._least = min(self._least, free)
+        self._most = max(self._most, self._taken())
 
     @property
     def used(self) -> int | None:
         """Bytes taken at most."""
-        if self._before is None or self._least is None:
-            return None
-        return self._before - self._least
+        return None if self._before < 0 else self._most - self._before
 
     @staticmethod
-    def _free() -> int | None:
-        try:
-            found = os.statvfs("/dev/shm")
-        except OSError:
-            return None
-        return found.f_bavail * found.f_frsize
+    def _taken() -> int:
+        with suppress(OSError):
+            return shutil.disk_usage("/dev/shm").used
+        return -1
 
 
 class _Following(EventFiles):

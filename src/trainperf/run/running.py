@@ -147,7 +147,6 @@ def _label(words: Sequence[str], found: Program | None) -> str:
 
 
 def _not_a_program(process: psutil.Process) -> TrainperfError:
-    """Why a process is not one that can be run again, and which of those below it may be."""
     name, pid = process.name(), process.pid
     if _is_python(process):
         why = "a Python without a script in its command: a prompt, or what it was piped"
@@ -248,7 +247,6 @@ def _is_python(process: psutil.Process) -> bool:
 
 
 def _runs_python(process: psutil.Process) -> bool:
-    """Whether its program is an interpreter, whatever its command line says now."""
     try:
         return _named_python(os.readlink(f"/proc/{process.pid}/exe"))
     except OSError:
@@ -256,7 +254,6 @@ def _runs_python(process: psutil.Process) -> bool:
 
 
 def _is_mpirun(process: psutil.Process) -> bool:
-    """Whether it is `mpirun` itself."""
     return os.path.basename((process.cmdline() or [""])[0]) in MPIRUN
 
 
@@ -321,7 +318,6 @@ def _ranks(launcher: psutil.Process) -> list[tuple[int, psutil.Process]]:
 
 
 def _pythons_below(process: psutil.Process) -> Iterator[psutil.Process]:
-    """The topmost Python processes below one."""
     for one in process.children():
         with suppress(psutil.Error, OSError):
             if _is_python(one):

@@ -163,7 +163,6 @@ def _contents(run: Run) -> Mapping[str, bytes]:
 
 
 def _kept(paths: Iterable[str], folder: Path) -> dict[str, str]:
-    """Where the contents of files are kept, by the paths of the user's."""
     return {
         path: str(folder / f"source-{n}{Path(path).suffix if is_configuration(path) else ''}")
         for n, path in enumerate(paths)

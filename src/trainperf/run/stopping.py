@@ -50,7 +50,6 @@ _NAMED = re.compile(r"(?:torch_(\d+)_\w+|sem\.loky-(\d+)-\w+)")
 GUARD = "GUARD_OF_RUNS"
 """The variable that tells a guard where its source is."""
 _PR_SET_CHILD_SUBREAPER = 36
-_GONE_S = 5.0
 
 
 def stop_session(leader: int, run_file: str) -> None:
@@ -267,31 +266,19 @@ def remove_sessions(pids: Collection[int], folder: str | None = None) -> list[st
 # removes them.
 
 
-def shm_of(pids: Collection[int], folder: str = _FOLDER) -> list[str]:
-    """The paths of the shared memory that processes with these ids made, sorted.
+def remove_shm(pids: Collection[int], folder: str = _FOLDER) -> list[str]:
+    """Remove the shared memory that processes with these ids made; return the paths that are gone.
 
     A process id may have been given to another process since: ask only for processes
-    that were just stopped. Empty where there is no such folder.
+    that were just stopped.
     """
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    found = []
-    for name in names:
-        match = _NAMED.fullmatch(name)
-        if match and int(match[1] or match[2]) in pids:
-            found.append(os.path.join(folder, name))
-    return sorted(found)
-
-
-def remove_shm(pids: Collection[int], folder: str = _FOLDER) -> list[str]:
-    """Remove what `shm_of` finds and this user may remove; return the paths that are gone."""
     removed = []
-    for path in shm_of(pids, folder):
-        with suppress(OSError):
-            os.unlink(path)
-            removed.append(path)
+    for path in sorted(Path(folder).glob("*")):
+        match = _NAMED.fullmatch(path.name)
+        if match and int(match[1] or match[2]) in pids:
+            with suppress(OSError):
+                path.unlink()
+                removed.append(str(path))
     return removed
 
 
@@ -310,7 +297,6 @@ def _alive(process: psutil.Process) -> bool:
 
 
 def _send(process: psutil.Process, number: signal.Signals) -> None:
-    """Send a signal to a process, if it is still there."""
     with suppress(psutil.Error, OSError):
         process.send_signal(number)
 
@@ -339,7 +325,7 @@ class Orphans:
                         os.waitpid(child.pid, os.WNOHANG)
                     elif not _is_named(child):
                         _kill(child)
-                        child.wait(_GONE_S)
+                        child.wait(GONE_S)
         _take(False)
 
 

@@ -17,9 +17,6 @@ CHANNEL = "trainperf"
 FOLDER = f"/opt/ml/input/data/{CHANNEL}"
 START = "start.py"
 
-LONGEST_VALUE = 2500
-"""Characters of a hyperparameter's value that SageMaker takes (API reference)."""
-
 Mode = Literal["File", "FastFile", "Pipe"]
 
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]+")
@@ -63,7 +60,7 @@ class Job:
 
 
 def check(job: Job) -> None:
-    """Refuse what SageMaker would refuse, before anything is uploaded."""
+    """Refuse what SageMaker would refuse and is easily mistyped, before anything is uploaded."""
     if not _INSTANCE.fullmatch(job.instance_type):
         hint = f"SageMaker's names begin with ml.: did you mean ml.{job.instance_type}?"
         if job.instance_type.startswith("ml."):
@@ -73,24 +70,9 @@ def check(job: Job) -> None:
         raise TrainperfError(
             f"{job.role!r} is not the ARN of a role", "such as arn:aws:iam::123456789012:role/Name"
         )
-    if not job.image or len(job.image) > 255 or re.search(r"\s", job.image):
-        raise TrainperfError(
-            f"{job.image!r} is no image URI",
-            "such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com/training:latest",
-        )
     for place, path in (("--output", job.output), *(("--input", uri) for _, uri in job.inputs)):
         if not _S3.fullmatch(path):
             raise TrainperfError(f"{place}: {path!r} is no S3 path", "such as s3://bucket/folder")
-    if job.instance_count < 1 or job.max_runtime_s < 60:
-        raise TrainperfError(
-            "at least one instance and 60 seconds are needed", "see --instance-count, --max-runtime"
-        )
-    for name, value in job.hyperparameters:
-        if len(name) > 256 or len(value) > LONGEST_VALUE:
-            raise TrainperfError(
-                f"the hyperparameter {name[:40]} is too long for SageMaker",
-                "put it into a file of the source folder",
-            )
 
 
 def request(job: Job) -> dict[str, Any]:

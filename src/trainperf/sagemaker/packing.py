@@ -138,7 +138,6 @@ def _matches(name: str, relative: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Nobody's name goes into the archive."""
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     return info

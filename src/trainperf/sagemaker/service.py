@@ -38,11 +38,9 @@ class Ended:
 
 
 def connect(region: str | None) -> Service:
-    """Make the clients; raises `TrainperfError` without boto3, a region or credentials."""
-    try:
-        import boto3
-    except ImportError:
-        raise TrainperfError("boto3 is not installed", "pip install boto3") from None
+    """Make the clients; raises `TrainperfError` without a region or credentials."""
+    import boto3
+
     with _calling("connect to AWS"):
         session = boto3.Session(region_name=region)
         if not session.region_name:
@@ -71,39 +69,9 @@ def region_of(region: str | None) -> str:
 def upload(service: Service, folder: str, files: dict[str, bytes]) -> None:
     """Put files into an `s3://` folder; raises `TrainperfError` where that cannot be."""
     bucket, prefix = split(folder)
-    _check_bucket(service, bucket)
     with _calling(f"upload to {folder}", "check --output, and that you may write there"):
         for name, data in files.items():
             service.s3.put_object(Bucket=bucket, Key=f"{prefix}/{name}", Body=data)
-
-
-def _check_bucket(service: Service, bucket: str) -> None:
-    """Look whether the bucket is there: a refusal of HEAD has a status, and no words."""
-    from botocore.exceptions import ClientError
-
-    with _calling(f"look at the bucket {bucket}"):
-        try:
-            told = service.s3.head_bucket(Bucket=bucket)
-        except ClientError as error:
-            code = str(error.response.get("Error", {}).get("Code", ""))
-            if code in ("404", "NoSuchBucket"):
-                raise TrainperfError(
-                    f"there is no bucket {bucket}",
-                    f"make it: aws s3 mb s3://{bucket} --region {service.region}; or name "
-                    "another: --output s3://BUCKET/FOLDER",
-                ) from error
-            if code in ("403", "AccessDenied"):
-                raise TrainperfError(
-                    f"AWS refused to look at the bucket {bucket}: it is not yours, or you may not",
-                    "s3:ListBucket is needed for it; or name another: --output s3://BUCKET/FOLDER",
-                ) from error
-            raise
-    region = str(told.get("BucketRegion") or "")
-    if region and region != service.region:
-        raise TrainperfError(
-            f"the bucket {bucket} is in {region}, the job would be in {service.region}",
-            f"SageMaker wants both in one region: --region {region}, or another --output",
-        )
 
 
 def create(service: Service, request: dict[str, Any]) -> None:

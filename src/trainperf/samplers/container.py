@@ -144,7 +144,6 @@ class ContainerWatch:
         )
 
     def _tightest(self) -> Level | None:
-        """The level with the smallest limit; None without any."""
         return min(self._limits, key=lambda one: one[0])[1] if self._limits else None
 
     def _read_events(self) -> dict[str, int]:
@@ -178,7 +177,6 @@ class ContainerWatch:
         return "container" if (stalled[0].parent / "cgroup.events").exists() else "machine"
 
     def _pressed(self, resource: str, seconds: float) -> float | None:
-        """The share of the time since the start in which some task waited."""
         before = self._pressure[resource]
         if before is None or seconds <= 0:
             return None

@@ -6,6 +6,7 @@ walked, innermost first. Both versions of cgroups may be mounted at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -126,16 +127,47 @@ def _below(path: str, shown: str) -> PurePosixPath:
 
 
 def _mount(root: Path, kind: str, controller: str) -> tuple[Path, str] | None:
-    """Return where a hierarchy is mounted and which part of it is shown there.
-
-    See proc(5), /proc/pid/mountinfo: "36 35 98:0 /shown /mounted rw - type src opts".
-    """
-    for line in (text(root / "proc/self/mountinfo") or "").splitlines():
-        before, _, after = line.partition(" - ")
-        fields, rest = before.split(), after.split()
-        if len(fields) < 5 or len(rest) < 3 or rest[0] != kind:
-            continue
-        if controller and controller not in rest[2].split(","):
-            continue
-        return root / fields[4].lstrip("/"), fields[3]
+    """Return where a hierarchy is mounted and which part of it is shown there."""
+    for mount in mounts(root):
+        if mount.filesystem == kind and (not controller or controller in mount.options):
+            return root / mount.point.lstrip("/"), mount.shown
     return None
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A line of `mountinfo`; `device` is "major:minor", `options` those of the file system.
+
+    `shown` is the part of the file system that is mounted.
+    """
+
+    device: str
+    point: str
+    filesystem: str
+    source: str
+    options: tuple[str, ...] = ()
+    shown: str = "/"
+
+
+def mounts(root: Path = Path("/")) -> tuple[Mount, ...]:
+    """The mounts in the order of mounting; empty where the system does not say."""
+    try:
+        content = (root / "proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+    except OSError:
+        return ()
+    return tuple(found for line in content.splitlines() if (found := _read(line)) is not None)
+
+
+def _read(line: str) -> Mount | None:
+    """Read a line as proc(5) describes it: optional fields end with a single hyphen."""
+    before, hyphen, after = line.partition(" - ")
+    left, right = before.split(), after.split()
+    if not hyphen or len(left) < 6 or len(right) < 2:
+        return None
+    options = right[2].split(",") if len(right) > 2 else []
+    shown, point, source = map(_plain, (left[3], left[4], right[1]))
+    return Mount(left[2], point, right[0], source, tuple(options), shown)
+
+
+def _plain(escaped: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), escaped)

@@ -116,7 +116,6 @@ class NvmlSampler:
 
 
 def _open() -> tuple[Any, str]:
-    """Return the started binding, or None and why it could not be started."""
     try:
         import pynvml
     except Exception as error:

@@ -89,11 +89,12 @@ class GpuDevice:
         )
         processes = self._processes()
         counters = self._read_gpm()
+        asked = "nvmlDeviceGetPcieThroughput"
         received, sent = counters.pcie_rx_bytes_s, counters.pcie_tx_bytes_s
         if pcie and received is None:
-            received = _kilo(self._ask_pcie(nvml.NVML_PCIE_UTIL_RX_BYTES))
+            received = _kilo(self._ask(asked, arguments=(nvml.NVML_PCIE_UTIL_RX_BYTES,)))
         if pcie and sent is None:
-            sent = _kilo(self._ask_pcie(nvml.NVML_PCIE_UTIL_TX_BYTES))
+            sent = _kilo(self._ask(asked, arguments=(nvml.NVML_PCIE_UTIL_TX_BYTES,)))
         return GpuSample(
             index=self.gpu.index,
             utilization_percent=None if use is None else float(use.gpu),
@@ -122,7 +123,7 @@ class GpuDevice:
     def _describe(self, index: int) -> Gpu:
         memory = self._ask("nvmlDeviceGetMemoryInfo")
         capability = self._ask("nvmlDeviceGetCudaComputeCapability")
-        others = self._others()
+        processes = self._processes()
         mig = self._ask("nvmlDeviceGetMigMode")
         persistence = self._ask("nvmlDeviceGetPersistenceMode")
         divided = mig is not None and bool(mig[0])  # the current mode, not the pending one
@@ -143,8 +144,8 @@ class GpuDevice:
             persistence=None if persistence is None else bool(persistence),
             ecc_errors=self._ecc_errors(),
             mig=None if mig is None else divided,
-            other_processes=others,
-            busy_before=self._busy() if others else None,
+            other_processes=None if processes is None else len(processes),
+            busy_before=self._busy() if processes else None,
             application_clock_mhz=self._ask(
                 "nvmlDeviceGetApplicationsClock", arguments=(self._nvml.NVML_CLOCK_SM,)
             ),
@@ -176,11 +177,6 @@ class GpuDevice:
                 raise GpuLost(str(error)) from error
             return None
 
-    def _others(self) -> int | None:
-        """How many processes have the GPU open to compute; None where it does not say."""
-        found = self._processes()
-        return None if found is None else len(found)
-
     def _processes(self) -> list[Any] | None:
         found: list[Any] | None = self._ask(
             "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"
@@ -210,13 +206,9 @@ class GpuDevice:
                 self._note(name, error)
         return None
 
-    def _ask_pcie(self, counter: int) -> int | None:
-        value = self._ask("nvmlDeviceGetPcieThroughput", arguments=(counter,))
-        return None if value is None else int(value)
-
     def _open_gpm(self) -> Gpm | None:
         try:
-            if _gpm_supported(self._nvml, self._handle):
+            if self._nvml.nvmlGpmQueryDeviceSupport(self._handle).isSupportedDevice:
                 return Gpm(self._nvml, self._handle)
         except Exception as error:
             self._note("gpm", error)
@@ -269,11 +261,6 @@ def _kilo(kilobytes: int | None) -> float | None:
 #
 # The counters are read as two snapshots, and every value is a mean over the time between them. No
 # root is needed.
-
-
-def _gpm_supported(nvml: Any, handle: Any) -> bool:
-    """Say whether the GPU has the counters; raises what NVML raises."""
-    return bool(nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
 
 
 class Gpm:

@@ -49,7 +49,6 @@ def sample(
 
 
 def _dump(py_spy: str, pid: int) -> tuple[Sequence[Frame], str]:
-    """The frames of the main thread, innermost first, or none and the reason."""
     command = (py_spy, "dump", "--pid", str(pid), "--json", "--nonblocking")
     try:
         done = subprocess.run(

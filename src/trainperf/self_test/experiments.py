@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import psutil
 
 from trainperf import store
 from trainperf.diagnose import Request, diagnose
@@ -17,6 +20,7 @@ from trainperf.machine.doctor.checks import Check
 from trainperf.model import Control, Diagnosis, Ending, Equivalence, Event, Leg, Ratio, Run
 from trainperf.patch.fix import fix
 from trainperf.run.spawn import interruptible
+from trainperf.samplers.contention import NANO, schedstat
 from trainperf.self_test import bed as beds
 from trainperf.self_test.bed import Bed, Edit
 from trainperf.self_test.judging import (
@@ -25,12 +29,11 @@ from trainperf.self_test.judging import (
     STEP,
     Figure,
     SelfTest,
+    kept_of,
     neighbours,
     nothing_kept,
     nothing_to_gain,
 )
-from trainperf.self_test.report import kept_of
-from trainperf.self_test.waiting import Waiting
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
@@ -212,7 +215,6 @@ class _Test:
         return self.until - time.monotonic()
 
     def _plain(self, what: str, words: tuple[str, ...]) -> tuple[float, float | None]:
-        """Seconds of a step in a plain run, and the share of them waited for a core."""
         self.say(f"{what}: a plain run")
         step_s = self.bed.plain(words)
         ended = time.monotonic()
@@ -266,3 +268,55 @@ def _in_all(*shares: float | None) -> float | None:
     """The sum of shares, None where any of them is not known."""
     known = [one for one in shares if one is not None]
     return sum(known) if len(known) == len(shares) else None
+
+
+EVERY_S = 0.25
+
+
+class Waiting:
+    """Reads what the scheduler counts (`/proc/PID/schedstat`) while it is open.
+
+    Of each process that this one started, and of its main thread alone: that is where a step
+    runs, and what it waits for a core makes the step longer.
+    """
+
+    def __init__(self) -> None:
+        own = schedstat("/proc/self")
+        self._counted = own is not None and own[0] > 0
+        self._seen: list[tuple[float, float]] = [(time.monotonic(), 0.0)]
+        self._last: dict[int, int] = {}
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="trainperf-waiting", daemon=True)
+
+    def __enter__(self) -> Waiting:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._closed.set()
+        self._thread.join()
+
+    def share(self, since: float, until: float = math.inf) -> float | None:
+        """Seconds waited for each second from `since` to `until` (`time.monotonic()`).
+
+        None where the kernel does not count it, or it was read no two times meanwhile.
+        """
+        inside = [one for one in self._seen if since <= one[0] <= until]
+        if not self._counted or len(inside) < 2:
+            return None
+        return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
+
+    def _run(self) -> None:
+        while not self._closed.wait(EVERY_S):
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            children = psutil.Process().children()
+        except psutil.Error:
+            return
+        counts = {child.pid: schedstat(f"/proc/{child.pid}") for child in children}
+        found = {pid: one[1] for pid, one in counts.items() if one is not None}
+        more = sum(max(0, now - self._last.get(pid, now)) for pid, now in found.items())
+        self._last = found
+        self._seen.append((time.monotonic(), self._seen[-1][1] + more * NANO))

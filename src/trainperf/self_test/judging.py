@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+import msgspec
+
+import trainperf
 from trainperf.machine.doctor.checks import Check, Status
-from trainperf.model import Outcome, Trial, Trials
+from trainperf.model import Diagnosis, Outcome, Trial, Trials
 from trainperf.model.words import ratio, seconds, share
 
 STEP = 0.03
@@ -144,3 +150,53 @@ def neighbours(cores: float | None, of: float, gpus: list[str]) -> Check:
     if cores is None:
         return Check("neighbours", "ok", "what others took of the cores is not told here")
     return Check("neighbours", "ok", f"others took {cores:.1f} of {of:g} cores at most")
+
+
+KEPT = (
+    "ending", "device", "verdict", "times", "startup", "utilization", "trials", "trying", "stack",
+    "control", "overhead", "not_measured", "notes", "seconds", "device_memory",
+)  # fmt: skip
+"""The parts of a diagnosis that say how it was measured."""
+
+
+def kept_of(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The parts of a diagnosis that belong into a bug report, as plain values."""
+    parts = {name: getattr(diagnosis, name) for name in KEPT}
+    machine = diagnosis.machine
+    parts["machine"] = {
+        "cpu": machine.cpu_model,
+        "cores": machine.cores,
+        "visible_cores": machine.visible_cores,
+        "memory": machine.memory_limit,
+        "gpus": machine.gpus,
+        "gpu_reason": machine.gpu_reason,
+        "driver": machine.driver,
+        "driver_cuda": machine.driver_cuda,
+        "container": machine.container,
+    }
+    parts["findings"] = [one.id for one in diagnosis.findings]
+    found: dict[str, Any] = msgspec.to_builtins(parts)
+    return found
+
+
+def as_json(test: SelfTest) -> str:
+    """All of a self-test; keys are added, not renamed."""
+    whole = {
+        "format": 1,
+        "trainperf": trainperf.__version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "os": platform.platform(),
+        "framework": test.framework,
+        "framework_version": test.version,
+        "device": test.device,
+        "holds": test.holds,
+        "seconds": round(test.seconds, 1),
+        "lines": [asdict(one) for one in test.lines],
+        "figures": [
+            {**asdict(one), "off": one.off, "band": one.band, "status": one.status}
+            for one in test.figures
+        ],
+        "diagnoses": test.diagnoses,
+    }
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,8 +18,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from trainperf.fixes.host._instance_types import instance_type
 from trainperf.machine.aws import live
-from trainperf.machine.cgroup import SAGEMAKER_CONFIG
+from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance, Machine, Price
+from trainperf.samplers.levels import text as text_of
 
 DEADLINE_S = 1.0
 """Seconds after which what is not known by then is not waited for."""
@@ -31,18 +33,11 @@ OPTION = "--price-per-hour"
 NO_PRICE = "AWS's price list did not answer in time"
 
 ENDPOINT = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
-_MODE = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"
 _DISABLED = "AWS_EC2_METADATA_DISABLED"
-
-_IPV4, _IPV6 = "http://169.254.169.254", "http://[fd00:ec2::254]"
 
 _MOST = 4096
 """Bytes of an answer that are read: a type has a dozen."""
 
-_WITHOUT_TOKEN = (403, 404, 405)
-"""Answers to the request for a token after which AWS's own clients ask without one."""
-
-_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d[a-z](-[a-z0-9-]+)?|[a-z]{2}(-[a-z]+)+-\d-[a-z0-9-]+")
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 
 _INSTANCE_TYPE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]{2,20}")
@@ -202,7 +197,6 @@ def _training_instance(root: Path, environment: Mapping[str, str]) -> Instance |
 
 
 def _region(environment: Mapping[str, str]) -> str | None:
-    """Return the region that the environment names, None if none."""
     return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
 
 
@@ -225,97 +219,46 @@ def _list(text: str) -> list[Any]:
 def ask_metadata_service(environment: Mapping[str, str], timeout: float) -> Metadata:
     """Ask the service; `timeout` is seconds for each wait, of which there are a few.
 
-    By IMDSv2 (a token first), by IMDSv1 where there is no token to be had. Goes past
-    proxies and follows no redirects. Raises nothing.
+    By IMDSv2: a token first. Goes past proxies and follows no redirects. Raises nothing.
     """
-    if _switched_off(environment):
+    if environment.get(_DISABLED, "").lower() == "true":
         return Metadata(reason=f"asking the instance metadata service is off ({_DISABLED})")
+    url = environment.get(ENDPOINT) or "http://169.254.169.254"
     try:
-        return _Asking(_place(_endpoint(environment)), timeout).metadata()
+        return _metadata(urlsplit(url if "//" in url else f"http://{url}"), timeout)
     except TimeoutError:
         return Metadata(reason=f"the instance metadata service did not answer within {timeout:g} s")
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        return Metadata(reason=f"no instance metadata service can be reached ({_named(error)})")
+    except ValueError:
+        return Metadata(reason=f"its endpoint, {ENDPOINT}, is no URL")
+    except (OSError, http.client.HTTPException) as error:
+        why = str(getattr(error, "strerror", "") or type(error).__name__).lower()
+        return Metadata(reason=f"no instance metadata service can be reached ({why})")
 
 
-def _switched_off(environment: Mapping[str, str]) -> bool:
-    """Whether the user forbids asking the service."""
-    return environment.get(_DISABLED, "").lower() == "true"
+def _metadata(place: SplitResult, timeout: float) -> Metadata:
+    if place.scheme != "http" or not place.hostname:
+        raise ValueError(place)
 
-
-def _endpoint(environment: Mapping[str, str]) -> str:
-    """Return where the service is, as AWS's own clients find it."""
-    given = environment.get(ENDPOINT, "")
-    if given:
-        return given if "//" in given else f"http://{given}"
-    return _IPV6 if environment.get(_MODE, "").lower() == "ipv6" else _IPV4
-
-
-def _place(url: str) -> SplitResult:
-    place = urlsplit(url)
-    if place.scheme not in ("http", "https") or not place.hostname:
-        raise ValueError(url)
-    return place
-
-
-class _Asking:
-    """A few requests to one endpoint."""
-
-    def __init__(self, place: SplitResult, timeout: float) -> None:
-        self.place = place
-        self.timeout = timeout
-        self.headers: dict[str, str] = {}
-
-    def metadata(self) -> Metadata:
-        ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-        status, token = self._ask("PUT", "/latest/api/token", ttl)
-        if status == 200 and token.isascii() and token.isprintable():
-            self.headers = {"X-aws-ec2-metadata-token": token}
-        elif status not in _WITHOUT_TOKEN:
-            return Metadata(reason=_refused(status))
-        status, name = self._get("instance-type")
-        if status != 200:
-            return Metadata(reason=_refused(status))
-        if not _INSTANCE_TYPE.fullmatch(name):
-            said = "".join(sign if sign.isprintable() else " " for sign in name[:30])
-            return Metadata(reason=f"what answers for the metadata service gave {said!r} as type")
-        zone = self._if_like(_ZONE, "placement/availability-zone")
-        region = self._if_like(_REGION, "placement/region")
-        if region is None and zone is not None and (found := _REGION.match(zone)):
-            region = found.group()
-        return Metadata(name, region, zone)
-
-    def _if_like(self, pattern: re.Pattern[str], name: str) -> str | None:
-        status, text = self._get(name)
-        return text if status == 200 and pattern.fullmatch(text) else None
-
-    def _get(self, name: str) -> tuple[int, str]:
-        return self._ask("GET", f"/latest/meta-data/{name}", self.headers)
-
-    def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
-        secure = self.place.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        connection = kind(self.place.hostname or "", self.place.port, timeout=self.timeout)
-        try:
-            connection.request(method, self.place.path.rstrip("/") + path, headers=headers)
+    def ask(method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=timeout)
+        with closing(connection):
+            connection.request(method, f"{place.path.rstrip('/')}/latest/{path}", headers=headers)
             answer = connection.getresponse()
             return answer.status, answer.read(_MOST).decode("utf-8", "replace").strip()
-        finally:
-            connection.close()
 
-
-def _refused(status: int) -> str:
-    if 300 <= status < 400:
-        return f"what answers for the instance metadata service redirects (HTTP {status})"
-    return f"the instance metadata service refused to tell (HTTP {status})"
-
-
-def _named(error: Exception) -> str:
-    if isinstance(error, ValueError):
-        return f"its endpoint, {ENDPOINT}, is no URL"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return type(error).__name__
+    status, token = ask("PUT", "api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"})
+    headers = {"X-aws-ec2-metadata-token": token}
+    if status == 200 and token.isascii() and token.isprintable():
+        status, name = ask("GET", "meta-data/instance-type", headers)
+    else:
+        name = ""
+    if status != 200:
+        return Metadata(reason=f"the instance metadata service refused to tell (HTTP {status})")
+    if not _INSTANCE_TYPE.fullmatch(name):
+        return Metadata(reason="what answers for the metadata service gave no instance type")
+    zone = ask("GET", "meta-data/placement/availability-zone", headers)[1]
+    region = _REGION.match(zone)  # of a zone, local ones included: us-west-2-lax-1a
+    return Metadata(name, region.group() if region else None, zone if region else None)
 
 
 def firmware(root: Path = Path("/")) -> Firmware:
@@ -326,8 +269,11 @@ def firmware(root: Path = Path("/")) -> Firmware:
     (AWS, "Identify EC2 instances").
     """
     folder = root / "sys/devices/virtual/dmi/id"
-    told = {name: _text(folder / name) for name in _FIELDS}
-    identifiers = [_text(root / "sys/hypervisor/uuid"), _text(folder / "product_uuid")]
+    told = {name: text_of(folder / name) or "" for name in _FIELDS}
+    identifiers = [
+        (text_of(root / "sys/hypervisor/uuid") or ""),
+        (text_of(folder / "product_uuid") or ""),
+    ]
     if any(one.lower().startswith("ec2") for one in identifiers):
         return Firmware(True, _type(told["product_name"]))
     if any("amazon" in text.lower() for text in told.values()):
@@ -337,10 +283,3 @@ def firmware(root: Path = Path("/")) -> Firmware:
 
 def _type(text: str) -> str:
     return text if _INSTANCE_TYPE.fullmatch(text) else ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:  # product_uuid is root's alone
-        return ""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from trainperf.machine.host import Memory
 from trainperf.model import Machine
 from trainperf.model.words import size
 from trainperf.samplers.nvml import NO_BINDING, NO_DRIVER, NO_GPU, NOT_LOADED
@@ -155,36 +154,24 @@ def check_cores(machine: Machine) -> Check:
 def check_omp(machine: Machine, environment: Mapping[str, str]) -> Check:
     """Compare OMP_NUM_THREADS with the cores that may be used."""
     name, cores = "OMP_NUM_THREADS", _whole(machine.cores)
-    value = environment.get("OMP_NUM_THREADS")
+    value = environment.get(name)
+    first = (value or "").partition(",")[0].strip()
+    threads = int(first) if first.isdigit() else 0
+    usable = f"{machine.cores:g} usable cores"
     if value is None:
         # OpenMP and TensorFlow count the affinity mask; nothing counts the quota.
-        if machine.affinity_cores > cores:
-            return Check(
-                name,
-                "warning",
-                f"not set: libraries start {machine.affinity_cores} threads on"
-                f" {machine.cores:g} cores",
-                f"export OMP_NUM_THREADS={cores}",
-            )
-        return Check(name, "ok", "not set: libraries use every core they may")
-    first = value.split(",")[0].strip()
-    if not first.isdigit() or int(first) == 0:
-        return Check(name, "warning", f"is {value!r}, not a number", f"set it to {cores}")
-    if int(first) > cores:
-        return Check(
-            name,
-            "warning",
-            f"is {first}, more than the {machine.cores:g} usable cores",
-            f"export OMP_NUM_THREADS={cores}",
-        )
-    if int(first) == 1 and cores > 1:
-        return Check(
-            name,
-            "warning",
-            f"is 1, with {machine.cores:g} usable cores (torchrun and some containers set this)",
-            f"for one process on this machine: export OMP_NUM_THREADS={cores}",
-        )
-    return Check(name, "ok", f"{first}, with {machine.cores:g} usable cores")
+        if machine.affinity_cores <= cores:
+            return Check(name, "ok", "not set: libraries use every core they may")
+        text = f"not set: libraries start {machine.affinity_cores} threads on {usable}"
+    elif not threads:
+        text = f"is {value!r}, not a number"
+    elif threads > cores:
+        text = f"is {threads}, more than the {usable}"
+    elif threads == 1 < cores:
+        text = f"is 1, with {usable} (torchrun and some containers set this)"
+    else:
+        return Check(name, "ok", f"{threads}, with {usable}")
+    return Check(name, "warning", text, f"for one process here: export OMP_NUM_THREADS={cores}")
 
 
 def check_memory(machine: Machine) -> Check:
@@ -193,6 +180,8 @@ def check_memory(machine: Machine) -> Check:
     text = f"{size(limit)}, {size(available)} available"
     if limit < machine.memory_total:
         text += f" (cgroup limit; the machine has {size(machine.memory_total)})"
+    if machine.swap_total:
+        text += f"; {size(machine.swap_used or 0)} of {size(machine.swap_total)} swap used"
     if available < MEMORY_LOW * limit:
         return Check("Memory", "warning", text, "end other programs, or take smaller batches")
     return Check("Memory", "ok", text)
@@ -215,17 +204,6 @@ def check_shm(machine: Machine, torch: bool) -> Check:
     if free < MEMORY_LOW * total:
         return Check(name, "warning", text, "look for files that ended programs left there")
     return Check(name, "ok", text)
-
-
-def check_swap(memory: Memory) -> Check:
-    """Say whether the machine swaps."""
-    used = memory.swap_total - memory.swap_free
-    if memory.swap_total == 0:
-        return Check("Swap", "ok", "none: what needs more memory than there is gets killed")
-    text = f"{size(used)} of {size(memory.swap_total)} used"
-    if used > memory.swap_total / 2 and memory.available < MEMORY_LOW * memory.total:
-        return Check("Swap", "warning", text, "the machine is short of memory: training will crawl")
-    return Check("Swap", "ok", text)
 
 
 def check_disk(machine: Machine) -> Check:

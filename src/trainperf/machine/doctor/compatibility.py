@@ -8,6 +8,7 @@ from trainperf.fixes.gpu._build import fit, version
 from trainperf.machine.doctor.checks import Check
 from trainperf.machine.doctor.frameworks import Build
 from trainperf.model import Gpu, Machine
+from trainperf.model.words import count
 
 _INSTALL_GPU = {
     "TensorFlow": 'pip uninstall tensorflow-cpu, then pip install "tensorflow[and-cuda]"',
@@ -46,17 +47,17 @@ def _seen(name: str, build: Build, machine: Machine) -> Check:
         return Check(
             name,
             "problem",
-            f"{build.name} sees none of the {_gpus(there)}",
+            f"{build.name} sees none of the {count(there, 'GPU')}",
             _why_none(build),
         )
     if seen < there:
         return Check(
             name,
             "warning",
-            f"{build.name} sees {seen} of the {_gpus(there)}",
+            f"{build.name} sees {seen} of the {count(there, 'GPU')}",
             "look at CUDA_VISIBLE_DEVICES if all of them should be used",
         )
-    return Check(name, "ok", f"{build.name} sees {_gpus(seen)}")
+    return Check(name, "ok", f"{build.name} sees {count(seen, 'GPU')}")
 
 
 _REASONS = (
@@ -180,7 +181,3 @@ def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None
                 " or install a newer release",
             )
     return None
-
-
-def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"

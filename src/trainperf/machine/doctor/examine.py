@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
-from trainperf.machine import ROOT, host, inspect_machine
+from trainperf.machine import host, inspect_machine
 from trainperf.machine.aws.instance import NOT_AWS
 from trainperf.machine.doctor import checks
 from trainperf.machine.doctor.checks import Check, Checkup
 from trainperf.machine.doctor.compatibility import check_fit
-from trainperf.machine.doctor.frameworks import (
-    TIMEOUT_S,
-    Build,
-    installed_builds,
-    installed_version,
-)
+from trainperf.machine.doctor.frameworks import Build, installed_builds
 from trainperf.model import Gpu, InstanceType, Machine
-from trainperf.model.words import size
+from trainperf.model.words import count, size
 from trainperf.run import groups
 
 _HELD = 0.25
@@ -29,34 +23,17 @@ _BUSY = 0.05
 
 _GIGABIT = 1e9 / 8
 
-_KINDS = {
-    "sagemaker": "SageMaker",
-    "kubernetes": "Kubernetes",
-    "ecs": "Amazon ECS",
-    "podman": "Podman",
-    "docker": "Docker",
-    "lxc": "LXC",
-}
 
-
-def examine(
-    root: Path = ROOT,
-    environment: Mapping[str, str] | None = None,
-    timeout: float = TIMEOUT_S,
-) -> Checkup:
+def examine() -> Checkup:
     """Look at this machine and at the frameworks installed beside trainperf.
 
-    Each framework is imported in a process of its own, which may take `timeout`
-    seconds. Works without a GPU, and says so.
+    Each framework is imported in a process of its own. Works without a GPU, and says so.
     """
-    machine = inspect_machine(root)
     return conclude(
-        machine,
-        builds=installed_builds(timeout),
-        memory=host.memory(root),
-        on_the_bus=host.nvidia_on_the_bus(root),
-        environment=os.environ if environment is None else environment,
-        versions={name: installed_version(name) for name in ("keras", "tf_keras")},
+        inspect_machine(),
+        builds=installed_builds(),
+        on_the_bus=host.nvidia_on_the_bus(),
+        environment=os.environ,
         grouped=groups.may_be_made(),
     )
 
@@ -64,10 +41,8 @@ def examine(
 def conclude(
     machine: Machine,
     builds: tuple[Build, ...],
-    memory: host.Memory,
     on_the_bus: int,
     environment: Mapping[str, str],
-    versions: Mapping[str, str | None],
     grouped: bool,
 ) -> Checkup:
     """Return the checks that follow from what was found; pure."""
@@ -76,7 +51,7 @@ def conclude(
         *check_gpu_health(machine),
         *checks.check_visible_devices(environment),
         *check_instance(machine),
-        *check_container(machine),
+        *([Check("Container", "ok", machine.container)] if machine.container else []),
     ]
     for build in builds:
         found.extend((_installed(build), *_twice(build), *check_fit(build, machine)))
@@ -89,14 +64,12 @@ def conclude(
                 "install trainperf into the environment that your training script runs in",
             )
         )
-    found.extend(_keras(versions, environment, builds))
     found.extend(
         (
             checks.check_cores(machine),
             checks.check_omp(machine, environment),
             checks.check_memory(machine),
             checks.check_shm(machine, torch=any(build.name == "PyTorch" for build in builds)),
-            checks.check_swap(memory),
             checks.check_disk(machine),
             checks.check_group(grouped),
         )
@@ -137,44 +110,6 @@ def _twice(build: Build) -> tuple[Check, ...]:
     )
 
 
-def _keras(
-    versions: Mapping[str, str | None],
-    environment: Mapping[str, str],
-    builds: tuple[Build, ...],
-) -> tuple[Check, ...]:
-    keras, legacy = versions.get("keras"), versions.get("tf_keras")
-    wants_legacy = environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
-    if wants_legacy and legacy is None:
-        return (
-            Check(
-                "Keras",
-                "problem",
-                "TF_USE_LEGACY_KERAS is set, but tf_keras is not installed",
-                "pip install tf_keras, or unset TF_USE_LEGACY_KERAS",
-            ),
-        )
-    backend = environment.get("KERAS_BACKEND", "")
-    needed = _BACKENDS.get(backend)
-    if keras and needed and needed not in {build.name for build in builds}:
-        return (
-            Check(
-                "Keras",
-                "problem",
-                f"KERAS_BACKEND is {backend!r}, but {needed} is not installed",
-                f"install {needed}, or set KERAS_BACKEND to a framework that is installed",
-            ),
-        )
-    facts = [f"{keras}, on {needed} by KERAS_BACKEND" if keras and needed else keras or ""]
-    if legacy:
-        used = ", used because TF_USE_LEGACY_KERAS is set" if wants_legacy else ""
-        facts.append(f"tf_keras (Keras 2) {legacy}{used}")
-    facts = [fact for fact in facts if fact]
-    return (Check("Keras", "ok", "; ".join(facts)),) if facts else ()
-
-
-_BACKENDS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
-
-
 def check_gpu_health(machine: Machine) -> tuple[Check, ...]:
     """Say what is wrong with each GPU; nothing of what the driver does not tell.
 
@@ -184,10 +119,7 @@ def check_gpu_health(machine: Machine) -> tuple[Check, ...]:
     return tuple(
         check
         for gpu in machine.gpus
-        for check in (
-            *(_ecc(gpu), _others(gpu), _full(gpu)),
-            *(_mode(gpu), _mig(gpu), _persistence(gpu)),
-        )
+        for check in (_ecc(gpu), _others(gpu), _full(gpu), _mode(gpu))
         if check is not None
     )
 
@@ -195,11 +127,10 @@ def check_gpu_health(machine: Machine) -> tuple[Check, ...]:
 def _ecc(gpu: Gpu) -> Check | None:
     if not gpu.ecc_errors:
         return None
-    errors = "1 error" if gpu.ecc_errors == 1 else f"{gpu.ecc_errors} errors"
     return Check(
         f"GPU {gpu.index} memory",
         "problem",
-        f"{errors} that could not be corrected since the driver was loaded",
+        f"{count(gpu.ecc_errors, 'error')} that could not be corrected since the driver was loaded",
         f"with nothing running on it: sudo nvidia-smi -i {gpu.index} --gpu-reset;"
         " if errors come back, replace the card",
     )
@@ -245,22 +176,6 @@ def _mode(gpu: Gpu) -> Check | None:
     )
 
 
-def _mig(gpu: Gpu) -> Check | None:
-    if not gpu.mig:
-        return None
-    return Check(f"GPU {gpu.index} MIG", "ok", "on: a program gets a slice of the card")
-
-
-def _persistence(gpu: Gpu) -> Check | None:
-    if gpu.persistence is not False:
-        return None
-    return Check(
-        f"GPU {gpu.index} persistence",
-        "ok",
-        "off: each program waits for the driver to start the card (sudo nvidia-smi -pm 1)",
-    )
-
-
 def check_instance(machine: Machine) -> tuple[Check, ...]:
     """Say which AWS instance this is, what it offers and what it costs."""
     instance = machine.instance
@@ -283,7 +198,6 @@ def _no_instance(reason: str) -> tuple[Check, ...]:
 
 
 def _seen(machine: Machine, kind: InstanceType, text: str, source: str) -> Check:
-    """Compare the GPUs of the type with those that the driver shows."""
     seen = len(machine.gpus)
     told = f"{text} ({source})" if source else text
     if 0 < seen < kind.gpus:
@@ -297,7 +211,6 @@ def _seen(machine: Machine, kind: InstanceType, text: str, source: str) -> Check
 
 
 def _offers(kind: InstanceType) -> str:
-    """Say what a type offers: "4 vCPUs, 16.0 GiB, 1 × A10G, network 2.5 Gbit/s …"."""
     told = [f"{kind.vcpus} vCPUs", size(kind.memory)]
     if kind.gpus:
         told.append(f"{kind.gpus} × {kind.gpu}")
@@ -331,9 +244,3 @@ def _price(machine: Machine) -> tuple[Check, ...]:
             "to see costs, give it: trainperf diagnose --price-per-hour DOLLARS …",
         ),
     )
-
-
-def check_container(machine: Machine) -> tuple[Check, ...]:
-    """Name the container, if this is one."""
-    kind = machine.container
-    return (Check("Container", "ok", _KINDS.get(kind, kind)),) if kind else ()

@@ -10,10 +10,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib import metadata, util
+from typing import Any
 
 TIMEOUT_S = 60.0
 """How long one framework may take to import: 2 to 20 s where its files are not cached yet."""
@@ -39,20 +40,9 @@ print("trainperf-build:" + json.dumps({
 _TORCH = """
 import json
 import torch
-try:
-    flags = torch._C._cuda_getArchFlags() if torch.version.cuda else None
-except Exception:
-    flags = None
-try:
-    number = torch.backends.cudnn.version() if torch.version.cuda else None
-except Exception:
-    number = None
-if number is None:
-    cudnn = None
-elif number >= 90000:  # 90800 is 9.8.0; before cuDNN 9, 8902 was 8.9.2
-    cudnn = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
-else:
-    cudnn = f"{number // 1000}.{number // 100 % 10}.{number % 100}"
+flags = torch._C._cuda_getArchFlags() if torch.version.cuda else None
+number = torch.backends.cudnn.version() if torch.version.cuda else None
+cudnn = number and f"{number // 10000}.{number // 100 % 100}.{number % 100}"  # 90800 is 9.8.0
 count = torch.cuda.device_count() if torch.cuda.is_available() else 0
 print("trainperf-build:" + json.dumps({
     "version": torch.__version__,
@@ -115,14 +105,6 @@ def installed_builds(timeout: float = TIMEOUT_S) -> tuple[Build, ...]:
         return tuple(pool.map(lambda framework: _ask(framework, timeout), present))
 
 
-def installed_version(package: str) -> str | None:
-    """Return the version of an installed distribution, without importing it."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _present(module: str) -> bool:
     try:
         spec = util.find_spec(module)
@@ -132,11 +114,14 @@ def _present(module: str) -> bool:
 
 
 def _ask(framework: _Framework, timeout: float) -> Build:
-    packages = tuple(name for name in framework.packages if installed_version(name) is not None)
-    version = next((installed_version(name) or "" for name in packages), "")
-    unasked = Build(framework.name, version=version, packages=packages)
+    versions = {}
+    for name in framework.packages:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    version = next(iter(versions.values()), "")
+    unasked = Build(framework.name, version=version, packages=tuple(versions))
     # -P: a torch.py in the current directory is the user's, not the framework.
-    command: Sequence[str] = (sys.executable, "-P", "-c", framework.code)
+    command = (sys.executable, "-P", "-c", framework.code)
     try:
         done = subprocess.run(
             command,
@@ -150,34 +135,14 @@ def _ask(framework: _Framework, timeout: float) -> Build:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _failed(unasked, f"importing it took longer than {timeout:g} s")
+        return replace(unasked, failure=f"importing it took longer than {timeout:g} s")
     except OSError as error:
-        return _failed(unasked, str(error))
+        return replace(unasked, failure=str(error))
     for line in done.stdout.splitlines():
         if line.startswith(_MARK):
-            return _build(unasked, line.removeprefix(_MARK), done.stderr)
-    return _failed(unasked, _last_line(done.stderr) or f"exit status {done.returncode}")
-
-
-def _build(unasked: Build, answer: str, stderr: str) -> Build:
-    said = json.loads(answer)
-    return Build(
-        name=unasked.name,
-        version=said["version"],
-        built_with_gpu=said["built_with_gpu"],
-        cuda=said["cuda"],
-        cudnn=said["cudnn"],
-        capabilities=tuple(said["capabilities"]),
-        gpus=tuple(said["gpus"]),
-        packages=unasked.packages,
-        messages=stderr[-4000:],
-    )
-
-
-def _failed(unasked: Build, why: str) -> Build:
-    return Build(unasked.name, version=unasked.version, packages=unasked.packages, failure=why)
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+            told: dict[str, Any] = json.loads(line.removeprefix(_MARK))
+            for name in ("capabilities", "gpus"):
+                told[name] = tuple(told[name])
+            return replace(unasked, messages=done.stderr[-4000:], **told)
+    said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    return replace(unasked, failure=said[-1].strip())

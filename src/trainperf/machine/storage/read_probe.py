@@ -10,8 +10,9 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 PROBE_S = 2.0
@@ -21,9 +22,6 @@ PARALLEL = 4
 
 COLD_SHARE = 0.05
 """With more of its pages still in memory, a piece does not count as cold."""
-
-STUCK_S = 8.0
-"""A file system that has not answered for so long is left alone."""
 
 MOST_BYTES = 64 * 1024**2
 MOST_FILES = 200
@@ -131,20 +129,8 @@ def probe(pieces: Sequence[Piece], seconds: float = PROBE_S) -> Probed:
     """Time the pieces cold, one by one and four at once, then warm; read-only.
 
     Each is dropped from the cache right before it is read, so that whenever this ends, what
-    was held is held again. A file system that hangs is given up after `STUCK_S`.
+    was held is held again. A file system that hangs keeps whoever calls this: see `read_process`.
     """
-    found: list[Probed] = []
-    # A thread, because no timeout ends a read from a file server that does not answer.
-    thread = Thread(target=lambda: found.append(_probe(pieces, seconds)), daemon=True)
-    thread.start()
-    thread.join(STUCK_S)
-    if found:
-        return found[0]
-    text = f"the file system did not answer within {STUCK_S:.0f} s"
-    return Probed(reason=text if thread.is_alive() else "the probe failed")
-
-
-def _probe(pieces: Sequence[Piece], seconds: float) -> Probed:
     cache = _Cache()
     try:
         return _timed(pieces, seconds, cache)
@@ -210,7 +196,6 @@ def _cold(pieces: Sequence[Piece], cache: _Cache, until: float) -> list[tuple[Pi
 def _together(
     pieces: Sequence[Piece], cache: _Cache, until: float
 ) -> tuple[list[Piece], float | None]:
-    """Read the pieces with four threads; what was dropped for a turn is read in that turn."""
     done: list[Piece] = []
     total, spent = 0, 0.0
     for turn in _turns(pieces):
@@ -221,7 +206,8 @@ def _together(
         if not shares[-1]:
             continue
         began = time.monotonic()
-        total += _at_once(shares)
+        with ThreadPoolExecutor(PARALLEL) as readers:
+            total += sum(readers.map(_read_all, shares))
         spent += time.monotonic() - began
         done += cold
     return done, total / spent if spent > 0 else None
@@ -239,29 +225,8 @@ def _turns(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
         yield turn
 
 
-def _at_once(shares: Sequence[Sequence[Piece]]) -> int:
-    """Read each share in a thread; return the bytes. Raises the `OSError` of any of them.
-
-    The threads are daemons: an executor's would be waited for when Python ends, though the
-    file system may never answer them.
-    """
-    found: list[int] = []
-    errors: list[OSError] = []
-
-    def read_all(pieces: Sequence[Piece]) -> None:
-        try:
-            found.append(sum(_read(piece).bytes for piece in pieces))
-        except OSError as error:
-            errors.append(error)
-
-    threads = [Thread(target=read_all, args=(share,), daemon=True) for share in shares]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return sum(found)
+def _read_all(pieces: Sequence[Piece]) -> int:
+    return sum(_read(piece).bytes for piece in pieces)
 
 
 def _warm(pieces: Sequence[Piece], until: float) -> list[Read]:
@@ -326,7 +291,6 @@ def _opened(path: str) -> int:
 
 
 def _read(piece: Piece) -> Read:
-    """Open, read and close; the opening is timed apart."""
     buffer = memoryview(bytearray(min(_CHUNK, piece.length)))
     began = time.perf_counter()
     fd = _opened(piece.path)

@@ -38,7 +38,7 @@ def probe(
     deadline_s: float = DEADLINE_S,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> reads.Found:
-    """Return what `reads.probe` does, and come back within `deadline_s` in any case.
+    """Return what `reads.examined` does, and come back within `deadline_s` in any case.
 
     Of a volume that does not answer the sizes are known at most, and the reason is said.
     `interrupted` says whether the user wants an end: then what is known so far is returned.

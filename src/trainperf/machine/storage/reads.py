@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainperf.machine.storage import read_probe
-from trainperf.machine.storage.volumes import Mount, mount_of, mounts, volume_of
+from trainperf.machine.storage.volumes import mount_of, volume_of
 from trainperf.model import Event, InstanceType, Reads, Recording, Volume
+from trainperf.samplers.levels import Mount, mounts
 
 STAT_S = 1.0
 """Seconds for the sizes of the files: over a network each of them is a request."""
@@ -57,13 +58,6 @@ def of_files(recording: Recording) -> tuple[Event, ...]:
     return tuple(one for own in recording.events.values() for one in own if one["e"] == "reads")
 
 
-def probe(
-    recording: Recording, root: Path = Path("/"), instance: InstanceType | None = None
-) -> Found:
-    """Probe what the events of a recording name; see `examined`."""
-    return examined(of_files(recording), root, instance)
-
-
 def examined(
     events: Sequence[Event],
     root: Path = Path("/"),
@@ -103,7 +97,6 @@ def _timed(
     stated: int,
     tell: Callable[[Found], None],
 ) -> Found:
-    """Probe volume by volume, the one with most files first."""
     until = time.monotonic() + PROBES_S
     silent = read_probe.Probed(reason=NO_ANSWER)
     found = {
@@ -162,7 +155,6 @@ def _on_volumes(
 
 
 def _size(path: str) -> int | None:
-    """Bytes of a regular file; None where there is none."""
     try:
         status = os.stat(path)
     except OSError:

@@ -41,30 +41,15 @@ _BY_STATUS = {
 
 _REASONS = {
     "AccessDenied": "S3 denied access: these credentials may not read there (s3:GetObject)",
-    "AllAccessDisabled": "S3 denied access to the bucket",
-    "BadRequest": "S3 refused the request: the bucket may be in another region",
-    "ConnectionRefused": "S3 could not be reached: the connection was refused or dropped",
-    "ExpiredToken": "the credentials have expired",
-    "InvalidAccessKeyId": "the credentials are not valid",
     "MfaNeeded": "the profile's role wants an MFA code, and trainperf asks nobody for one",
-    "NoSuchBucket": "there is no such bucket",
-    "NoSuchKey": "the objects are not there any more",
-    "NotFound": "the bucket or its objects are not there",
     "PermanentRedirect": "the bucket is in another region",
-    "ProxyConnectionError": "the proxy of the environment could not be reached",
-    "SSLError": "no secure connection: is AWS_CA_BUNDLE there, and does it fit?",
-    "SignatureDoesNotMatch": "the credentials are not valid",
     "SSOTokenLoadError": "the sign-on of the profile has run out: aws sso login",
     "UnauthorizedSSOTokenError": "the sign-on of the profile has run out: aws sso login",
     "SlowDown": "S3 asked to slow down (503)",
     "Timeout": "S3 did not answer in time",
 }
 
-_CONNECTION = frozenset(
-    {"EndpointConnectionError", "ConnectionClosedError", "ProtocolError", "IncompleteReadError",
-     "ResponseStreamingError", "ConnectionError", "ConnectionResetError"}
-)  # fmt: skip
-_TIMEOUTS = frozenset({"ReadTimeoutError", "ConnectTimeoutError", "TimeoutError"})
+_TIMEOUTS = ("ReadTimeoutError", "ConnectTimeoutError", "TimeoutError")
 
 _USD_PER_REQUEST = 0.0004 / 1000
 """AWS's published price of a GET or HEAD of S3 Standard, us-east-1."""
@@ -122,8 +107,6 @@ def probe(
 
 @dataclass
 class _Found:
-    """The answers so far: the thread that asks may not come back."""
-
     region: str | None = None
     latencies: list[float] = field(default_factory=list)
     throughput: dict[int, float] = field(default_factory=dict)
@@ -197,20 +180,10 @@ def _region(s3: Any, bucket: str, found: _Found) -> str | None:
         _note(found, error)
     headers = (answer.get("ResponseMetadata") or {}).get("HTTPHeaders") or {}
     region = answer.get("BucketRegion") or headers.get("x-amz-bucket-region")
-    if region or found.errors:
-        return str(region) if region else None
-    try:
-        place = s3.get_bucket_location(Bucket=bucket).get("LocationConstraint")
-    except Spent:
-        raise
-    except Exception as error:
-        _note(found, error)
-        return None
-    return str({None: "us-east-1", "": "us-east-1", "EU": "eu-west-1"}.get(place, place))
+    return str(region) if region else None
 
 
 def _listed(s3: Any, one: Objects, found: _Found) -> list[str]:
-    """A few keys, from one page."""
     try:
         page = s3.list_objects_v2(Bucket=one.bucket, Prefix=one.prefix, MaxKeys=LISTED)
     except Exception as error:
@@ -275,7 +248,6 @@ def _count(done: list[int], lock: threading.Lock, got: int) -> None:
 
 
 def _failed(found: _Found, error: Exception) -> None:
-    """Note an error and go on; a spent budget ends the probe."""
     if isinstance(error, Spent):
         raise error
     _note(found, error)
@@ -292,7 +264,7 @@ def _told(one: Objects, found: _Found, budget: Budget, cost: float) -> Objects:
     if not found.latencies and not reason:
         common = dict(found.errors).items()
         worst = max(common, key=lambda pair: pair[1], default=("Timeout", 0))[0]
-        reason = _reason_of(worst)
+        reason = _REASONS.get(worst, f"S3 could not be asked: {worst}")
     sizes = list(found.sizes.values())
     keys = one.keys or tuple(found.sizes.items())[:8]
     size = one.mean_object_bytes
@@ -319,13 +291,11 @@ def _client(env: Mapping[str, str], endpoint: str, budget: Budget) -> Any:
     after the `endpoint` of the script's own client. Raises `NoClient` where there are none:
     nothing is asked anonymously.
     """
-    try:
-        from botocore.config import Config
-        from botocore.exceptions import BotoCoreError, ProfileNotFound
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ProfileNotFound
 
-        from trainperf.machine.aws import session as aws_session
-    except ImportError:
-        raise NoClient("boto3 is not installed") from None
+    from trainperf.machine.aws import session as aws_session
+
     try:
         session = aws_session.session(
             aws_access_key_id=env.get("AWS_ACCESS_KEY_ID") or None,
@@ -346,8 +316,6 @@ def _client(env: Mapping[str, str], endpoint: str, budget: Budget) -> Any:
                 max_pool_connections=32,
             ),
         )
-    except ImportError:
-        raise NoClient("boto3 is not installed") from None
     except ProfileNotFound as error:
         raise NoClient(f"no S3 client: {error}") from None
     except (BotoCoreError, ValueError) as error:
@@ -379,17 +347,7 @@ def _name_of(error: BaseException) -> str:
         status = str((response.get("ResponseMetadata") or {}).get("HTTPStatusCode") or "")
         return _BY_STATUS.get(code) or code or _BY_STATUS.get(status) or f"status {status}"
     kind = type(error).__name__
-    if kind in _TIMEOUTS:
-        return "Timeout"
-    return "ConnectionRefused" if kind in _CONNECTION else kind
-
-
-def _reason_of(name: str) -> str:
-    """Why there was no probe, in words."""
-    if name in _REASONS:
-        return _REASONS[name]
-    ours = name.endswith(("Error", "Exception", "NotFound")) and name != "InternalError"
-    return f"S3 could not be asked: {name}" if ours else f"S3 answered {name}"
+    return "Timeout" if kind in _TIMEOUTS else kind
 
 
 class Budget:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from trainperf.model import InstanceType, Volume
 from trainperf.recording.machine.storage import VolumeKind
+from trainperf.samplers.levels import Mount, text
 
 EBS = "Amazon Elastic Block Store"
 INSTANCE_STORE = "Amazon EC2 NVMe Instance Storage"
@@ -29,41 +29,6 @@ KINDS: dict[str, VolumeKind] = {
 }
 S3_SOURCES = ("mountpoint-s3", "s3fs", "goofys")
 """Sources of FUSE file systems on S3, whose type may say no more than "fuse"."""
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A line of `mountinfo`; `device` is "major:minor", `options` those of the file system."""
-
-    device: str
-    point: str
-    filesystem: str
-    source: str
-    options: tuple[str, ...] = ()
-
-
-def mounts(root: Path = Path("/")) -> tuple[Mount, ...]:
-    """The mounts in the order of mounting; empty where the system does not say."""
-    try:
-        text = (root / "proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return ()
-    return tuple(found for line in text.splitlines() if (found := _mount(line)) is not None)
-
-
-def _mount(line: str) -> Mount | None:
-    """Read a line as proc(5) describes it: optional fields end with a single hyphen."""
-    before, hyphen, after = line.partition(" - ")
-    left, right = before.split(), after.split()
-    if not hyphen or len(left) < 6 or len(right) < 2:
-        return None
-    options = right[2].split(",") if len(right) > 2 else []
-    return Mount(left[2], _plain(left[4]), right[0], _plain(right[1]), tuple(options))
-
-
-def _plain(text: str) -> str:
-    """Undo the octal escapes of blanks and the like."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 
 def mount_of(path: str, mounted: Sequence[Mount]) -> Mount | None:
@@ -116,7 +81,7 @@ def _on_block_device(mount: Mount, root: Path) -> Volume:
     names, models = [], []
     for disk in _disks(place):
         names.append(disk.name)
-        models.append(_model(disk))
+        models.append(text(disk / "device/model") or "")
     device = names[0] if names else Path(mount.source).name
     if len(names) > 1:
         device = f"{Path(mount.source).name} over {', '.join(names)}"
@@ -144,13 +109,6 @@ def _disks(place: Path) -> list[Path]:
     if (place / "partition").exists():
         return _disks(place.parent)
     return [place]
-
-
-def _model(disk: Path) -> str:
-    try:
-        return (disk / "device/model").read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _limited(volume: Volume, instance: InstanceType | None) -> Volume:

@@ -119,7 +119,6 @@ def _of_the_job(recording: Recording, failed: tuple[Found, Recording] | None) ->
 
 
 def _named(evidence: Evidence, ranks: Ranks) -> Evidence:
-    """The evidence with the ranks that are missing."""
     if evidence.parallel_ is None:
         return evidence
     parallel = replace(evidence.parallel_, expected=ranks.size, absent=ranks.absent)
@@ -127,7 +126,6 @@ def _named(evidence: Evidence, ranks: Ranks) -> Evidence:
 
 
 def _missing(ranks: Ranks) -> Iterator[str]:
-    """Ranks that left no record, or whose steps were not measured, in sentences."""
     if ranks.absent:
         yield f"{numbered(ranks.absent)} of {ranks.size} left no record"
     by_reason: dict[str, list[int]] = {}

@@ -11,8 +11,7 @@ from trainperf.errors import TrainperfError
 from trainperf.evidence.events import NoLoop, choose
 from trainperf.evidence.ranks import summarise
 from trainperf.model import Ending, Event, Rank, Recording
-from trainperf.ranks import records
-from trainperf.ranks._values import MOST_RANKS
+from trainperf.ranks import MOST_RANKS, records
 from trainperf.ranks.merge.job import Found, Job
 
 STOPPED = ("stopped ", "ended by itself ")

@@ -134,7 +134,6 @@ def _cells(raw: str) -> Iterator[Cell]:
 
 
 def _member(raw: str, start: int, name: str) -> _Extent:
-    """Return the extent of a member's value in the object that starts at `start`."""
     parts = list(_items(raw, start))
     names: list[str] = [json.loads(raw[slice(*key)]) for key in parts[::2]]
     return dict(zip(names, parts[1::2], strict=True))[name]

@@ -64,7 +64,7 @@ def live(
         elif name not in ran.arguments:
             raise CannotRewrite(f"the run did not tell what {name} was")
         else:
-            found.append(LeftOut(_likeliest(state)))
+            found.append(LeftOut(state.displays[::-1]))  # the last to add to another first
     if not found:
         raise CannotRewrite(f"where {name} comes from does not go with what the run had")
     return tuple(_distinct(found))
@@ -147,11 +147,6 @@ def _may_be(trace: Tracer, state: Contents, ran: CallInRun) -> bool:
         elif state.open is None and name in ran.defaults and not same(ran.defaults[name], now):
             return False
     return True
-
-
-def _likeliest(state: Contents) -> tuple[Node, ...]:
-    """Return the displays of a state, the last one that adds to another first."""
-    return tuple(reversed(state.displays))
 
 
 def _distinct(found: Sequence[Origin | LeftOut]) -> list[Origin | LeftOut]:

@@ -48,7 +48,6 @@ def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]
 
 
 def _of_bases(project: Project, wanted: Definition, entries: Entries) -> None:
-    """Put in what the classes hold that a class extends."""
     file, node = wanted
     assert isinstance(node, ast.ClassDef)
     for base in reversed(node.bases):

@@ -55,7 +55,6 @@ def objects(trace: Tracing, file: File, parameter: ast.arg) -> list[Contents]:
 
 
 def _keywords(trace: Tracing, file: File, function: Function) -> list[Contents]:
-    """Return what `**keywords` of a function may hold, by its callers."""
     spec = function.args
     own = {each.arg for each in (*spec.args, *spec.kwonlyargs)}
     found: list[Contents] = []

@@ -122,10 +122,9 @@ class Project:
     def definition(self, name: str, path: Path) -> tuple[Module, Function | ast.ClassDef] | None:
         """Return the `def` or `class` that the file `path` imports as `name`, and its file."""
         found = self._imported_by(name, str(path))
-        return None if found is None else (self._linked(found[0]), found[1])
-
-    def _linked(self, file: File) -> Module:
-        return file.module.linked(Path(file.path), self)
+        if found is None:
+            return None
+        return found[0].module.linked(Path(found[0].path), self), found[1]
 
     def _imported_by(self, name: str, path: str) -> Definition | None:
         found = self.bound(name, path)

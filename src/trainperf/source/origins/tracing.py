@@ -213,7 +213,6 @@ class Tracer(Names):
     def _of(
         self, file: File, base: ast.expr, name: str, default: ast.expr | None
     ) -> Sequence[Value]:
-        """Return the values that an object has under a name."""
         found: list[Value] = []
         for each in self.objects(file, base):
             if name in each.entries:
@@ -325,7 +324,6 @@ class Tracer(Names):
         return found
 
     def _made(self, file: File, call: ast.Call) -> Sequence[Contents]:
-        """Return what the object that a call returns may hold."""
         called = last_name(call.func)
         project = self.project
         defined = project.defined(file, call.func) or project.method(file, call.func)

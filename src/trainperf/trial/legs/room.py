@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from trainperf.machine.cgroup import memory_limit
+from trainperf.machine.host import memory_limit
 from trainperf.model import Device, Event, Gpu, GpuSample, Machine, Recording, Sample
 
 MEMORY_SHARE = 0.8

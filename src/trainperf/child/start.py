@@ -10,7 +10,7 @@ import os
 import sys
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .keras import modules as keras
 from .process.importing import Hook, PostImport
@@ -22,7 +22,6 @@ from .timing.training import Training
 from .torch import modules as torch
 
 if TYPE_CHECKING:
-    from .keras.jax import JaxLoops
     from .keras.legacy import Legacy
     from .reads.s3_counts import Counts
     from .tensorflow.loops import TensorFlowLoops
@@ -72,7 +71,6 @@ class Frameworks:
         self._process = training.process
         self.tensorflow = cache(self._tensorflow)
         self.torch = cache(self._torch)
-        self.jax = cache(self._jax)
         self._legacy = cache(self._keras_2)
         self._counts = cache(self._s3_counts)
 
@@ -100,8 +98,11 @@ class Frameworks:
         from .keras import hooks
         from .tensorflow.models import backend
 
-        loops: Any = {"jax": self.jax, "torch": self.torch}.get(backend(), self.tensorflow)()
-        hooks.hook(loops, module)
+        name = backend()
+        if name in ("tensorflow", "torch"):
+            hooks.hook(self.torch() if name == "torch" else self.tensorflow(), module)
+        else:
+            self._not_observed(f"Keras on {name}")
 
     def _hook_keras_2(self, module: ModuleType, seconds: float) -> None:
         self._legacy().hook(module)
@@ -125,8 +126,11 @@ class Frameworks:
             tables.hook(self._process, module)
 
     def _hook_jax(self, module: ModuleType, seconds: float) -> None:
-        version = getattr(module, "__version__", "")
-        self._process.record.write("unsupported", name="JAX", version=version)
+        self._not_observed("JAX", getattr(module, "__version__", ""))
+
+    def _not_observed(self, name: str, version: str = "") -> None:
+        self._process.record.write("unsupported", name=name, version=version)
+        self._process.record.flush()
 
     def _imported(self, module: ModuleType, seconds: float) -> None:
         """A module of a framework was imported: this process may train."""
@@ -147,12 +151,6 @@ class Frameworks:
         from .torch.loops import TorchLoops
 
         return TorchLoops(self._training)
-
-    def _jax(self) -> JaxLoops:
-        from .keras.jax import JaxLoops
-
-        self._training.framework_imported()
-        return JaxLoops(self._training)
 
     def _keras_2(self) -> Legacy:
         from .keras.legacy import Legacy

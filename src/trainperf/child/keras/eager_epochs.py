@@ -1,4 +1,4 @@
-"""`fit` of Keras 3 on PyTorch and on JAX, where each batch is taken from Python."""
+"""`fit` of Keras 3 on PyTorch, where each batch is taken from Python."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ from .epochs import Epochs
 
 
 class EagerEpochs(Epochs):
-    """As on TensorFlow; what feeds the loop may be opened anew without Keras's count of steps.
+    """As on TensorFlow; what feeds the loop may be opened anew without Keras's count of steps."""
 
-    PyTorch's items hold the batches (`takes`), JAX's the iterator that the train function asks.
-    """
-
-    def __init__(self, loops: Any, takes: bool) -> None:
+    def __init__(self, loops: Any) -> None:
         super().__init__(loops)
-        self._takes = takes
         self._model: Callable[[], Any] = lambda: None
         self.feeds = False
 
     def next(self, epoch: Any, original: Any) -> Any:
-        """The next `(first step, last step, batches or iterator)` of Keras's loop."""
+        """The next `(first step, last step, batches)` of Keras's loop."""
         if self._loops.passive():
             return original(epoch)
         driver: Any = self._loops.training.driver
@@ -36,7 +32,7 @@ class EagerEpochs(Epochs):
             epoch._steps_seen = 0
             epoch.data_adapter.on_epoch_end()
             raise StopIteration
-        self.feeds = self._takes and epoch is self._current
+        self.feeds = epoch is self._current
         try:
             item = original(epoch)
         except StopIteration:
@@ -50,14 +46,11 @@ class EagerEpochs(Epochs):
         finally:
             self.feeds = False
         self._latest = epoch
-        self._means_begin = item[0] == 0
         return item
 
     def _beyond(self, epoch: Any, driver: Any) -> Any:
         """One more step after the last of an epoch by Keras's count."""
         epoch._current_iterator = None  # Keras has opened the next one
-        if not self._takes:
-            return 0, epoch.steps_per_execution - 1, driver.given
         self.feeds = True
         try:
             return 0, 0, [next(driver.given)]
@@ -158,16 +151,7 @@ class EagerEpochs(Epochs):
             self.begins()
             self._model = model
             loops.epochs = self
-            self.feeds = not self._takes
-            began = loops.process.clock()
-            try:
-                result = function(*given)
-            finally:
-                self.feeds = False
-            if not self._takes:
-                begins, self._means_begin = self._means_begin, False
-                loops.fitted(model(), result, begins, loops.process.clock() - began)
-            return result
+            return function(*given)
 
         train_function._trainperf_epochs = self  # type: ignore[attr-defined]
         return train_function

@@ -10,7 +10,6 @@ from typing import Any
 
 from ..process import frames
 from ..process.patching import replace
-from ..process.process import Process
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
 from ..tensorflow.strategies.hooks import make_model
@@ -27,7 +26,6 @@ from .calls import (
 )
 from .eager_epochs import EagerEpochs
 from .epochs import Epochs
-from .jax import watch_iterators
 from .modules import HOOKS
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
@@ -86,16 +84,8 @@ def watch_pydataset(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_compile(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember how models are compiled, and name the backend."""
+    """Remember how models are compiled."""
     remember_compile(loops, module.Trainer)
-    _name_backend(loops.process)
-
-
-def _name_backend(process: Process) -> None:
-    """Say which backend Keras trains with, where that is none that is observed."""
-    name = backend()
-    if name not in ("jax", "tensorflow", "torch"):
-        process.record.write("unsupported", name=f"Keras on {name}", version="")
 
 
 def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
@@ -127,14 +117,7 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
 def watch_torch_trainer(loops: Loops, module: Any) -> None:
     """See models being trained by `fit` on PyTorch."""
     _watch_calls(loops, module.TorchTrainer)
-    EagerEpochs(loops, takes=True).watch(module.TorchTrainer, module.TorchEpochIterator)
-
-
-def watch_jax_trainer(loops: Any, module: Any) -> None:
-    """See models being trained by `fit` on JAX."""
-    _watch_calls(loops, module.JAXTrainer)
-    EagerEpochs(loops, takes=False).watch(module.JAXTrainer, module.JAXEpochIterator)
-    replace(module.JAXEpochIterator, "_get_iterator", watch_iterators(loops))
+    EagerEpochs(loops).watch(module.TorchTrainer, module.TorchEpochIterator)
 
 
 def _watch_calls(loops: Any, trainer: Any, instead: InsteadOf | None = None) -> None:

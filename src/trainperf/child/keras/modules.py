@@ -6,7 +6,6 @@ KERAS = "keras.src."
 TF_KERAS = "tf_keras.src."
 
 HOOKS = {
-    KERAS + "backend.jax.trainer": "watch_jax_trainer",
     KERAS + "backend.tensorflow.trainer": "watch_trainer",
     KERAS + "backend.torch.trainer": "watch_torch_trainer",
     KERAS + "callbacks.callback": "watch_callback",

@@ -1,4 +1,4 @@
-"""The driver of Keras's `fit` where it takes its batches from Python: on PyTorch and on JAX."""
+"""The driver of Keras's `fit` where it takes its batches from Python: on PyTorch."""
 
 from __future__ import annotations
 

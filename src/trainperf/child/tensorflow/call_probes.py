@@ -11,13 +11,13 @@ from ..timing.probing.alternating import alternate
 from . import batches
 
 if TYPE_CHECKING:
-    from ..timing.drivers.loop_drivers import LoopDriver
+    from ..timing.drivers.driver import Driver
 
 XLA_TRACINGS = 3
 """Compiling a step with XLA takes about so many times as long as tracing it."""
 
 
-def probe_compiled_step(driver: LoopDriver, deadline: float) -> None:
+def probe_compiled_step(driver: Driver, deadline: float) -> None:
     """Run the last call of the step's function again, against variations of it."""
     called = driver.loops.compiled_call
     if called is None:
@@ -40,7 +40,7 @@ def probe_compiled_step(driver: LoopDriver, deadline: float) -> None:
 
 
 def _jit(
-    driver: LoopDriver, deadline: float, function: Any, again: Any, args: Any, kwargs: Any
+    driver: Driver, deadline: float, function: Any, again: Any, args: Any, kwargs: Any
 ) -> None:
     import tensorflow as tf
 
@@ -57,7 +57,7 @@ def _jit(
 
 
 def _double_batch(
-    driver: LoopDriver, deadline: float, function: Any, again: Any, args: Any, kwargs: Any
+    driver: Driver, deadline: float, function: Any, again: Any, args: Any, kwargs: Any
 ) -> None:
     """The same call with each batch among its arguments joined to itself."""
     import tensorflow as tf

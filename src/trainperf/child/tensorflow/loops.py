@@ -22,7 +22,7 @@ from .strategies.exchange import Exchange
 from .strategies.scopes import Strategies
 
 if TYPE_CHECKING:
-    from ..timing.driven_loop import Extra, Tracer
+    from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
     from .strategies.scopes import Strategies
 
@@ -224,7 +224,7 @@ class TensorFlowLoops(Loops):
             self.training.driver = driver
         self.depth += 1
         try:
-            result = driver.call(iterator, self.replicas.aligned(driver, invoke))  # type: ignore[attr-defined]
+            result = driver.call(iterator, self.replicas.aligned(driver, invoke))
         finally:
             self.depth -= 1
             self.update(counts=False)

@@ -16,7 +16,7 @@ from ..timing.probing.alternating import CALLS, alternate
 from . import batches
 
 if TYPE_CHECKING:
-    from ..timing.drivers.loop_drivers import LoopDriver
+    from ..timing.drivers.driver import Driver
 
 XLA_TRACINGS = 3
 """Compiling a step with XLA takes about so many times as long as tracing it."""
@@ -24,7 +24,7 @@ TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
 
 
-def record(driver: LoopDriver, model: Any, deadline: float) -> None:
+def record(driver: Driver, model: Any, deadline: float) -> None:
     """Run the probes that make sense for a Keras model, those of real fixes first."""
     iterator = driver.resident_iterator()
     if iterator is None or not hasattr(model, "_make_function"):
@@ -170,7 +170,7 @@ def _any_batch(spec: Any) -> Any:
     return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
 
 
-def probe_eager_step(driver: LoopDriver, deadline: float) -> None:
+def probe_eager_step(driver: Driver, deadline: float) -> None:
     """Time the user's eager step function against the same function compiled."""
     loops = driver.loops
     function = loops.tape.find_function()

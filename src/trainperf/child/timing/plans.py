@@ -8,18 +8,17 @@ from .budget import Budget
 from .loop import Plan
 
 if TYPE_CHECKING:
-    from .driven_loop import DrivenLoop
     from .legs.leg import LegTraining
 
 
-def plan_of(driver: DrivenLoop, training: LegTraining, phases: tuple[str, ...]) -> Any:
+def plan_of(driver: Any, training: LegTraining, phases: tuple[str, ...]) -> Any:
     """Return the plan of a loop of `training` that can be put through `phases`."""
     plan = _plan(driver, training, phases)
     plan.queues = driver.device.asynchronous
     return plan
 
 
-def _plan(driver: DrivenLoop, training: LegTraining, phases: tuple[str, ...]) -> Any:
+def _plan(driver: Any, training: LegTraining, phases: tuple[str, ...]) -> Any:
     settings = driver.process.settings
     if settings.get("leg") is None:
         budget = Budget.of(driver)

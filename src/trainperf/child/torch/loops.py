@@ -16,7 +16,7 @@ from . import batches as torch_batches
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
-    from ..timing.driven_loop import Extra, Tracer
+    from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
     from .exchange.ddp import Ddps
     from .exchange.exchange import Exchange

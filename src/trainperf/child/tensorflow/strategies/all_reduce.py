@@ -17,7 +17,7 @@ from .reductions import Tensor, size_of
 from .scopes import Strategies
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 
 WARM_UP = 2
@@ -39,7 +39,7 @@ _CHUNK = 1024**2
 _TIMEOUT_S = 5.0
 
 
-def record(driver: LoopDriver) -> None:
+def record(driver: Driver) -> None:
     """Record how gradients are exchanged, and what is known of the strategy by now."""
     strategies = driver.loops.strategies
     built = training(driver, strategies)
@@ -68,7 +68,7 @@ def record(driver: LoopDriver) -> None:
     )
 
 
-def training(driver: LoopDriver, strategies: Strategies) -> Built | None:
+def training(driver: Driver, strategies: Strategies) -> Built | None:
     """The strategy of the loop's iterator or model; else the one that was built last."""
     iterator = getattr(driver, "_source", None)
     used = getattr(iterator, "_strategy", None)
@@ -78,7 +78,7 @@ def training(driver: LoopDriver, strategies: Strategies) -> Built | None:
     return strategies.main(used)
 
 
-def all_reduce(driver: LoopDriver, deadline: float) -> None:
+def all_reduce(driver: Driver, deadline: float) -> None:
     """Time all-reduces of the gradients' sizes through the user's strategy."""
     strategies = driver.loops.strategies
     built = training(driver, strategies)
@@ -119,7 +119,7 @@ def all_reduce(driver: LoopDriver, deadline: float) -> None:
     )
 
 
-def link(driver: LoopDriver, deadline: float) -> None:
+def link(driver: Driver, deadline: float) -> None:
     """Record what connects the replicas, where this process can measure it.
 
     Between logical devices of the CPU that is memory, and over gRPC on one host the

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from ...timing.driven_loop import Extra
+from ...timing.loops import Extra
 from . import ddp as torch_ddp
 from . import ddp_facts, ddp_times, exchange
 

@@ -28,7 +28,7 @@ from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 
 STAGE_S = 1.0
@@ -57,7 +57,7 @@ _COLUMNS = {"datasets.arrow_dataset": ("Column.__getitem__", "Dataset.__getitem_
 _COLUMN = "column"
 
 
-def record(driver: LoopDriver, deadline: float) -> None:
+def record(driver: Driver, deadline: float) -> None:
     """Record every stage of the loop's loader, timed stage by stage.
 
     What is learnt of the loader on the way (`random`, `repeats`, `item_threads`, `shared_state`,

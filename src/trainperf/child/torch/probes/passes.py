@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import batches
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 WARM_UPS = 3
 
@@ -78,7 +78,7 @@ class Pass:
             return contextlib.nullcontext()
         return torch.autocast(self.device, dtype=dtype)
 
-    def warm_up(self, driver: LoopDriver) -> None:
+    def warm_up(self, driver: Driver) -> None:
         """Run it a few times, and keep in `once` the seconds that the fastest run took."""
         times = []
         for _ in range(WARM_UPS):

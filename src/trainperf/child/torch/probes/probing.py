@@ -14,7 +14,7 @@ from .. import memory
 from .passes import NotOffered, Pass, mapped
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 
 PASS = "pass"
@@ -35,7 +35,7 @@ class Probing:
     A pass that is not varied may run as it is `compiled`.
     """
 
-    def __init__(self, driver: LoopDriver, deadline: float, compiled: bool = False) -> None:
+    def __init__(self, driver: Driver, deadline: float, compiled: bool = False) -> None:
         self.driver = driver
         self.deadline = deadline
         self._as_compiled = compiled

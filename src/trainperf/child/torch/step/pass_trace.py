@@ -19,7 +19,7 @@ from ..probes.probing import Probing, text
 from .operator_times import PASS, OperatorTimes
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 WHAT = "the operators of a step"
 TRACE_S = 2.0
@@ -35,7 +35,7 @@ ASKED = {"KINETO_LOG_LEVEL": "99", "TEARDOWN_CUPTI": "0"}
 process with CUDA graphs may crash where it is set up again (torch/profiler/profiler.py)."""
 
 
-def record(driver: LoopDriver, deadline: float) -> None:
+def record(driver: Driver, deadline: float) -> None:
     """Record the event `torch_trace`, or `missing` with the reason why there is none.
 
     It holds what `Trace` in `model/torch/step.py` has. What is run is the forward of the
@@ -62,7 +62,7 @@ def _compiling_nothing() -> Any:
     return torch.compiler.set_stance("fail_on_recompile")
 
 
-def _trace(driver: LoopDriver, one: Pass) -> dict[str, Any]:
+def _trace(driver: Driver, one: Pass) -> dict[str, Any]:
     """The fields of the event `torch_trace`."""
     if one.device not in ("cpu", "cuda"):
         raise NotOffered(f"the tracer is not asked about a {one.device} device")
@@ -80,7 +80,7 @@ def _trace(driver: LoopDriver, one: Pass) -> dict[str, Any]:
     return fields | {"tensor_core_s": None} if hip else fields
 
 
-def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
+def _events(driver: Driver, one: Pass, passes: int) -> list[Any]:
     """The tracer's events of so many passes, each waited for.
 
     `torch.profiler.profile` wraps this class; it would import TorchInductor and set
@@ -103,7 +103,7 @@ def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
 class TorchTracer:
     """Kineto around a few steps of the loop, as `torch.profiler` uses it: `--trace`."""
 
-    def __init__(self, driver: LoopDriver) -> None:
+    def __init__(self, driver: Driver) -> None:
         import torch
 
         self._torch: Any = torch

@@ -9,10 +9,9 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from ..process import frames
-from ..process.patching import replace
+from ..process.patching import before, replace
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
-from ..tensorflow.strategies.hooks import make_model
 from ..timing.calls import InsteadOf
 from ..timing.loops import Loops
 from .callbacks import time_callbacks, time_logs
@@ -107,7 +106,10 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
 
         return __next__
 
-    replace(trainer, "__init__", make_model(loops.strategies))
+    def built(model: Any, *args: Any, **kwargs: Any) -> None:
+        loops.strategies.model(model)
+
+    before(loops.process, trainer, "__init__", "a model", built)
     replace(trainer, "make_train_function", make_function)
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
     _watch_calls(loops, trainer, of_predict)

@@ -14,7 +14,7 @@ import weakref
 from typing import Any
 
 from ...process import frames
-from ...process.patching import replace, undo
+from ...process.patching import after, replace, undo
 from .ddp_times import Times, parameters
 
 
@@ -187,21 +187,13 @@ class Ddps:
 
 def watch(loops: Any, module: Any) -> None:
     """Note where each is built; `module` is `torch.nn.parallel.distributed`."""
-    signature = inspect.signature(module.DistributedDataParallel.__init__)
+    cls, known = module.DistributedDataParallel, ddps(loops)
+    signature = inspect.signature(cls.__init__)
 
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            if loops.process.off:
-                return
-            try:
-                ddps(loops).built(self, signature, args, kwargs)
-            except Exception as error:
-                loops.process.failed("where a DistributedDataParallel is built", error)
+    def built(ddp: Any, *args: Any, **kwargs: Any) -> None:
+        known.built(ddp, signature, args, kwargs)
 
-        return __init__
-
-    replace(module.DistributedDataParallel, "__init__", make)
+    after(loops.process, cls, "__init__", "where a DistributedDataParallel is built", built)
 
 
 def ddps(loops: Any) -> Ddps:

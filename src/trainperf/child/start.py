@@ -23,7 +23,7 @@ from .torch import modules as torch
 
 if TYPE_CHECKING:
     from .keras.legacy import Legacy
-    from .reads.s3_counts import Counts
+    from .reads.s3 import Counts
     from .tensorflow.loops import TensorFlowLoops
     from .torch.loops import TorchLoops
 

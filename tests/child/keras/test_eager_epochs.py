@@ -10,7 +10,7 @@ import pytest
 from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.utils import PyDataset
 
-from trainperf.child.keras.eager_epochs import EagerEpochs
+from trainperf.child.keras.epochs import EagerEpochs
 from trainperf.child.timing.drivers.fit_driver import FitDriver
 
 

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from typing import Any
 
-from trainperf.child.reads.s3_counts import EVERY_S, SNAPSHOTS, Counts
+from trainperf.child.reads.s3 import EVERY_S, SNAPSHOTS, Counts
 
 
 class Clock:
@@ -77,7 +77,7 @@ def test_after_a_fork_nothing_of_the_parents_is_left():
 def test_a_signals_handler_that_asks_s3_while_a_request_is_counted_does_not_hang() -> None:
     code = """
         import signal
-        from trainperf.child.reads.s3_counts import Counts
+        from trainperf.child.reads.s3 import Counts
         counts = Counts(lambda sums: None)
         def asks(*_):
             counts.ends(lambda seconds: None, counts.begins())

@@ -23,8 +23,7 @@ from .calls import (
     samples,
     time_evaluation,
 )
-from .eager_epochs import EagerEpochs
-from .epochs import Epochs
+from .epochs import EagerEpochs, Epochs
 from .modules import HOOKS
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 

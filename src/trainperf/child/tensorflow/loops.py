@@ -95,11 +95,10 @@ class TensorFlowLoops(Loops):
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the user's eager step against the same compiled, a compiled one with XLA."""
-        from . import call_probes
         from . import probes as tf_probes
 
         if self.marked:
-            call_probes.probe_compiled_step(driver, deadline)
+            tf_probes.probe_compiled_step(driver, deadline)
         else:
             tf_probes.probe_eager_step(driver, deadline)
 

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from ..timing.budget import Budget
-from .batches import graph_pull, size_in_bytes, undistributed
-from .chains import ADAPTER_CALLS, chain, op_types
+from .batches import (
+    ADAPTER_CALLS,
+    chain,
+    graph_pull,
+    op_types,
+    size_in_bytes,
+    undistributed,
+)
 from .facts import fit_facts
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from .in_place import InPlace
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
-    from .device.clock import DeviceClock
+    from .device.clock import HostClock
     from .training import Training
 
 BARE_UPDATES = 3
@@ -89,7 +89,7 @@ class Loops:
 
     name: str
     batches: Batches
-    device: DeviceClock
+    device: HostClock
     probes_in_step = False
     """Whether several ranks can make `probes`: all of them the same ones, at the same time."""
     closes_late = False

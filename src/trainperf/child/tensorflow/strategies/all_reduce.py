@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from .facts import Built, described, operations, replicas, worker_hosts
+from .facts import Built, described, operations, replicas, spread, worker_hosts
 from .reductions import Tensor, size_of
 from .scopes import Strategies
 
@@ -45,11 +45,9 @@ def record(driver: Driver) -> None:
     built = training(driver, strategies)
     if built is None:
         return
-    from . import sharding
-
     workers = described(built)["workers"]
     try:
-        seen = sharding.described(driver.dataset(), workers)
+        seen = spread(driver.dataset(), workers)
     except Exception as error:
         driver.process.failed("sharding of the dataset", error)
         seen = {}

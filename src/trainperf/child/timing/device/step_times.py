@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .clock import DeviceClock, Mark
+from .clock import HostClock, Mark
 
 if TYPE_CHECKING:
     from ...process.recorder import Recorder
@@ -35,7 +35,7 @@ _KEPT = 400
 class LateSteps:
     """Steps of a warm-up whose devices may not have done them yet."""
 
-    def __init__(self, device: DeviceClock) -> None:
+    def __init__(self, device: HostClock) -> None:
         self._device = device
         self._steps: deque[tuple[Mark, Mark, bool]] = deque()
 
@@ -64,7 +64,7 @@ class StepTimes:
     the mark that `seconds` is given, without what was laid `aside` meanwhile.
     """
 
-    def __init__(self, device: DeviceClock, record: Recorder) -> None:
+    def __init__(self, device: HostClock, record: Recorder) -> None:
         self.queue = DeviceQueue()
         self._device = device
         self._record = record

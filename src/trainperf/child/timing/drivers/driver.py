@@ -14,16 +14,17 @@ from ...job import ranks
 from ...process import frames, turns
 from ...process.stacks import StackSampler
 from .. import completing, cycles, tracing
-from ..device.clock import DeviceClock, Mark
+from ..budget import Budget
+from ..device.clock import HostClock, Mark
 from ..device.step_times import LateSteps, StepTimes
 from ..draining import Exhausted
-from ..loop import DONE, INPUT, REAL, RESIDENT, WARM_UP
+from ..loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from ..phases import Phases
-from ..plans import plan_of
 
 if TYPE_CHECKING:
     from ...job.ranks import World
     from ..loops import Extra, Loops, Tracer
+    from ..training import Training
 
 
 ONE_OFF_TRACES = 3
@@ -61,9 +62,10 @@ class Driver:
         self.reads = training.reads
         self.record = process.record
         self.clock = process.clock
-        self.device: DeviceClock = loops.device
+        self.device: HostClock = loops.device
         self.world: World | None = self._place()
-        self.plan: Any = plan_of(self, training, phases)
+        self.plan: Any = _plan(self, training, phases)
+        self.plan.queues = self.device.asynchronous
         self.busy = 0.0
         self.disturbed = self.evaluated = self._evaluated_before = False
         self.epochs_ended = 0
@@ -532,6 +534,25 @@ class Driver:
         if since is None:
             return None
         return max(0.0, now - self.device.at(since) - self._gap_aside_s)
+
+
+def _plan(driver: Driver, training: Training, phases: tuple[str, ...]) -> Any:
+    """The plan of a loop: its own, one that its ranks agree on, slices of a leg."""
+    settings = driver.process.settings
+    if settings.get("leg") is None:
+        budget = Budget.of(driver)
+        limits = (driver.clock, budget, settings.get("steps"), phases)
+        if driver.world is None:
+            return Plan(*limits, left=driver.steps_left)
+        from ..schedule import RankPlan
+
+        return RankPlan(*limits, driver.world.agreement(driver.kind))
+    from ..legs import leg
+
+    slices = leg.Slices(training, settings["leg"])
+    slices.epochs = lambda: driver.epochs_ended
+    slices.describe = lambda: leg.describe(driver)
+    return slices
 
 
 # The ends of epochs that a loop is brought to once all else was measured.

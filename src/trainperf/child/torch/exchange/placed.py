@@ -14,7 +14,7 @@ from typing import Any
 
 from ...process import frames
 from ...process.patching import after, replace
-from ...process.places import Places
+from ...process.turns import Places
 from ..built import models
 
 # ------------------------------------------------------------------------ the hooks

@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from ...process import frames
-from ...timing.device.clock import DeviceClock, Mark
+from ...timing.device.clock import HostClock, Mark
 
 SLACK_S = 0.01
 """A call that began so long before a step still counts for it: its clock is read later."""
@@ -103,7 +103,7 @@ class Ledger:
     reads the marks. `outside` has the calls that stood in no step.
     """
 
-    def __init__(self, device: DeviceClock) -> None:
+    def __init__(self, device: HostClock) -> None:
         self.open: list[Call] = []
         self.steps = 0
         self.seconds = 0.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import frames
 from ...process.patching import after, replace, undo
-from ...process.places import Places
+from ...process.turns import Places
 
 if TYPE_CHECKING:
     from ...timing.loops import Loops

@@ -9,13 +9,13 @@ import json
 import os
 import sys
 from functools import cache
+from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .keras import modules as keras
 from .process.importing import Hook, PostImport
 from .process.process import Process
-from .reads import modules as reads
 from .shield.modules import Shield
 from .tensorflow import modules as tensorflow
 from .timing.training import Training
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from .reads.s3 import Counts
     from .tensorflow.loops import TensorFlowLoops
     from .torch.loops import TorchLoops
+
+
+S3 = ("aiobotocore.client", "botocore.client")
+TABLES = "datasets.arrow_dataset"
+"""The modules of S3's clients and of `datasets` that are hooked."""
 
 
 def start(run_file: str) -> None:
@@ -81,26 +86,24 @@ class Frameworks:
             **dict.fromkeys(keras.HOOKS, self._hook_keras),
             **dict.fromkeys(keras.LEGACY, self._hook_keras_2),
             **dict.fromkeys(torch.HOOKS, self._hook_torch),
-            **dict.fromkeys(reads.S3, self._hook_s3),
-            reads.TABLES: self._hook_tables,
+            **dict.fromkeys(S3, self._hook_s3),
+            TABLES: self._hook_tables,
             "jax": self._hook_jax,
         }
         Shield(self._process).add_hooks(hooks)
         return hooks
 
     def _hook_tensorflow(self, module: ModuleType, seconds: float) -> None:
-        from .tensorflow import hooks
-
         self._imported(module, seconds)
-        hooks.hook(self.tensorflow(), module)
+        set_hook(self.tensorflow(), module, "tensorflow", tensorflow.HOOKS)
 
     def _hook_keras(self, module: ModuleType, seconds: float) -> None:
-        from .keras import hooks
         from .tensorflow.models import backend
 
         name = backend()
         if name in ("tensorflow", "torch"):
-            hooks.hook(self.torch() if name == "torch" else self.tensorflow(), module)
+            loops: Any = self.torch() if name == "torch" else self.tensorflow()
+            set_hook(loops, module, "keras", keras.HOOKS)
         else:
             self._not_observed(f"Keras on {name}")
 
@@ -108,10 +111,8 @@ class Frameworks:
         self._legacy().hook(module)
 
     def _hook_torch(self, module: ModuleType, seconds: float) -> None:
-        from .torch import hooks
-
         self._imported(module, seconds)
-        hooks.hook(self.torch(), module)
+        set_hook(self.torch(), module, "torch", torch.HOOKS)
 
     def _hook_s3(self, module: ModuleType, seconds: float) -> None:
         from .reads import s3
@@ -161,3 +162,10 @@ class Frameworks:
         from .reads import s3
 
         return s3.counts(self._process)
+
+
+def set_hook(loops: Any, module: ModuleType, package: str, hooks: dict[str, str]) -> None:
+    """Set the hooks of a framework's module that was just imported, as its table names them."""
+    part, _, function = hooks[module.__name__].rpartition(".")
+    getattr(import_module(f".{package}.{part}", __package__), function)(loops, module)
+    loops.process.record.write("hook", name=module.__name__)

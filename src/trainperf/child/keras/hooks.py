@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 from ..process import frames
@@ -24,7 +24,6 @@ from .calls import (
     time_evaluation,
 )
 from .epochs import EagerEpochs, Epochs
-from .modules import HOOKS
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
 NAME = "model(x)"
@@ -41,12 +40,6 @@ _MOST_ROWS = 32
 
 _FOREIGN = frozenset({"FlaxLayer", "JaxLayer", "Lambda", "TFSMLayer", "TorchModuleWrapper"})
 """Layers of Keras's that run what is not."""
-
-
-def hook(loops: Any, module: ModuleType) -> None:
-    """Set the hooks of one Keras module that was just imported; `loops` are its backend's."""
-    getattr(sys.modules[__name__], HOOKS[module.__name__])(loops, module)
-    loops.process.record.write("hook", name=module.__name__)
 
 
 def watch_callback(loops: TensorFlowLoops, module: Any) -> None:

@@ -8,8 +8,6 @@ traced; such a function is marked, and each later call of it is an update.
 from __future__ import annotations
 
 import threading
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
@@ -17,7 +15,6 @@ from ..process.patching import after, before, replace, undo
 from ..timing.training import Training
 from . import debug_modes
 from .loops import TensorFlowLoops
-from .modules import HOOKS
 
 if TYPE_CHECKING:
     from .loops import TensorFlowLoops
@@ -28,13 +25,6 @@ ENOUGH = 50
 
 _UPDATES = "train_op"
 """The collection to which `Optimizer.minimize` adds what it returns (`GraphKeys.TRAIN_OP`)."""
-
-
-def hook(loops: TensorFlowLoops, module: ModuleType) -> None:
-    """Set the hooks of one TensorFlow module that was just imported."""
-    part, _, function = HOOKS[module.__name__].rpartition(".")
-    getattr(import_module(f".{part}", __package__), function)(loops, module)
-    loops.process.record.write("hook", name=module.__name__)
 
 
 def imported(loops: TensorFlowLoops, module: Any) -> None:

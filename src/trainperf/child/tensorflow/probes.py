@@ -124,20 +124,12 @@ def _double_batch(driver: Any, model: Any, base: Any, iterator: Any, deadline: f
     batch = driver.batch
     doubled = tf.nest.map_structure(lambda leaf: tf.concat([leaf, leaf], 0), batch)
     spec = tf.nest.map_structure(_any_batch, iterator.element_spec)
-    double = _repeat(doubled, spec)
-    single = _repeat(batch, spec)
+    double = iter(batches.repeated([doubled], spec))
+    single = iter(batches.repeated([batch], spec))
     driver.unclosed += [single, double]
     size = batches.leaves(batch)[0].shape[0]
     pair = (lambda: base(single), lambda: base(double))
     alternate(driver, "double_batch", deadline, *pair, per_candidate=2, batch_size=size)
-
-
-def _repeat(batch: Any, spec: Any) -> Any:
-    import tensorflow as tf
-    from tensorflow.python.data.ops import dataset_ops
-
-    dataset = tf.data.Dataset.from_tensors(batch).repeat()
-    return iter(dataset_ops._RestructuredDataset(dataset, spec))
 
 
 def _any_batch(spec: Any) -> Any:

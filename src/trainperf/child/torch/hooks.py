@@ -8,24 +8,14 @@ from __future__ import annotations
 
 import sys
 import weakref
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from ..process.patching import replace
 from . import facts, memory
 from .built import places as built
 from .loops import TorchLoops
-from .modules import HOOKS
 
 OLDEST = (2, 11)
-
-
-def hook(loops: TorchLoops, module: ModuleType) -> None:
-    """Set the hooks of one PyTorch module that was just imported."""
-    part, _, function = HOOKS[module.__name__].rpartition(".")
-    getattr(import_module(f".{part}", __package__), function)(loops, module)
-    loops.process.record.write("hook", name=module.__name__)
 
 
 def imported(loops: TorchLoops, module: Any) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...process import frames
 from ...process.patching import after, before
@@ -19,14 +19,6 @@ from ...process.patching import after, before
 LOOKED_AT = 200
 """Recomputed regions whose place is looked at: those of the first steps."""
 CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
-
-
-class Place(NamedTuple):
-    """The parts of a frame that `frames.site` reads; the frame itself would keep objects alive."""
-
-    f_code: Any
-    f_lasti: int
-    f_lineno: int = 0
 
 
 def watch_modules(loops: Any, module: Any) -> None:
@@ -113,8 +105,7 @@ def module_site(loops: Any, module: Any) -> dict[str, Any] | None:
     cls, code, offset = loops.built_modules.get(id(module), (0, None, 0))
     if cls != id(type(module)):  # another one that was at this address before
         return None
-    frame: Any = Place(code, offset, code.co_firstlineno)
-    return frames.site(frame)
+    return frames.site(frames.Place(code, offset, code.co_firstlineno))
 
 
 def optimizer_site(loops: Any, optimizer: Any) -> dict[str, Any] | None:

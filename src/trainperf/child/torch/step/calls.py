@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...process import frames
+from ...process.frames import Place
 from ...timing.device.clock import HostClock, Mark
 
 SLACK_S = 0.01
@@ -33,19 +32,6 @@ SCALER = "scaler.step"
 """`GradScaler.step`: it takes time, but the update is the optimizer's step in it."""
 TEXT = ("format", "print")
 """The calls by which a tensor goes into text."""
-
-
-class Place(NamedTuple):
-    """Where a frame is, in the names of a frame: what `frames.site` asks for."""
-
-    f_code: CodeType
-    f_lasti: int
-    f_lineno: int
-
-
-def site(place: Place | None) -> dict[str, Any] | None:
-    """Describe a place as `frames.site` describes a frame."""
-    return frames.site(place)  # type: ignore[arg-type]
 
 
 class Key(NamedTuple):

@@ -38,7 +38,6 @@ def loop_facts(driver: Driver) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "batches_per_step": getattr(driver, "batches_per_step", 1),
         "updates_per_step": getattr(driver, "updates_per_step", 1),
-        "epochs_ended": driver.epochs_ended,
     }
     if driver.batch is not None:
         leaves = tf_batches.leaves(driver.batch)

@@ -288,7 +288,6 @@ def _time_prefix(node: Any, pull: Any, seconds: float, overhead: float) -> dict[
     per_element = max(0.0, (time.monotonic() - began) / pulled - overhead)
     return {
         "seconds": per_element,
-        "pulled": pulled,
         "first_s": first,
         "element_bytes": size,
     }

@@ -49,7 +49,6 @@ def loop_facts(driver: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "batches_per_step": getattr(driver, "batches_per_step", 1),
         "updates_per_step": getattr(driver, "updates_per_step", 1),
-        "epochs_ended": driver.epochs_ended,
         "input_kind": "DataLoader" if loader is not None else "arrays in the loop",
         "replicas": 1,
         "strategy": models.strategy(driver.loops),

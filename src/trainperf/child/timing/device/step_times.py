@@ -83,9 +83,9 @@ class StepTimes:
         """Record what passed between two epochs, but for the seconds of it that are laid aside."""
         self._tell(ended, self._write_gap, began, ended, aside_s)
 
-    def epoch(self, at: Mark, reopened: bool = False) -> None:
-        """Record that the input ran out, and whether it was opened again by us."""
-        self._tell(at, self._write_epoch, at, reopened)
+    def epoch(self, at: Mark) -> None:
+        """Record that the input ran out."""
+        self._tell(at, lambda: self._record.write("epoch", s=self._device.at(at)))
 
     def taken(self, began: Mark, ended: Mark) -> float:
         """Seconds between two marks; waits until they have passed."""
@@ -154,10 +154,6 @@ class StepTimes:
     def _write_gap(self, began: Mark, ended: Mark, aside_s: float) -> None:
         at, seconds = self._device.at(began), max(0.0, self.taken(began, ended) - aside_s)
         self._record.write("between", s=at, seconds=seconds, host=[began.host, ended.host])
-
-    def _write_epoch(self, at: Mark, reopened: bool) -> None:
-        told = {"reopened": True} if reopened else {}
-        self._record.write("epoch", s=self._device.at(at), **told)
 
 
 # The work that is queued on the devices at the end of each step: what marks tell besides time.

@@ -315,7 +315,7 @@ class Driver:
         """The input was opened again by us, so that the loop goes on where it would have ended."""
         self._ran_dry()
         self.epochs_ended += 1
-        self._times.epoch(self.device.mark(), reopened=True)
+        self._times.epoch(self.device.mark())
         if self.plan.phase == INPUT:
             self._times.read()  # the devices are idle, and what was drained is told next
         self.reopened()

@@ -25,13 +25,10 @@ class WatchedDdp:
     were looked at.
     """
 
-    def __init__(
-        self, ddp: Any, where: dict[str, Any] | None, given: tuple[str, ...], init_sync: bool | None
-    ) -> None:
+    def __init__(self, ddp: Any, where: dict[str, Any] | None, given: tuple[str, ...]) -> None:
         self.reference = weakref.ref(ddp)
         self.where = where
         self.given = given
-        self.init_sync = init_sync
         self.updates = 0
         self.micro_steps = 0
         self.synced = 0
@@ -100,10 +97,8 @@ class Ddps:
     def built(self, ddp: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
         """One was built by a call with these arguments."""
         given = signature.bind_partial(ddp, *args, **kwargs).arguments
-        defaults = signature.parameters
-        init_sync = given.get("init_sync", getattr(defaults.get("init_sync"), "default", None))
         names = tuple(name for name in given if name not in ("self", "module"))
-        self._ones[id(ddp)] = WatchedDdp(ddp, _where(ddp), names, init_sync)
+        self._ones[id(ddp)] = WatchedDdp(ddp, _where(ddp), names)
         if getattr(ddp, "_use_python_reducer", False):
             self.unhook()  # TorchDynamo traces through its forward
         elif self._hooked is None:
@@ -173,7 +168,7 @@ class Ddps:
     def _one(self, ddp: Any) -> WatchedDdp:
         one = self._ones.get(id(ddp))
         if one is None or one.reference() is not ddp:  # a copy, or one that was unpickled
-            one = self._ones[id(ddp)] = WatchedDdp(ddp, None, (), None)
+            one = self._ones[id(ddp)] = WatchedDdp(ddp, None, ())
             self._trained_by.clear()
         return one
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .ddp import WatchedDdp
-from .ddp_times import logged, parameters
+from .ddp import WatchedDdp, logged, parameters
 
 MIB = 1024**2
 

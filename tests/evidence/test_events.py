@@ -121,7 +121,7 @@ def test_sessions_of_tensorflow_1_are_recognised_as_what_is_not_observed():
 def test_a_framework_that_is_not_observed_is_named():
     assert "imported JAX 0.7.1, which trainperf does not observe" in str(said(JAX))
     keras = {"e": "unsupported", "name": "Keras on jax", "version": ""}
-    assert "imported Keras on jax, which" in str(said(IMPORT, keras))
+    assert "imported Keras on jax, which" in str(said(IMPORT, keras, keras))
 
 
 def test_a_framework_that_something_else_imported_is_not_to_blame():

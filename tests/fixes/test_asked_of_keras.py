@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from fixes import case_text
 from kit.evidence import SITE, evidence
 from kit.torch_evidence import torch_evidence
@@ -14,7 +12,6 @@ from trainperf.fixes import Fix, all_fixes, detect_all, possible_all
 from trainperf.model import Evidence, Framework, Loop, ModelFacts
 
 TORCH = Framework("torch", "2.13.0", keras="3.15.1")
-JAX = Framework("jax", "0.10.2", keras="3.15.1")
 LOOP = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=1000, input_kind="numpy")
 MODEL = ModelFacts("model", "Functional", policy="float32", compile_where=SITE, jit=False)
 ARGUMENTS = {"workers": 1, "use_multiprocessing": False, "max_queue_size": 10}
@@ -44,34 +41,29 @@ def test_nothing_of_a_loop_of_ones_own_is_said_of_kerass() -> None:
                 assert fix.id not in said(keras)
 
 
-@pytest.mark.parametrize("framework", [TORCH, JAX])
-def test_what_only_tensorflow_has_is_said_of_no_other(framework: Framework) -> None:
+def test_what_only_tensorflow_has_is_said_of_no_other() -> None:
     for fix in all_fixes():
         family = type(fix).__module__.split(".")[-2]
         if fix.framework == "tensorflow" and family != "tf_data":
             for case in shown(fix):
-                assert fix.id not in said(replace(case, framework=framework))
+                assert fix.id not in said(replace(case, framework=TORCH))
 
 
 def test_kerass_own_settings_are_tried() -> None:
     assert {"keras_jit_compile", "batch_size"} <= said(on_torch())
     assert "keras_steps_per_execution" not in said(on_torch())
-    jax = evidence(framework=JAX, model=MODEL, loop=LOOP)
-    assert {"keras_jit_compile", "keras_steps_per_execution", "batch_size"} <= said(jax)
 
 
-@pytest.mark.parametrize("framework", [TORCH, JAX])
-def test_the_workers_of_a_pydataset_are_found(framework: Framework) -> None:
+def test_the_workers_of_a_pydataset_are_found() -> None:
     loop = replace(LOOP, input_kind="PyDataset", pydataset_arguments=ARGUMENTS)
-    starved = evidence(real=0.1, resident=0.02, input=0.1, loop=loop, framework=framework)
+    starved = evidence(real=0.1, resident=0.02, input=0.1, loop=loop, framework=TORCH)
     assert "keras_pydataset_workers" in said(starved)
     (found,) = [one for one in detect_all(starved) if one.id == "keras_pydataset_workers"]
-    assert ("use_multiprocessing" in found.data) == (framework is TORCH)
+    assert "use_multiprocessing" in found.data
 
 
-@pytest.mark.parametrize("framework", [TORCH, JAX])
-def test_causes_of_tf_data_are_found_where_it_feeds_keras(framework: Framework) -> None:
+def test_causes_of_tf_data_are_found_where_it_feeds_keras() -> None:
     case = case_text.evidence_of("slow_images")
-    assert "tf_map_parallel" in said(replace(case, framework=framework))
-    arrays = replace(case, framework=framework, loop=replace(case.loop, input_kind="numpy"))
+    assert "tf_map_parallel" in said(replace(case, framework=TORCH))
+    arrays = replace(case, framework=TORCH, loop=replace(case.loop, input_kind="numpy"))
     assert "tf_map_parallel" not in said(arrays)

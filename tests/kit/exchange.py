@@ -18,7 +18,8 @@ HOOKED_RANK = """
     from types import SimpleNamespace
 
     from kit.child import Watcher
-    from trainperf.child.torch import hooks
+    from trainperf.child.start import set_hook
+    from trainperf.child.torch.modules import HOOKS
     from trainperf.child.torch.loops import TorchLoops
     from trainperf.child.process.importing import PostImport
 
@@ -33,7 +34,7 @@ HOOKED_RANK = """
         "torch.optim.optimizer",
     )
     PostImport(
-        dict.fromkeys(names, lambda module, seconds: hooks.hook(loops, module)),
+        dict.fromkeys(names, lambda module, seconds: set_hook(loops, module, "torch", HOOKS)),
         watcher.failed,
     ).install()
 """

@@ -24,9 +24,19 @@ TRIES = 3
 
 LOOP = """
 import json, os, queue, signal, sys, threading, time
+from _trainperf_child.timing.device.clock import HostClock
 from _trainperf_child.timing.drivers.driver import Driver
+from _trainperf_child.timing.loops import Loops
 from _trainperf_child.process.process import Process
 from _trainperf_child.timing.training import Training
+
+class Plain(Loops):
+    name = "torch"
+    batches = None
+
+    def __init__(self, training):
+        super().__init__(training)
+        self.device = HostClock(self.process.clock)
 
 class Loop(Driver):
     kind = "call"
@@ -41,7 +51,7 @@ def train(step, steps=100_000):
     for number in range(steps):
         if loop is None and number == 1:
             seen.process.record.write("first_update")
-            loop = seen.driver = Loop(seen, ("real",))
+            loop = seen.driver = Loop(Plain(seen), ("real",))
         if loop is not None:
             loop.boundary()
         step(number)

@@ -9,24 +9,28 @@ import json
 import os
 import sys
 from functools import cache
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .keras import modules as keras
 from .process.importing import Hook, PostImport
 from .process.process import Process
-from .reads import modules as reads
 from .shield.modules import Shield
 from .tensorflow import modules as tensorflow
 from .timing.training import Training
 from .torch import modules as torch
 
 if TYPE_CHECKING:
-    from .keras.jax import JaxLoops
     from .keras.legacy import Legacy
-    from .reads.s3_counts import Counts
+    from .reads.s3 import Counts
     from .tensorflow.loops import TensorFlowLoops
     from .torch.loops import TorchLoops
+
+
+S3 = ("aiobotocore.client", "botocore.client")
+TABLES = "datasets.arrow_dataset"
+"""The modules of S3's clients and of `datasets` that are hooked."""
 
 
 def start(run_file: str) -> None:
@@ -72,7 +76,6 @@ class Frameworks:
         self._process = training.process
         self.tensorflow = cache(self._tensorflow)
         self.torch = cache(self._torch)
-        self.jax = cache(self._jax)
         self._legacy = cache(self._keras_2)
         self._counts = cache(self._s3_counts)
 
@@ -83,34 +86,33 @@ class Frameworks:
             **dict.fromkeys(keras.HOOKS, self._hook_keras),
             **dict.fromkeys(keras.LEGACY, self._hook_keras_2),
             **dict.fromkeys(torch.HOOKS, self._hook_torch),
-            **dict.fromkeys(reads.S3, self._hook_s3),
-            reads.TABLES: self._hook_tables,
+            **dict.fromkeys(S3, self._hook_s3),
+            TABLES: self._hook_tables,
             "jax": self._hook_jax,
         }
         Shield(self._process).add_hooks(hooks)
         return hooks
 
     def _hook_tensorflow(self, module: ModuleType, seconds: float) -> None:
-        from .tensorflow import hooks
-
         self._imported(module, seconds)
-        hooks.hook(self.tensorflow(), module)
+        set_hook(self.tensorflow(), module, "tensorflow", tensorflow.HOOKS)
 
     def _hook_keras(self, module: ModuleType, seconds: float) -> None:
-        from .keras import hooks
         from .tensorflow.models import backend
 
-        loops: Any = {"jax": self.jax, "torch": self.torch}.get(backend(), self.tensorflow)()
-        hooks.hook(loops, module)
+        name = backend()
+        if name in ("tensorflow", "torch"):
+            loops: Any = self.torch() if name == "torch" else self.tensorflow()
+            set_hook(loops, module, "keras", keras.HOOKS)
+        else:
+            self._not_observed(f"Keras on {name}")
 
     def _hook_keras_2(self, module: ModuleType, seconds: float) -> None:
         self._legacy().hook(module)
 
     def _hook_torch(self, module: ModuleType, seconds: float) -> None:
-        from .torch import hooks
-
         self._imported(module, seconds)
-        hooks.hook(self.torch(), module)
+        set_hook(self.torch(), module, "torch", torch.HOOKS)
 
     def _hook_s3(self, module: ModuleType, seconds: float) -> None:
         from .reads import s3
@@ -125,8 +127,11 @@ class Frameworks:
             tables.hook(self._process, module)
 
     def _hook_jax(self, module: ModuleType, seconds: float) -> None:
-        version = getattr(module, "__version__", "")
-        self._process.record.write("unsupported", name="JAX", version=version)
+        self._not_observed("JAX", getattr(module, "__version__", ""))
+
+    def _not_observed(self, name: str, version: str = "") -> None:
+        self._process.record.write("unsupported", name=name, version=version)
+        self._process.record.flush()
 
     def _imported(self, module: ModuleType, seconds: float) -> None:
         """A module of a framework was imported: this process may train."""
@@ -148,12 +153,6 @@ class Frameworks:
 
         return TorchLoops(self._training)
 
-    def _jax(self) -> JaxLoops:
-        from .keras.jax import JaxLoops
-
-        self._training.framework_imported()
-        return JaxLoops(self._training)
-
     def _keras_2(self) -> Legacy:
         from .keras.legacy import Legacy
 
@@ -163,3 +162,10 @@ class Frameworks:
         from .reads import s3
 
         return s3.counts(self._process)
+
+
+def set_hook(loops: Any, module: ModuleType, package: str, hooks: dict[str, str]) -> None:
+    """Set the hooks of a framework's module that was just imported, as its table names them."""
+    part, _, function = hooks[module.__name__].rpartition(".")
+    getattr(import_module(f".{package}.{part}", __package__), function)(loops, module)
+    loops.process.record.write("hook", name=module.__name__)

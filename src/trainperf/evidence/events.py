@@ -194,12 +194,12 @@ def _no_loop(recording: Recording) -> NoLoop:
             "https://www.tensorflow.org/guide/migrate tells how to get there",
             tuple(seen),
         )
-    others = list(_unsupported(events))
+    others = list(dict.fromkeys(_unsupported(events)))
     if others and "first_update" not in kinds:
         return NoLoop(
             f"no training loop was seen: the script imported {' and '.join(others)}, which "
             "trainperf does not observe",
-            "trainperf sees TensorFlow, Keras and PyTorch",
+            "trainperf sees TensorFlow, PyTorch, and Keras on either: KERAS_BACKEND names another",
             tuple(seen),
         )
     if "torch_replay" in kinds:

@@ -29,8 +29,7 @@ KINDS = {
 }
 
 
-FRAMEWORKS: dict[str, Literal["tensorflow", "torch", "jax"]] = {
-    "jax": "jax",
+FRAMEWORKS: dict[str, Literal["tensorflow", "torch"]] = {
     "tensorflow": "tensorflow",
     "torch": "torch",
 }

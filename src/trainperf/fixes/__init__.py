@@ -313,7 +313,7 @@ def undisturbed(fix: Fix | None, category: Category, evidence: Evidence) -> bool
 def _is_for(fix: Fix, evidence: Evidence) -> bool:
     """Whether a fix is for the script's framework.
 
-    Where `fit` trains on PyTorch or JAX, its input may still be another framework's, and what
+    Where `fit` trains on PyTorch, its input may still be another framework's, and what
     changes a loop of one's own has no place.
     """
     framework = evidence.framework

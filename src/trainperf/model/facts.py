@@ -15,7 +15,7 @@ from trainperf.recording.machine.machine import CudaDevice
 class Framework:
     """The framework the script trains with, as the script's own process saw it."""
 
-    name: Literal["tensorflow", "torch", "jax", ""]
+    name: Literal["tensorflow", "torch", ""]
     version: str
     keras: str | None = None  # version of Keras, or of tf_keras
     legacy_keras: bool = False
@@ -24,7 +24,7 @@ class Framework:
     @property
     def on_other_backend(self) -> bool:
         """Whether Keras trains on another framework than TensorFlow."""
-        return self.keras is not None and self.name in ("torch", "jax")
+        return self.keras is not None and self.name == "torch"
 
 
 @dataclass(frozen=True)

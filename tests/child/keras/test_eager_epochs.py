@@ -1,4 +1,4 @@
-"""Keras's epochs on PyTorch and JAX go on past their end, with the batches of one iterator."""
+"""Keras's epochs on PyTorch go on past their end, with the batches of one iterator."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ import pytest
 from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.utils import PyDataset
 
-from trainperf.child.keras.eager_epochs import EagerEpochs
+from trainperf.child.keras.epochs import EagerEpochs
 from trainperf.child.timing.drivers.fit_driver import FitDriver
-
-
-class JaxIterator(EpochIterator):
-    """As Keras has it for JAX: it hands out the iterator, and takes nothing."""
-
-    def __next__(self) -> Any:
-        return next(self._epoch_iterator)
 
 
 class Driver(FitDriver):
@@ -41,61 +34,52 @@ class Driver(FitDriver):
         self.ended += 1
 
 
-def fit_of(kind: type[EpochIterator], takes: bool) -> tuple[Any, EagerEpochs, Driver]:
+def fit_of() -> tuple[Any, EagerEpochs, Driver]:
     """The first step of a `fit` of three steps an epoch, as Keras makes it."""
     loops: Any = SimpleNamespace(
         training=SimpleNamespace(driver=None),
         passive=lambda: False,
         process=SimpleNamespace(clock=lambda: 0.0),
     )
-    epochs = EagerEpochs(loops, takes=takes)
-    epoch = kind(np.arange(6.0).reshape(6, 1), batch_size=2)
+    epochs = EagerEpochs(loops)
+    epoch = EpochIterator(np.arange(6.0).reshape(6, 1), batch_size=2)
     iter(epoch)
-    epochs.next(epoch, kind.__next__)
+    epochs.next(epoch, EpochIterator.__next__)
     epochs.begins()
     loops.training.driver = driver = Driver(epochs)
     driver._iterator = epoch._current_iterator
     return epoch, epochs, driver
 
 
-BOTH = pytest.mark.parametrize(("kind", "takes"), [(EpochIterator, True), (JaxIterator, False)])
-
-
-@BOTH
-def test_an_epoch_ends_as_written_once_nothing_more_is_wanted(kind: Any, takes: bool) -> None:
-    epoch, epochs, driver = fit_of(kind, takes)
-    steps = [epochs.next(epoch, kind.__next__)[0] for _ in range(2)]
+def test_an_epoch_ends_as_written_once_nothing_more_is_wanted() -> None:
+    epoch, epochs, driver = fit_of()
+    steps = [epochs.next(epoch, EpochIterator.__next__)[0] for _ in range(2)]
     assert steps == [1, 2]
     with pytest.raises(StopIteration):
-        epochs.next(epoch, kind.__next__)
+        epochs.next(epoch, EpochIterator.__next__)
     assert driver.ended == 1
 
 
-@BOTH
-def test_more_steps_come_of_the_iterator_that_keras_holds(kind: Any, takes: bool) -> None:
-    epoch, epochs, driver = fit_of(kind, takes)
-    given = [epochs.next(epoch, kind.__next__)[2] for _ in range(2)]
+def test_more_steps_come_of_the_iterator_that_keras_holds() -> None:
+    epoch, epochs, driver = fit_of()
+    given = [epochs.next(epoch, EpochIterator.__next__)[2] for _ in range(2)]
     driver.wants_more = True
-    driver._iterator = held = iter([("one",), ("another",)])
-    beyond = [epochs.next(epoch, kind.__next__) for _ in range(2)]
+    driver._iterator = iter([("one",), ("another",)])
+    beyond = [epochs.next(epoch, EpochIterator.__next__) for _ in range(2)]
     assert len(given) == 2
-    if takes:
-        assert beyond == [(0, 0, [("one",)]), (0, 0, [("another",)])]
-    else:
-        assert beyond == [(0, 0, held), (0, 0, held)]
+    assert beyond == [(0, 0, [("one",)]), (0, 0, [("another",)])]
     assert not driver.ended
     assert epoch._current_iterator is None
 
 
-@BOTH
-def test_keras_is_told_between_two_steps_that_an_epoch_is_over(kind: Any, takes: bool) -> None:
-    epoch, epochs, driver = fit_of(kind, takes)
+def test_keras_is_told_between_two_steps_that_an_epoch_is_over() -> None:
+    epoch, epochs, driver = fit_of()
     driver.over = True
     with pytest.raises(StopIteration):
-        epochs.next(epoch, kind.__next__)
+        epochs.next(epoch, EpochIterator.__next__)
     driver.over = False
     iter(epoch)
-    assert epochs.next(epoch, kind.__next__)[0] == 0
+    assert epochs.next(epoch, EpochIterator.__next__)[0] == 0
 
 
 class Rows(PyDataset):
@@ -109,8 +93,8 @@ class Rows(PyDataset):
 
 
 def test_workers_that_keras_stopped_are_begun_again() -> None:
-    epochs = EagerEpochs(SimpleNamespace(), takes=False)
-    epochs._current = epoch = JaxIterator(Rows(workers=2))
+    epochs = EagerEpochs(SimpleNamespace())
+    epochs._current = epoch = EpochIterator(Rows(workers=2))
     batches = epochs.again()
     assert len(next(batches)) == 2
     assert not epochs.stopped
@@ -121,7 +105,7 @@ def test_workers_that_keras_stopped_are_begun_again() -> None:
 
 
 def test_an_epoch_that_was_begun_again_is_ended_with_its_input() -> None:
-    epoch, epochs, driver = fit_of(EpochIterator, True)
+    epoch, epochs, driver = fit_of()
     for _ in range(2):
         epochs.next(epoch, EpochIterator.__next__)
     driver.wants_more = True

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from trainperf.child.process.patching import replace, undo
+import pytest
+
+from kit.child import FakeProcess
+from trainperf.child.process.patching import after, before, replace, undo
 
 
 def through(original: Any) -> Callable[..., Any]:
@@ -55,3 +59,28 @@ def test_what_a_class_inherits_is_replaced_for_it_and_its_subclasses_alone() -> 
     assert (Base().call(), Model().call(), Own().call()) == (1, 2, 2)
     undo(Model, "call")
     assert Own().call() == 1
+
+
+@pytest.mark.parametrize("hook", [before, after])
+def test_what_is_called_beside_a_function_cannot_change_what_it_gives(hook: Any) -> None:
+    process, seen = FakeProcess(lenient=True), []
+
+    class Adder:
+        def add(self, one: int, other: int = 2) -> int:
+            seen.append("add")
+            return one + other
+
+    def act(adder: Adder, *args: Any, **kwargs: Any) -> None:
+        seen.append((args, kwargs, sys._getframe(1).f_code.co_name))
+        raise ValueError("no such place")
+
+    hook(process, Adder, "add", "adding", act)
+    assert Adder().add(1, other=4) == 5
+    told = ((1,), {"other": 4}, "add")
+    assert seen == ([told, "add"] if hook is before else ["add", told])
+    assert process.failures == ["adding: ValueError('no such place')"]
+    process.off = True
+    assert Adder().add(1) == 3
+    assert seen[2:] == ["add"]
+    undo(Adder, "add")
+    assert Adder.add.__code__.co_filename == __file__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from trainperf.child.process.whereabouts import Whereabouts
+from trainperf.child.process.stacks import Whereabouts
 
 
 class Kept:

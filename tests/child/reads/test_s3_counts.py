@@ -8,7 +8,7 @@ import textwrap
 from typing import Any
 
 from kit.child import Clock
-from trainperf.child.reads.s3_counts import Counts
+from trainperf.child.reads.s3 import Counts
 
 
 def counted() -> tuple[Counts, Clock, list[dict[str, Any]]]:
@@ -42,7 +42,7 @@ def test_after_a_fork_nothing_of_the_parents_is_left():
 def test_a_signals_handler_that_asks_s3_while_a_request_is_counted_does_not_hang() -> None:
     code = """
         import signal
-        from trainperf.child.reads.s3_counts import Counts
+        from trainperf.child.reads.s3 import Counts
         counts = Counts(lambda sums: None)
         def asks(*_):
             counts.ends(lambda seconds: None, counts.begins())

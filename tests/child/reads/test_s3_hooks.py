@@ -63,7 +63,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     import botocore.endpoint
     import botocore.response
 
-    monkeypatch.setattr("trainperf.child.reads.s3_counts.EVERY_S", 0.0)
+    monkeypatch.setattr("trainperf.child.reads.s3.EVERY_S", 0.0)
     monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
     one = SimpleNamespace(settings={}, record=Kept())
     one.counts = s3.counts(one)

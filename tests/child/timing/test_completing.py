@@ -33,7 +33,11 @@ class Fake:
     def exchange_extras(self) -> list[Any]:
         return []
 
-    def last_extras(self) -> list[Any]:
+    @property
+    def loops(self) -> Any:
+        return self
+
+    def last_extras(self, driver: Any) -> list[Any]:
         return []
 
     def probe_names(self) -> tuple[str, ...]:

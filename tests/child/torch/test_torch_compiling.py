@@ -9,11 +9,7 @@ import pytest
 import torch
 
 from kit.child import Watcher, watching
-from trainperf.child.torch.hooks import (
-    watch_compilations,
-    watch_compile_calls,
-    watch_graph_breaks,
-)
+from trainperf.child.torch.compiling import watch_breaks, watch_calls, watch_metrics
 from trainperf.child.torch.loops import TorchLoops
 
 
@@ -24,10 +20,10 @@ def watcher(monkeypatch) -> Iterator[Watcher]:
 
     torch._dynamo.reset()
     hooked = (
-        (watch_compile_calls, eval_frame, eval_frame.OptimizeContext, "__call__"),
-        (watch_compilations, utils, utils, "record_compilation_metrics"),
+        (watch_calls, eval_frame, eval_frame.OptimizeContext, "__call__"),
+        (watch_metrics, utils, utils, "record_compilation_metrics"),
         (
-            watch_graph_breaks,
+            watch_breaks,
             symbolic_convert,
             symbolic_convert.InstructionTranslatorBase,
             "log_graph_break",

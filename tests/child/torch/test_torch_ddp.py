@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from kit.exchange import hooked, process_group, train
-from trainperf.child.torch.exchange import ddp_facts, ddp_times
+from trainperf.child.torch.exchange import ddp as ddp_times
+from trainperf.child.torch.exchange import ddp_facts
 
 X = torch.ones(2, 3)
 

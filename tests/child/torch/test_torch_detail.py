@@ -17,7 +17,7 @@ from trainperf.child.timing.device.clock import Mark
 from trainperf.child.torch.loops import TorchClock, TorchLoops
 from trainperf.child.torch.step import detail, products
 from trainperf.child.torch.step.detail import Detail
-from trainperf.evidence.torch import _read
+from trainperf.evidence.events import read_as
 from trainperf.model.torch.step import DeviceWait
 
 HEAD = """\
@@ -352,7 +352,7 @@ def test_what_cuda_says_waits_is_found_with_its_line_and_the_mode_put_back(waits
     [wait] = run.of("torch_wait")
     assert wait["calls"] == 2
     assert wait["where"]["function"] == "masked"
-    assert _read(wait, DeviceWait).calls == 2
+    assert read_as(DeviceWait, wait).calls == 2
     assert waits.mode == 0
     assert list(warnings.filters) == filters
 

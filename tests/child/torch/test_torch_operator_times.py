@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.torch.step.operator_times import (
+from trainperf.child.torch.step.pass_trace import (
     OPERATORS,
     PASS,
     TENSOR_CORES,

@@ -10,6 +10,7 @@ import torch
 from kit.child import FakeProcess, Record
 from trainperf.child.timing.device.clock import HostClock
 from trainperf.child.timing.probing import alternating
+from trainperf.child.torch import batches
 from trainperf.child.torch.probes import forward_backward, passes, probes, updates
 from trainperf.child.torch.probes import probing as torch_probing
 
@@ -202,7 +203,7 @@ def test_tensors_are_changed_in_every_container_and_the_containers_are_new():
         name: str
 
     batch = Batch({"a": [torch.ones(2)], "b": (torch.ones(2), 3)}, "first")
-    changed = passes.mapped(batch, lambda tensor: tensor * 2)
+    changed = batches.mapped(batch, lambda tensor: tensor * 2)
     assert changed.name == "first"
     assert changed.x["b"][1] == 3
     assert float(changed.x["a"][0][0]) == float(changed.x["b"][0][0]) == 2.0

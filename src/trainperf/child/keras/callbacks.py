@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..process.patching import replace
+from ..process.patching import after, replace
 from ..tensorflow.loops import TensorFlowLoops
 
 CALLBACK_HOOKS = (
@@ -18,18 +18,10 @@ CALLBACK_HOOKS = (
 def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
     """Time every callback's hooks by standing in for them while the list runs them."""
 
-    def make_init(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            if not loops.process.off:
-                try:
-                    self.callbacks = [_timed(loops, callback) for callback in self.callbacks]
-                except Exception as error:
-                    loops.process.failed("callbacks", error)
+    def made(given: Any, *args: Any, **kwargs: Any) -> None:
+        given.callbacks = [_timed(loops, callback) for callback in given.callbacks]
 
-        return __init__
-
-    replace(owner, "__init__", make_init)
+    after(loops.process, owner, "__init__", "callbacks", made)
 
 
 def time_logs(loops: TensorFlowLoops, utils: Any) -> None:

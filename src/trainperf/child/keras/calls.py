@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from ..process import frames, turns
-from ..process.patching import replace
+from ..process.patching import before, replace
 from ..tensorflow.loops import TensorFlowLoops
 from ..timing.calls import InsteadOf
 
@@ -17,20 +17,13 @@ VALIDATION = "_use_cached_eval_dataset"
 def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
     """Note on each object where in the user's source `name` was called for it."""
 
-    def make(original: Any) -> Any:
-        def remembering(self: Any, *args: Any, **kwargs: Any) -> Any:
-            key = (name, id(self))
-            if not loops.process.off and key not in loops.sites:
-                try:
-                    loops.sites[key] = frames.here(skip_self=self)
-                    weakref.finalize(self, loops.sites.pop, key, None).atexit = False
-                except Exception as error:
-                    loops.process.failed(f"site of {name}", error)
-            return original(self, *args, **kwargs)
+    def remember(made: Any, *args: Any, **kwargs: Any) -> None:
+        key = (name, id(made))
+        if key not in loops.sites:
+            loops.sites[key] = frames.here(skip_self=made)
+            weakref.finalize(made, loops.sites.pop, key, None).atexit = False
 
-        return remembering
-
-    replace(owner, name, make)
+    before(loops.process, owner, name, f"site of {name}", remember)
 
 
 def count_calls(loops: TensorFlowLoops, owner: Any, instead: InsteadOf | None = None) -> None:
@@ -89,16 +82,11 @@ def time_evaluation(loops: TensorFlowLoops, owner: Any) -> None:
 def remember_compile(loops: TensorFlowLoops, owner: Any) -> None:
     """Note where a model was compiled last, and with what."""
 
-    def make(original: Any) -> Any:
-        def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not loops.process.off:
-                loops.sites["compile", id(self)] = frames.here(skip_self=self)
-                loops.compile_arguments[id(self)] = kwargs
-            return original(self, *args, **kwargs)
+    def compiled(model: Any, *args: Any, **kwargs: Any) -> None:
+        loops.sites["compile", id(model)] = frames.here(skip_self=model)
+        loops.compile_arguments[id(model)] = kwargs
 
-        return compile
-
-    replace(owner, "compile", make)
+    before(loops.process, owner, "compile", "how a model is compiled", compiled)
 
 
 def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:

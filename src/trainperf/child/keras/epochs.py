@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
+from ..process.patching import replace
+from ..tensorflow import facts, models
 from ..tensorflow.loops import TensorFlowLoops
+from ..timing.drivers.fit_driver import FitDriver
 
 
 class Epochs:
@@ -112,3 +118,147 @@ class Epochs:
             return next(epoch._epoch_iterator)[2]
         except StopIteration:
             return None
+
+
+class EagerEpochs(Epochs):
+    """As on TensorFlow; what feeds the loop may be opened anew without Keras's count of steps."""
+
+    def __init__(self, loops: Any) -> None:
+        super().__init__(loops)
+        self._model: Callable[[], Any] = lambda: None
+        self.feeds = False
+
+    def next(self, epoch: Any, original: Any) -> Any:
+        """The next `(first step, last step, batches)` of Keras's loop."""
+        if self._loops.passive():
+            return original(epoch)
+        driver: Any = self._loops.training.driver
+        training = isinstance(driver, FitDriver) and epoch is self._current
+        if training and driver.fit_epoch_over():
+            epoch._current_iterator = None
+            epoch._steps_seen = 0
+            epoch.data_adapter.on_epoch_end()
+            raise StopIteration
+        self.feeds = epoch is self._current
+        try:
+            item = original(epoch)
+        except StopIteration:
+            if not training or driver.between():  # the input ran out, as is known
+                raise
+            if not driver.wants_more:
+                driver.ran_out(self._loops.process.clock(), complete=True)
+                self._end(epoch)
+                raise
+            return self._beyond(epoch, driver)
+        finally:
+            self.feeds = False
+        self._latest = epoch
+        return item
+
+    def _beyond(self, epoch: Any, driver: Any) -> Any:
+        """One more step after the last of an epoch by Keras's count."""
+        epoch._current_iterator = None  # Keras has opened the next one
+        self.feeds = True
+        try:
+            return 0, 0, [next(driver.given)]
+        except StopIteration:
+            self._end(epoch)
+            raise
+
+    def _end(self, epoch: Any) -> None:
+        """End an epoch of a `PyDataset` that was begun again: Keras ended the one before."""
+        if getattr(epoch.data_adapter, "_within_epoch", False):
+            epoch.data_adapter.on_epoch_end()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether Keras has stopped the workers of a `PyDataset`, which raises if it is asked."""
+        adapter = self._current.data_adapter
+        return getattr(adapter, "enqueuer", None) is not None and not adapter._within_epoch
+
+    def again(self, keep: bool = False) -> Any:
+        """Begin another epoch; return its iterator, or None if there is none."""
+        epoch = self._current
+        adapter = epoch.data_adapter
+        if type(adapter).__name__ == "GeneratorDataAdapter":
+            return None
+        if getattr(adapter, "_within_epoch", False):
+            adapter.on_epoch_end()
+        adapter.on_epoch_begin()
+        return iter(epoch._get_iterator())
+
+    # ------------------------------------------------------- asked for by the driver
+
+    @property
+    def model(self) -> Any:
+        """The model that is trained."""
+        return self._model()
+
+    @property
+    def source(self) -> Any:
+        """The `tf.data.Dataset` or `DataLoader` that `fit` was given, None for all else."""
+        x = facts.given_to_fit(self._loops.fit_call).get("x")
+        kinds = {cls.__name__ for cls in type(x).__mro__}
+        return x if kinds & {"DatasetV2", "DataLoader"} else None
+
+    def facts(self, driver: Any) -> dict[str, Any]:
+        """The arguments of the call of `fit`, and the steps of an epoch."""
+        return facts.fit_facts(driver)
+
+    def record(self, driver: Any) -> None:
+        """Record the model in Keras's terms, and its callbacks."""
+        models.record(driver)
+        facts.record_callbacks(driver)
+
+    def stages(self, driver: Any, deadline: float) -> None:
+        """Time the stages of the user's own dataset, in the terms of its framework."""
+        if driver.loader is not None:
+            from ..torch.loader import stages as torch_stages
+
+            torch_stages.record(driver, deadline)
+        elif driver.dataset() is not None:
+            from ..tensorflow import stages as tf_stages
+
+            tf_stages.record(driver, deadline)
+        else:
+            reason = "`fit` was given neither a dataset of tf.data nor a DataLoader"
+            driver.record.write("missing", what="stages", reason=reason)
+
+    # ------------------------------------------------------------ from the hooks
+
+    def watch(self, trainer: Any, iterator: Any) -> None:
+        """Set the hooks of a trainer, and of the iterator over its epochs."""
+        replace(trainer, "make_train_function", self._make_function)
+        replace(iterator, "__next__", self._make_next)
+
+    def _make_next(self, original: Any) -> Any:
+        def __next__(epoch: Any) -> Any:  # noqa: N807
+            return self.next(epoch, original)
+
+        return __next__
+
+    def _make_function(self, original: Any) -> Any:
+        def make_train_function(model: Any, force: bool = False) -> Any:
+            result = original(model, force)
+            if not hasattr(model.train_function, "_trainperf_epochs"):
+                model.train_function = self._stepping(weakref.ref(model), model.train_function)
+            return result
+
+        return make_train_function
+
+    def _stepping(self, model: Callable[[], Any], function: Any) -> Any:
+        loops: Any = self._loops
+
+        def train_function(*given: Any) -> Any:
+            if loops.process.off or threading.get_ident() != loops.main:
+                return function(*given)
+            driver = loops.training.driver
+            if driver is not None and driver.cycles is not None:
+                driver.cycles.step(driver.serves(model()))
+            self.begins()
+            self._model = model
+            loops.epochs = self
+            return function(*given)
+
+        train_function._trainperf_epochs = self  # type: ignore[attr-defined]
+        return train_function

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 from ..process import frames
-from ..process.patching import replace
-from ..process.process import Process
+from ..process.patching import before, replace
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
-from ..tensorflow.strategies.hooks import make_model
 from ..timing.calls import InsteadOf
 from ..timing.loops import Loops
 from .callbacks import time_callbacks, time_logs
@@ -25,10 +23,7 @@ from .calls import (
     samples,
     time_evaluation,
 )
-from .eager_epochs import EagerEpochs
-from .epochs import Epochs
-from .jax import watch_iterators
-from .modules import HOOKS
+from .epochs import EagerEpochs, Epochs
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
 NAME = "model(x)"
@@ -45,12 +40,6 @@ _MOST_ROWS = 32
 
 _FOREIGN = frozenset({"FlaxLayer", "JaxLayer", "Lambda", "TFSMLayer", "TorchModuleWrapper"})
 """Layers of Keras's that run what is not."""
-
-
-def hook(loops: Any, module: ModuleType) -> None:
-    """Set the hooks of one Keras module that was just imported; `loops` are its backend's."""
-    getattr(sys.modules[__name__], HOOKS[module.__name__])(loops, module)
-    loops.process.record.write("hook", name=module.__name__)
 
 
 def watch_callback(loops: TensorFlowLoops, module: Any) -> None:
@@ -86,16 +75,8 @@ def watch_pydataset(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_compile(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember how models are compiled, and name the backend."""
+    """Remember how models are compiled."""
     remember_compile(loops, module.Trainer)
-    _name_backend(loops.process)
-
-
-def _name_backend(process: Process) -> None:
-    """Say which backend Keras trains with, where that is none that is observed."""
-    name = backend()
-    if name not in ("jax", "tensorflow", "torch"):
-        process.record.write("unsupported", name=f"Keras on {name}", version="")
 
 
 def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
@@ -117,7 +98,10 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
 
         return __next__
 
-    replace(trainer, "__init__", make_model(loops.strategies))
+    def built(model: Any, *args: Any, **kwargs: Any) -> None:
+        loops.strategies.model(model)
+
+    before(loops.process, trainer, "__init__", "a model", built)
     replace(trainer, "make_train_function", make_function)
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
     _watch_calls(loops, trainer, of_predict)
@@ -127,14 +111,7 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
 def watch_torch_trainer(loops: Loops, module: Any) -> None:
     """See models being trained by `fit` on PyTorch."""
     _watch_calls(loops, module.TorchTrainer)
-    EagerEpochs(loops, takes=True).watch(module.TorchTrainer, module.TorchEpochIterator)
-
-
-def watch_jax_trainer(loops: Any, module: Any) -> None:
-    """See models being trained by `fit` on JAX."""
-    _watch_calls(loops, module.JAXTrainer)
-    EagerEpochs(loops, takes=False).watch(module.JAXTrainer, module.JAXEpochIterator)
-    replace(module.JAXEpochIterator, "_get_iterator", watch_iterators(loops))
+    EagerEpochs(loops).watch(module.TorchTrainer, module.TorchEpochIterator)
 
 
 def _watch_calls(loops: Any, trainer: Any, instead: InsteadOf | None = None) -> None:

@@ -6,18 +6,17 @@ KERAS = "keras.src."
 TF_KERAS = "tf_keras.src."
 
 HOOKS = {
-    KERAS + "backend.jax.trainer": "watch_jax_trainer",
-    KERAS + "backend.tensorflow.trainer": "watch_trainer",
-    KERAS + "backend.torch.trainer": "watch_torch_trainer",
-    KERAS + "callbacks.callback": "watch_callback",
-    KERAS + "callbacks.callback_list": "watch_callbacks",
-    KERAS + "layers.rnn.rnn": "watch_rnn",
-    KERAS + "models.model": "watch_calls",
-    KERAS + "optimizers.base_optimizer": "watch_optimizer",
-    KERAS + "trainers.data_adapters.py_dataset_adapter": "watch_pydataset",
-    KERAS + "trainers.trainer": "watch_compile",
+    KERAS + "backend.tensorflow.trainer": "hooks.watch_trainer",
+    KERAS + "backend.torch.trainer": "hooks.watch_torch_trainer",
+    KERAS + "callbacks.callback": "hooks.watch_callback",
+    KERAS + "callbacks.callback_list": "hooks.watch_callbacks",
+    KERAS + "layers.rnn.rnn": "hooks.watch_rnn",
+    KERAS + "models.model": "hooks.watch_calls",
+    KERAS + "optimizers.base_optimizer": "hooks.watch_optimizer",
+    KERAS + "trainers.data_adapters.py_dataset_adapter": "hooks.watch_pydataset",
+    KERAS + "trainers.trainer": "hooks.watch_compile",
 }
-"""By name: the function of `hooks.py` that sets the hooks of a module of Keras 3."""
+"""By name: the file and its function that set the hooks of a module of Keras 3."""
 
 LEGACY = {
     TF_KERAS + "callbacks": "watch_callbacks",

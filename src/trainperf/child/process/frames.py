@@ -8,7 +8,7 @@ import sysconfig
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 _LIBRARIES = tuple(
     {
@@ -87,7 +87,15 @@ def line_of(frame: Any) -> int:
     return int(frame.f_lineno or frame.f_code.co_firstlineno)
 
 
-def site(frame: FrameType | None) -> dict[str, Any] | None:
+class Place(NamedTuple):
+    """Where a frame is, in the names of a frame, which itself would keep objects alive."""
+
+    f_code: CodeType
+    f_lasti: int
+    f_lineno: int
+
+
+def site(frame: FrameType | Place | None) -> dict[str, Any] | None:
     """Describe the call a frame is in: file, line and extent (columns in characters)."""
     if frame is None:
         return None

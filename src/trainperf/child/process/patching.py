@@ -6,7 +6,16 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
+
+
+class Guard(Protocol):
+    """What a hook asks of its process: whether trainperf itself calls, whom to tell of faults."""
+
+    off: bool
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """A fault of ours is noted as `what`; the program goes on."""
 
 
 def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -25,6 +34,50 @@ def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     with suppress(TypeError, ValueError):  # of functions written in C
         wrapper.__signature__ = inspect.signature(original)
     setattr(owner, name, wrapper)
+
+
+def before(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any]) -> None:
+    """Call `act` with the arguments of each call of `owner.name`, before it.
+
+    Not of calls that trainperf makes; what `act` raises is noted as `what`.
+    """
+
+    def make(original: Any) -> Any:
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            if not guard.off:
+                try:
+                    act(*args, **kwargs)
+                except Exception as error:
+                    guard.failed(what, error)
+            return original(*args, **kwargs)
+
+        return _named(hook, name)
+
+    replace(owner, name, make)
+
+
+def after(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any]) -> None:
+    """Call `act` with the arguments of each call of `owner.name`, after it; see `before`."""
+
+    def make(original: Any) -> Any:
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if not guard.off:
+                try:
+                    act(*args, **kwargs)
+                except Exception as error:
+                    guard.failed(what, error)
+            return result
+
+        return _named(hook, name)
+
+    replace(owner, name, make)
+
+
+def _named(hook: Any, name: str) -> Any:
+    """The hook under the name by which frames show what the user called."""
+    hook.__code__ = hook.__code__.replace(co_name=name, co_qualname=name)
+    return hook
 
 
 def undo(owner: Any, name: str) -> None:

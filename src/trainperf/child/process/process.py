@@ -84,7 +84,7 @@ class Process:
         if self._watching:
             return
         self._watching = True
-        from .whereabouts import Whereabouts  # not at the start of every interpreter
+        from .stacks import Whereabouts  # not at the start of every interpreter
 
         self._whereabouts = Whereabouts(self.record)
         thread = threading.Thread(target=self._watch, name="trainperf-watch", daemon=True)

@@ -6,6 +6,7 @@ Runs on a thread of its own during one phase whose times enter no figure.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 from collections import Counter
@@ -15,6 +16,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from .frames import WRAPPERS, is_users, line_of
+from .recorder import Recorder
 
 INTERVAL_S = 0.004
 SWITCH_S = 0.0002
@@ -236,3 +238,38 @@ def no_collection() -> Iterator[None]:
     finally:
         if off:
             gc.enable()
+
+
+class Whereabouts:
+    """Looks where the main thread is, and records it where that has changed.
+
+    Of a run that is given up this is all there is to say: a download that hangs, a lock, a first
+    step that takes longer than the budget.
+    """
+
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self._last: tuple[str, int, str, str] | None = None
+        self._main = threading.main_thread().ident or 0
+
+    def look(self) -> None:
+        """Record the line, its function, and what that has called. Never raises."""
+        try:
+            with no_collection():
+                place = _of(sys._current_frames().get(self._main))
+        except Exception:  # a frame that its thread was just replacing
+            return
+        if place is not None and place != self._last:
+            self._last = place
+            file, line, function, into = place
+            self._record.write("at", file=file, line=line, function=function, into=into)
+
+
+def _of(frame: FrameType | None) -> tuple[str, int, str, str] | None:
+    into = ""
+    while frame is not None:
+        code = frame.f_code
+        if is_users(code.co_filename):
+            return os.path.abspath(code.co_filename), line_of(frame), code.co_name, into
+        into, frame = code.co_name, frame.f_back
+    return None

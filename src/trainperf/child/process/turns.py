@@ -396,3 +396,29 @@ def _computed(by: ast.operator, left: int, right: int) -> int:
     if isinstance(by, (ast.FloorDiv, ast.Div)):
         return left // right
     raise TypeError("not a plain expression")
+
+
+# ------------------------------------------------- what comes now and then beside the steps
+
+
+class Places:
+    """The places that asked so far: of each, its source is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, dict[str, Any]] = {}
+
+    def here(self) -> dict[str, Any]:
+        """Return `where` the user's source calls, in which `loop`, and `every` how many turns."""
+        key = self._key()
+        if key not in self._known:
+            loop, _ = loop_around(own=False)
+            self._known[key] = {"where": frames.here(), "every": every(), "loop": loop}
+        return self._known[key]
+
+    def is_new(self) -> bool:
+        """Whether nothing was asked for at this line before."""
+        return self._key() not in self._known
+
+    def _key(self) -> Any:
+        frame, _ = frames.users_frame()
+        return None if frame is None else (frame.f_code, frame.f_lineno)

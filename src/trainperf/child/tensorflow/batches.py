@@ -59,19 +59,25 @@ def repeating(iterator: Any, batches: list[Any]) -> Any:
     again and might be another program.
     """
     import tensorflow as tf
-    from tensorflow.python.data.ops import dataset_ops
 
     if isinstance(iterator, tf.distribute.DistributedIterator):
         return _Cycle(batches, iterator)
-    spec = iterator.element_spec
-    dataset: Any = None
-    for batch in batches:
-        one = dataset_ops._RestructuredDataset(tf.data.Dataset.from_tensors(batch), spec)
-        dataset = one if dataset is None else dataset.concatenate(one)
     options = tf.data.Options()
     options.autotune.enabled = False
-    dataset = dataset_ops._RestructuredDataset(dataset.repeat().with_options(options), spec)
-    return iter(dataset)
+    return iter(repeated(batches, iterator.element_spec, options))
+
+
+def repeated(elements: list[Any], spec: Any, options: Any = None) -> Any:
+    """A dataset that repeats elements for ever, with this very element spec."""
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+
+    dataset: Any = None
+    for element in elements:
+        one = dataset_ops._RestructuredDataset(tf.data.Dataset.from_tensors(element), spec)
+        dataset = one if dataset is None else dataset.concatenate(one)
+    dataset = dataset.repeat() if options is None else dataset.repeat().with_options(options)
+    return dataset_ops._RestructuredDataset(dataset, spec)
 
 
 def undistributed(dataset: Any) -> Any:
@@ -96,22 +102,12 @@ def _Cycle(batches: list[Any], iterator: Any) -> Any:  # noqa: N802 - reads as a
     whole = undistributed(dataset)
     if whole is None:
         raise TypeError("the distributed dataset does not say what it was made from")
-    elements = list(whole.take(len(batches)))
-    spec = whole.element_spec
-    from tensorflow.python.data.ops import dataset_ops
-
-    repeated: Any = None
-    for element in elements:
-        one = dataset_ops._RestructuredDataset(tf.data.Dataset.from_tensors(element), spec)
-        repeated = one if repeated is None else repeated.concatenate(one)
-    repeated = dataset_ops._RestructuredDataset(repeated.repeat(), spec)
+    again = repeated(list(whole.take(len(batches))), whole.element_spec)
     if not hasattr(dataset, "_original_dataset"):  # a function made it, for this worker
-        return iter(
-            strategy.distribute_datasets_from_function(lambda _: repeated, dataset._options)
-        )
+        return iter(strategy.distribute_datasets_from_function(lambda _: again, dataset._options))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return iter(strategy.experimental_distribute_dataset(repeated.with_options(options)))
+    return iter(strategy.experimental_distribute_dataset(again.with_options(options)))
 
 
 def graph_pull(process: Process) -> Callable[[Any, int], int]:
@@ -169,3 +165,30 @@ def _eager_pull(iterator: Any, count: int) -> int:
         except StopIteration:
             return taken
     return count
+
+
+ADAPTER_CALLS = ("fit", "error_handler", "train_on_batch", "_enumerate_iterator")
+"""Calls within Keras that make stages of their own around what the user gave."""
+
+
+def chain(dataset: Any) -> list[Any]:
+    """The stages from the source to `dataset`, inputs before what uses them."""
+    seen: list[Any] = []
+
+    def visit(node: Any) -> None:
+        for parent in node._inputs():
+            visit(parent)
+        if not any(node is one for one in seen):
+            seen.append(node)
+
+    visit(dataset)
+    return seen
+
+
+def op_types(wrapper: Any) -> set[str]:
+    """The kinds of operations in a stage's function, those of what it calls included."""
+    definition = wrapper.function.graph.as_graph_def(add_shapes=False)
+    types = {node.op for node in definition.node}
+    for function in definition.library.function:
+        types |= {node.op for node in function.node_def}
+    return types

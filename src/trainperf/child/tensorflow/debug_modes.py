@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..process import frames
-from ..process.patching import replace
+from ..process.patching import after
 
 SWITCHES = {
     "numerics": ("debugging", "enable_check_numerics", "disable_check_numerics"),
@@ -28,31 +28,20 @@ def watch(loops: Any, module: Any) -> None:
         try:
             for part in path.split("."):
                 owner = getattr(owner, part)
-            replace(owner, on, _noting(loops, mode, True))
+            what = f"where the debug mode {mode} is set"
+            after(loops.process, owner, on, what, partial(_turned_on, loops, mode))
             if off is not None:
-                replace(owner, off, _noting(loops, mode, False))
+                after(loops.process, owner, off, what, partial(_turned_off, loops, mode))
         except AttributeError:  # this version does not have it
             continue
 
 
-def _noting(loops: Any, mode: str, on: bool) -> Callable[[Any], Any]:
-    def make(original: Any) -> Any:
-        def noted(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            try:
-                if loops.process.off:
-                    pass
-                elif on:
-                    loops.debug_modes[mode] = frames.here()
-                else:
-                    loops.debug_modes.pop(mode, None)
-            except Exception as error:
-                loops.process.failed(f"where the debug mode {mode} is set", error)
-            return result
+def _turned_on(loops: Any, mode: str, *args: Any, **kwargs: Any) -> None:
+    loops.debug_modes[mode] = frames.here()
 
-        return noted
 
-    return make
+def _turned_off(loops: Any, mode: str, *args: Any, **kwargs: Any) -> None:
+    loops.debug_modes.pop(mode, None)
 
 
 def modes(loops: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..timing.draining import Exhausted
+from ..timing.drivers.driver import Driver
 from ..timing.drivers.iterator_driver import RING, RING_BYTES
-from ..timing.drivers.loop_drivers import LoopDriver
 from ..timing.loop import INPUT, REAL, RESIDENT
 from . import batches as tf_batches
 from . import probes, stages
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..timing.loops import Loops
 
 
-class ArgumentDriver(LoopDriver):
+class ArgumentDriver(Driver):
     """A step that is given its iterator: Keras `fit`, or a `tf.function` that calls `next`."""
 
     def __init__(
@@ -81,7 +81,7 @@ class ArgumentDriver(LoopDriver):
     def _batches_per_call(self) -> int:
         """How many batches a call takes, asked for once: the same for a whole `fit`."""
         if self._per_call is None:
-            self._per_call = self.steps_per_call()
+            self._per_call = self.loops.steps_per_call(self)
         return self._per_call
 
     def reopen(self) -> bool:

@@ -20,7 +20,7 @@ from .strategies import all_reduce
 from .strategies.exchange import own_graphs
 
 if TYPE_CHECKING:
-    from ..timing.drivers.loop_drivers import LoopDriver
+    from ..timing.drivers.driver import Driver
 
 
 _OLDER = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
@@ -33,12 +33,11 @@ a few kilobytes of each that it sees."""
 _MOST_FUNCTIONS = 200
 
 
-def loop_facts(driver: LoopDriver) -> dict[str, Any]:
+def loop_facts(driver: Driver) -> dict[str, Any]:
     """Size and kind of the batch, replicas, epochs, what feeds the loop."""
     facts: dict[str, Any] = {
         "batches_per_step": getattr(driver, "batches_per_step", 1),
         "updates_per_step": getattr(driver, "updates_per_step", 1),
-        "epochs_ended": driver.epochs_ended,
     }
     if driver.batch is not None:
         leaves = tf_batches.leaves(driver.batch)
@@ -60,7 +59,7 @@ def loop_facts(driver: LoopDriver) -> dict[str, Any]:
     return facts
 
 
-def _usual(driver: LoopDriver) -> Any:
+def _usual(driver: Driver) -> Any:
     """The last batch, or one before it where the last is the odd one that ends an epoch."""
     batches = driver.recent_batches() or [driver.batch]
     sizes = [_samples(one) or 0 for one in batches]
@@ -85,7 +84,7 @@ def _leading(leaf: Any) -> int | None:
     return int(shape[0]) if shape is not None and len(shape) and shape[0] else None
 
 
-def fit_facts(driver: LoopDriver) -> dict[str, Any]:
+def fit_facts(driver: Driver) -> dict[str, Any]:
     """The arguments of the call of Keras's `fit`: epochs, validation, callbacks, the adapter."""
     if driver.kind != "fit":
         return {"input_kind": "tf.data" if driver.dataset() is not None else "arrays in the loop"}
@@ -138,7 +137,7 @@ def given_to_fit(call: Any) -> dict[str, Any]:
     return given
 
 
-def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
+def _input_kind(x: Any, driver: Driver) -> dict[str, Any]:
     kinds = {cls.__name__ for cls in type(x).__mro__}
     if kinds & {"DatasetV2", "DistributedDatasetInterface"}:
         return {"input_kind": "tf.data"}
@@ -165,7 +164,7 @@ def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
     return {"input_kind": "numpy"}
 
 
-def record(driver: LoopDriver) -> None:
+def record(driver: Driver) -> None:
     """Record what is known of the models, the device, callbacks, padding and tracing."""
     import tensorflow as tf
 
@@ -211,7 +210,7 @@ def s3_paths() -> list[str]:
     return [path for path in found if path.startswith("s3://")][:5]
 
 
-def _legacy(driver: LoopDriver) -> bool:
+def _legacy(driver: Driver) -> bool:
     model = getattr(driver, "model", None)
     if model is not None:
         return type(model).__mro__[-2].__module__.startswith("tf_keras") or any(
@@ -220,12 +219,12 @@ def _legacy(driver: LoopDriver) -> bool:
     return "tf_keras.src.engine.training" in sys.modules and "keras.src.trainers" not in sys.modules
 
 
-def _keras_version(driver: LoopDriver) -> str | None:
+def _keras_version(driver: Driver) -> str | None:
     module = sys.modules.get("tf_keras" if _legacy(driver) else "keras")
     return getattr(module, "__version__", None)
 
 
-def record_callbacks(driver: LoopDriver) -> None:
+def record_callbacks(driver: Driver) -> None:
     """Record what each callback's hooks took, and where it was made."""
     for callback, costs in driver.loops.callback_costs.values():
         if not costs:
@@ -253,7 +252,7 @@ def record_callbacks(driver: LoopDriver) -> None:
         )
 
 
-def _step_function(driver: LoopDriver) -> None:
+def _step_function(driver: Driver) -> None:
     """The function that updates the weights, in loops the user wrote, and its tracings."""
     import tensorflow as tf
 
@@ -348,7 +347,7 @@ def _held(tf: Any, number: int) -> int:
         return _LEAST_HELD
 
 
-def _record_devices_used(driver: LoopDriver) -> None:
+def _record_devices_used(driver: Driver) -> None:
     """Record the fact `devices_used`, where there is more than one device to use."""
     import tensorflow as tf
 

@@ -7,18 +7,14 @@ traced; such a function is marked, and each later call of it is an update.
 
 from __future__ import annotations
 
-import sys
 import threading
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.patching import replace, undo
+from ..process.patching import after, before, replace, undo
 from ..timing.training import Training
 from . import debug_modes
 from .loops import TensorFlowLoops
-from .modules import HOOKS
-from .strategies import hooks as strategy_hooks
 
 if TYPE_CHECKING:
     from .loops import TensorFlowLoops
@@ -29,12 +25,6 @@ ENOUGH = 50
 
 _UPDATES = "train_op"
 """The collection to which `Optimizer.minimize` adds what it returns (`GraphKeys.TRAIN_OP`)."""
-
-
-def hook(loops: TensorFlowLoops, module: ModuleType) -> None:
-    """Set the hooks of one TensorFlow module that was just imported."""
-    getattr(sys.modules[__name__], HOOKS[module.__name__])(loops, module)
-    loops.process.record.write("hook", name=module.__name__)
 
 
 def imported(loops: TensorFlowLoops, module: Any) -> None:
@@ -62,45 +52,21 @@ def watch_context(loops: TensorFlowLoops, module: Any) -> None:
     replace(module.Context, "ensure_initialized", make)
 
 
-def watch_workers(loops: TensorFlowLoops, module: Any) -> None:
-    """See strategies of several processes."""
-    strategy_hooks.watch_workers(loops.strategies, module)
-
-
-def watch_strategies(loops: TensorFlowLoops, module: Any) -> None:
-    """See strategies being built, and their scopes."""
-    strategy_hooks.watch_strategies(loops.strategies, module)
-
-
 def watch_keys(loops: TensorFlowLoops, module: Any) -> None:
     """Have functions traced anew where the exchange is left out."""
     loops.strategies.exchange.key_functions(module)
 
 
-def watch_mirrored(loops: TensorFlowLoops, module: Any) -> None:
-    """See strategies of several devices, and what each replica does."""
-    strategy_hooks.watch_mirrored(loops.strategies, module)
-    _replicas(loops, module)
-
-
 def watch_datasets(loops: TensorFlowLoops, module: Any) -> None:
     """Remember where each dataset was made."""
 
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            if loops.process.off or hasattr(self, "_trainperf_site"):
-                return
-            try:
-                frame, called = frames.users_frame()
-                self._trainperf_site = frames.site(frame)
-                self._trainperf_call = called
-            except Exception as error:
-                loops.process.failed("dataset site", error)
+    def made(dataset: Any, *args: Any, **kwargs: Any) -> None:
+        if not hasattr(dataset, "_trainperf_site"):
+            frame, called = frames.users_frame()
+            dataset._trainperf_site = frames.site(frame)
+            dataset._trainperf_call = called
 
-        return __init__
-
-    replace(module.DatasetV2, "__init__", make)
+    after(loops.process, module.DatasetV2, "__init__", "dataset site", made)
 
 
 def watch_iterators(loops: TensorFlowLoops, module: Any) -> None:
@@ -129,40 +95,18 @@ def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
             replace(getattr(module, name), "__iter__", make_iter)
 
 
-def _replicas(loops: TensorFlowLoops, module: Any) -> None:
-    def make(original: Any) -> Any:
-        def _call_for_each_replica(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.passive():
-                return original(self, *args, **kwargs)
-            return loops.replicas.ran(lambda: original(self, *args, **kwargs))
-
-        return _call_for_each_replica
-
-    replace(module.MirroredExtended, "_call_for_each_replica", make)
-
-
 def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
     """See gradients being taken."""
 
-    def make_gradient(original: Any) -> Any:
-        def gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(self, target, sources, *args, **kwargs)
-            if not loops.process.off:
-                loops.gradient_taken(target, sources)
-            return result
+    def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> None:
+        loops.gradient_taken(target, sources)
 
-        return gradient
+    def entered(tape: Any) -> None:
+        if loops.tape.wanted and not loops.depth:
+            loops.tape.entered(loops.updates)
 
-    def make_enter(original: Any) -> Any:
-        def __enter__(self: Any) -> Any:  # noqa: N807
-            if loops.tape.wanted and not loops.process.off and not loops.depth:
-                loops.tape.entered(loops.updates)
-            return original(self)
-
-        return __enter__
-
-    replace(module.GradientTape, "gradient", make_gradient)
-    replace(module.GradientTape, "__enter__", make_enter)
+    after(loops.process, module.GradientTape, "gradient", "a gradient", gradient)
+    before(loops.process, module.GradientTape, "__enter__", "tape", entered)
 
 
 def watch_functions(loops: TensorFlowLoops, module: Any) -> None:
@@ -204,18 +148,17 @@ def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
 def watch_variables(loops: TensorFlowLoops, module: Any) -> None:
     """See variables being assigned."""
 
-    def make(original: Any) -> Any:
-        def assign(self: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(self, *args, **kwargs)
-            if loops.gradient_pending and not loops.process.off:
-                loops.assigned(self)
-            return result
+    def assigned(variable: Any, *args: Any, **kwargs: Any) -> None:
+        if loops.gradient_pending:
+            loops.assigned(variable)
 
-        return assign
+    def made(variable: Any, *args: Any, **kwargs: Any) -> None:
+        loops.strategies.variable(variable)
 
+    process = loops.process
     for name in ("assign", "assign_add", "assign_sub"):
-        replace(module.BaseResourceVariable, name, make)
-    replace(module.ResourceVariable, "__init__", strategy_hooks.make_variable(loops.strategies))
+        after(process, module.BaseResourceVariable, name, "a variable that is assigned", assigned)
+    after(process, module.ResourceVariable, "__init__", "a variable", made)
 
 
 def watch_sessions(loops: TensorFlowLoops, module: Any) -> None:

@@ -22,7 +22,7 @@ from .strategies.exchange import Exchange
 from .strategies.scopes import Strategies
 
 if TYPE_CHECKING:
-    from ..timing.driven_loop import Extra, Tracer
+    from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
     from .strategies.scopes import Strategies
 
@@ -95,11 +95,10 @@ class TensorFlowLoops(Loops):
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the user's eager step against the same compiled, a compiled one with XLA."""
-        from . import call_probes
         from . import probes as tf_probes
 
         if self.marked:
-            call_probes.probe_compiled_step(driver, deadline)
+            tf_probes.probe_compiled_step(driver, deadline)
         else:
             tf_probes.probe_eager_step(driver, deadline)
 
@@ -224,7 +223,7 @@ class TensorFlowLoops(Loops):
             self.training.driver = driver
         self.depth += 1
         try:
-            result = driver.call(iterator, self.replicas.aligned(driver, invoke))  # type: ignore[attr-defined]
+            result = driver.call(iterator, self.replicas.aligned(driver, invoke))
         finally:
             self.depth -= 1
             self.update(counts=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import batches as tf_batches
 
 if TYPE_CHECKING:
-    from ..timing.drivers.loop_drivers import LoopDriver
+    from ..timing.drivers.driver import Driver
 
 
 _RANDOM = ("Dropout", "Noise", "Random", "Stochastic")
@@ -29,7 +29,7 @@ _MOST_ROWS = 8
 """Rows that the model is asked about: what it does eagerly takes long."""
 
 
-def record(driver: LoopDriver) -> None:
+def record(driver: Driver) -> None:
     trained = getattr(driver, "model", None)
     models = [trained] if trained is not None else _models_alive()
     for model in models[:4]:
@@ -72,7 +72,7 @@ def _layers(model: Any) -> list[Any]:
     return list(flat)
 
 
-def _model(driver: LoopDriver, model: Any) -> dict[str, Any]:
+def _model(driver: Driver, model: Any) -> dict[str, Any]:
     layers = _layers(model)
     counts: dict[str, int] = {}
     for layer in layers:
@@ -158,7 +158,7 @@ def _is_sequential(layer: Any) -> bool:
     return bool(masks) or _is_recurrent(layer)
 
 
-def _recurrent(driver: LoopDriver, layer: Any) -> dict[str, Any]:
+def _recurrent(driver: Driver, layer: Any) -> dict[str, Any]:
     cell = getattr(layer, "cell", None)
     config: dict[str, Any] = {"unroll": bool(getattr(layer, "unroll", False))}
     for name in ("activation", "recurrent_activation"):
@@ -180,7 +180,7 @@ def _recurrent(driver: LoopDriver, layer: Any) -> dict[str, Any]:
     }
 
 
-def record_padding(driver: LoopDriver) -> None:
+def record_padding(driver: Driver) -> None:
     """How much of padded integer sequences is zeros, over the batches at hand.
 
     `lengths` are without those at the end of a sequence, `longest` without those that all
@@ -241,7 +241,7 @@ def _place(batch: Any) -> dict[str, Any] | None:
     return {"kind": "tuple", "at": 0, "along": along}
 
 
-def _masks(driver: LoopDriver, model: Any, rows: Any) -> bool | None:
+def _masks(driver: Driver, model: Any, rows: Any) -> bool | None:
     """Whether the model of `fit` gives the same without padding; None where it is not asked."""
     if model is None or rows is None:
         return None

@@ -6,7 +6,9 @@ Probes run when all else has been recorded: they go on training the model.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..timing.budget import Budget
@@ -16,7 +18,7 @@ from ..timing.probing.alternating import CALLS, alternate
 from . import batches
 
 if TYPE_CHECKING:
-    from ..timing.drivers.loop_drivers import LoopDriver
+    from ..timing.drivers.driver import Driver
 
 XLA_TRACINGS = 3
 """Compiling a step with XLA takes about so many times as long as tracing it."""
@@ -24,7 +26,7 @@ TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
 
 
-def record(driver: LoopDriver, model: Any, deadline: float) -> None:
+def record(driver: Driver, model: Any, deadline: float) -> None:
     """Run the probes that make sense for a Keras model, those of real fixes first."""
     iterator = driver.resident_iterator()
     if iterator is None or not hasattr(model, "_make_function"):
@@ -36,15 +38,23 @@ def record(driver: LoopDriver, model: Any, deadline: float) -> None:
     step = driver.plan.step_estimate()
     for name, run in of_fit(model, step).items():
         takes = (XLA_TRACINGS if name == "jit_compile" else 2) * tracing + CALLS * step
-        if time.monotonic() + takes > deadline:
-            reason = Budget.of(driver).lacking(takes, time.monotonic())
-            driver.record.write("missing", what=f"probe {name}", reason=reason)
-            continue
+        _attempt(driver, name, deadline, takes, partial(run, driver, model, base, iterator))
+
+
+def _attempt(
+    driver: Driver, name: str, deadline: float, takes: float, run: Callable[[float], None]
+) -> None:
+    """Run a probe if there is time for it, or record why it is missing."""
+    reason = ""
+    if time.monotonic() + takes > deadline:
+        reason = Budget.of(driver).lacking(takes, time.monotonic())
+    else:
         try:
-            run(driver, model, base, iterator, deadline)
+            run(deadline)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:300]
-            driver.record.write("missing", what=f"probe {name}", reason=reason)
+    if reason:
+        driver.record.write("missing", what=f"probe {name}", reason=reason)
 
 
 def of_fit(model: Any, step_s: float) -> dict[str, Callable[..., None]]:
@@ -62,71 +72,45 @@ def _function(model: Any) -> Any:
     return function.unwrapped() if hasattr(function, "unwrapped") else function
 
 
-def _with(model: Any, **settings: Any) -> Any:
-    """A train function made with other settings of the model, which are put back."""
+@contextmanager
+def _with(model: Any, **settings: Any) -> Iterator[Any]:
+    """A train function made with other settings of the model, which are put back.
+
+    It is to be called first within: it reads some of them when it is traced.
+    """
     before = {name: getattr(model, name) for name in settings}
     try:
         for name, value in settings.items():
             setattr(model, name, value)
-        return model._make_function(model.train_step)
+        yield model._make_function(model.train_step)
     finally:
-        # The function reads some settings when it is traced, at its first call.
-        model._trainperf_before = before
-
-
-def _restore(model: Any) -> None:
-    for name, value in getattr(model, "_trainperf_before", {}).items():
-        setattr(model, name, value)
+        for name, value in before.items():
+            setattr(model, name, value)
 
 
 def _compiled(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
-    try:
-        function = _with(model, run_eagerly=False)
-        alternate(
-            driver,
-            "compiled",
-            deadline,
-            base=lambda: base(iterator),
-            candidate=lambda: function(iterator),
-        )
-    finally:
-        _restore(model)
+    with _with(model, run_eagerly=False) as function:
+        pair = (lambda: base(iterator), lambda: function(iterator))
+        alternate(driver, "compiled", deadline, *pair)
 
 
 def _multi_step(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
     """The base function was traced with one step; only the candidate's count changes."""
     if model.steps_per_execution != 1:
         return
-    try:
-        function = _with(model, steps_per_execution=STEPS_PER_EXECUTION)
+    steps = STEPS_PER_EXECUTION
+    with _with(model, steps_per_execution=steps) as function:
         function(iterator)
-    finally:
-        _restore(model)
-    alternate(
-        driver,
-        "steps_per_execution",
-        deadline,
-        base=lambda: base(iterator),
-        candidate=lambda: function(iterator),
-        per_candidate=STEPS_PER_EXECUTION,
-        k=STEPS_PER_EXECUTION,
-    )
+    pair = (lambda: base(iterator), lambda: function(iterator))
+    alternate(driver, "steps_per_execution", deadline, *pair, steps, k=steps)
 
 
 def _jit(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
-    try:
-        function = _with(model, jit_compile=True)
+    with _with(model, jit_compile=True) as function:
         if not model.jit_compile:
             raise ValueError("the model has layers that do not support XLA")
-        alternate(
-            driver,
-            "jit_compile",
-            deadline,
-            base=lambda: base(iterator),
-            candidate=lambda: function(iterator),
-        )
-    finally:
-        _restore(model)
+        pair = (lambda: base(iterator), lambda: function(iterator))
+        alternate(driver, "jit_compile", deadline, *pair)
 
 
 def _double_batch(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
@@ -140,26 +124,12 @@ def _double_batch(driver: Any, model: Any, base: Any, iterator: Any, deadline: f
     batch = driver.batch
     doubled = tf.nest.map_structure(lambda leaf: tf.concat([leaf, leaf], 0), batch)
     spec = tf.nest.map_structure(_any_batch, iterator.element_spec)
-    double = _repeat(doubled, spec)
-    single = _repeat(batch, spec)
+    double = iter(batches.repeated([doubled], spec))
+    single = iter(batches.repeated([batch], spec))
     driver.unclosed += [single, double]
-    alternate(
-        driver,
-        "double_batch",
-        deadline,
-        base=lambda: base(single),
-        candidate=lambda: base(double),
-        per_candidate=2,
-        batch_size=batches.leaves(batch)[0].shape[0],
-    )
-
-
-def _repeat(batch: Any, spec: Any) -> Any:
-    import tensorflow as tf
-    from tensorflow.python.data.ops import dataset_ops
-
-    dataset = tf.data.Dataset.from_tensors(batch).repeat()
-    return iter(dataset_ops._RestructuredDataset(dataset, spec))
+    size = batches.leaves(batch)[0].shape[0]
+    pair = (lambda: base(single), lambda: base(double))
+    alternate(driver, "double_batch", deadline, *pair, per_candidate=2, batch_size=size)
 
 
 def _any_batch(spec: Any) -> Any:
@@ -170,7 +140,7 @@ def _any_batch(spec: Any) -> Any:
     return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
 
 
-def probe_eager_step(driver: LoopDriver, deadline: float) -> None:
+def probe_eager_step(driver: Driver, deadline: float) -> None:
     """Time the user's eager step function against the same function compiled."""
     loops = driver.loops
     function = loops.tape.find_function()
@@ -182,10 +152,65 @@ def probe_eager_step(driver: LoopDriver, deadline: float) -> None:
 
     arguments = loops.tape.arguments or {}
     compiled = tf.function(function)
-    alternate(
-        driver,
-        "compiled",
-        deadline,
-        base=lambda: function(**arguments),
-        candidate=lambda: compiled(**arguments),
+    pair = (lambda: function(**arguments), lambda: compiled(**arguments))
+    alternate(driver, "compiled", deadline, *pair)
+
+
+# A `tf.function` that the user's loop calls for each step: with XLA, with twice the batch.
+
+
+def probe_compiled_step(driver: Driver, deadline: float) -> None:
+    """Run the last call of the step's function again, against variations of it."""
+    called = driver.loops.compiled_call
+    if called is None:
+        return
+    probes: dict[str, tuple[int, Callable[..., None]]] = {
+        "jit_compile": (XLA_TRACINGS, _jit_call),
+        "double_batch": (1, _double_call),
+    }
+    for name, (tracings, run) in probes.items():
+        takes = tracings * driver.loops.longest_trace
+        _attempt(driver, name, deadline, takes, partial(_again, run, driver, called))
+
+
+def _again(
+    run: Callable[..., None], driver: Driver, called: tuple[Any, ...], deadline: float
+) -> None:
+    run(driver, deadline, *called)
+
+
+def _jit_call(
+    driver: Driver, deadline: float, function: Any, again: Any, args: Any, kwargs: Any
+) -> None:
+    import tensorflow as tf
+
+    if function._jit_compile:
+        return
+    compiled = tf.function(function.python_function, jit_compile=True)
+    pair = (lambda: again(function, *args, **kwargs), lambda: compiled(*args, **kwargs))
+    alternate(driver, "jit_compile", deadline, *pair)
+
+
+def _double_call(
+    driver: Driver, deadline: float, function: Any, again: Any, args: Any, kwargs: Any
+) -> None:
+    """The same call with each batch among its arguments joined to itself."""
+    import tensorflow as tf
+
+    if not spare_memory.doubles():
+        raise MemoryError("too little memory was left for twice the samples")
+    size = int(batches.leaves(driver.batch)[0].shape[0])
+
+    def doubled(leaf: Any) -> Any:
+        is_batch = isinstance(leaf, tf.Tensor) and leaf.shape.rank and leaf.shape[0] == size
+        return tf.concat([leaf, leaf], 0) if is_batch else leaf
+
+    more_args, more_kwargs = tf.nest.map_structure(doubled, (args, kwargs))
+    before, after = tf.nest.flatten((args, kwargs)), tf.nest.flatten((more_args, more_kwargs))
+    if all(one is other for one, other in zip(before, after, strict=True)):
+        raise ValueError("no batch stands among the arguments of the step")
+    pair = (
+        lambda: again(function, *args, **kwargs),
+        lambda: again(function, *more_args, **more_kwargs),
     )
+    alternate(driver, "double_batch", deadline, *pair, per_candidate=2, batch_size=size)

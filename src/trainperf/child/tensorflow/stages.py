@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from ..timing.budget import Budget
-from .batches import graph_pull, size_in_bytes, undistributed
-from .chains import ADAPTER_CALLS, chain, op_types
+from .batches import (
+    ADAPTER_CALLS,
+    chain,
+    graph_pull,
+    op_types,
+    size_in_bytes,
+    undistributed,
+)
 from .facts import fit_facts
 
 if TYPE_CHECKING:
-    from ..timing.drivers.loop_drivers import LoopDriver
+    from ..timing.drivers.driver import Driver
 
 
 STAGE_S = 0.3
@@ -34,7 +40,7 @@ _ELEMENTS = 4
 """Elements that are made as far as that: images of a folder differ in size."""
 
 
-def record(driver: LoopDriver, deadline: float) -> None:
+def record(driver: Driver, deadline: float) -> None:
     """Record every stage of the loop's dataset, timed prefix by prefix."""
     dataset = driver.dataset()
     if dataset is None:
@@ -71,7 +77,7 @@ def record(driver: LoopDriver, deadline: float) -> None:
         driver.record.flush()
 
 
-def _drawn_from(driver: LoopDriver, node: Any, described: dict[str, Any]) -> dict[str, int] | None:
+def _drawn_from(driver: Driver, node: Any, described: dict[str, Any]) -> dict[str, int] | None:
     """What a map works on when it begins to draw; what it cannot be asked is noted."""
     if not described.get("random") or described.get("python"):
         return None
@@ -282,7 +288,6 @@ def _time_prefix(node: Any, pull: Any, seconds: float, overhead: float) -> dict[
     per_element = max(0.0, (time.monotonic() - began) / pulled - overhead)
     return {
         "seconds": per_element,
-        "pulled": pulled,
         "first_s": first,
         "element_bytes": size,
     }

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..timing.drivers.loop_drivers import LoopDriver
+    from ..timing.drivers.driver import Driver
 
 OPTIONS = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 1}
 """Those of `tf.profiler.experimental.start`; calls of Python would be most of the trace."""
@@ -19,7 +19,7 @@ STEP = "train"
 class TensorFlowTracer:
     """The profiler session behind `tf.profiler.experimental`, with marks around each step."""
 
-    def __init__(self, driver: LoopDriver) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._session: Any = None
         self._traced = b""

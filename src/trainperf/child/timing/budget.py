@@ -7,10 +7,7 @@ the moment at which the diagnosis began.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .driven_loop import DrivenLoop
+from typing import Any
 
 MEASURE_SHARE = 0.2
 """So much of the budget may be over when the last round of timing begins."""
@@ -45,7 +42,7 @@ class Budget:
         self.measure_cap_s: float | None = settings.get("measure_s")
 
     @classmethod
-    def of(cls, driver: DrivenLoop) -> Budget:
+    def of(cls, driver: Any) -> Budget:
         """The budget that a driver's loop is observed by."""
         return cls(driver.process.settings, driver.clock())
 

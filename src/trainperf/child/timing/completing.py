@@ -14,7 +14,7 @@ from . import cycles
 from .budget import Budget
 
 if TYPE_CHECKING:
-    from .driven_loop import DrivenLoop, Extra
+    from .loops import Extra
 
 
 PROBES = "probes"
@@ -31,23 +31,23 @@ _UPDATES = {"apply_gradients", "backward", "train_on_batch"}
 _MOST = 5
 
 
-def describe(driver: DrivenLoop) -> None:
+def describe(driver: Any) -> None:
     """Record what the loop is: all blocks are done."""
     driver.reads.close(_source(driver))
     driver.record.write("facts", **_description(driver))
     record_length(driver)
 
 
-def extras(driver: DrivenLoop) -> list[Extra]:
+def extras(driver: Any) -> list[Extra]:
     """The extra measurements in order; several ranks leave out what they cannot do in step."""
-    found = [*driver.exchange_extras(), *driver.extras, *driver.last_extras()]
-    if driver.world is None or driver.probes_in_step:
+    found = [*driver.exchange_extras(), *driver.extras, *driver.loops.last_extras(driver)]
+    if driver.world is None or driver.loops.probes_in_step:
         return found
     lacks(driver, PROBES, ALONE)
     return [one for one in found if one[0] != PROBES]
 
 
-def measure(driver: DrivenLoop, extras: Iterable[Extra]) -> None:
+def measure(driver: Any, extras: Iterable[Extra]) -> None:
     """Take the extra measurements, as far as there is time; a fault ends only its own."""
     budget = Budget.of(driver)
     deadline = budget.extra_by(driver.clock())
@@ -67,7 +67,7 @@ def measure(driver: DrivenLoop, extras: Iterable[Extra]) -> None:
     driver.record.write("measured")
 
 
-def lacks(driver: DrivenLoop, name: str, reason: str) -> None:
+def lacks(driver: Any, name: str, reason: str) -> None:
     """Record why an extra measurement was not taken; of the probes, why each of them was not."""
     names: tuple[str, ...] = ()
     try:
@@ -78,7 +78,7 @@ def lacks(driver: DrivenLoop, name: str, reason: str) -> None:
         driver.record.write("missing", what=what, reason=reason)
 
 
-def around(driver: DrivenLoop) -> cycles.Cycles | None:
+def around(driver: Any) -> cycles.Cycles | None:
     """Record the other loops in the source; return the turns around this one, if it has any."""
     try:
         for one in other_loops():
@@ -89,7 +89,7 @@ def around(driver: DrivenLoop) -> cycles.Cycles | None:
         return None
 
 
-def describe_early(driver: DrivenLoop) -> None:
+def describe_early(driver: Any) -> None:
     """The loop ended by itself before all was measured: record what is cheap to know."""
     driver.reads.close(_source(driver))
     driver.process.off = True
@@ -104,7 +104,7 @@ def describe_early(driver: DrivenLoop) -> None:
         driver.process.off = False
 
 
-def _source(driver: DrivenLoop) -> Any:
+def _source(driver: Any) -> Any:
     try:
         return driver.source()
     except Exception as error:
@@ -112,15 +112,16 @@ def _source(driver: DrivenLoop) -> Any:
         return None
 
 
-def _description(driver: DrivenLoop) -> dict[str, Any]:
+def _description(driver: Any) -> dict[str, Any]:
     try:
-        return driver.describe()
+        found: dict[str, Any] = driver.describe()
+        return found
     except Exception as error:
         driver.process.failed("describing the loop", error)
         return {}
 
 
-def record_length(driver: DrivenLoop) -> None:
+def record_length(driver: Any) -> None:
     """Record the loops that hold the step under way, and what a trainer says of its length."""
     try:
         driver.record.write("length", loops=turns.around(), trainer=_trainer(sys._getframe(1)))

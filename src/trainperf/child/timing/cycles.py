@@ -7,14 +7,11 @@ turn, so what runs here is not what stands after the training.
 from __future__ import annotations
 
 from threading import Lock, Timer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..process import turns
 from ..process.stacks import StackSampler
 from .budget import Budget
-
-if TYPE_CHECKING:
-    from .driven_loop import DrivenLoop
 
 INTERVAL_S = 0.02
 """How often stacks are looked at: nothing is timed meanwhile but whole calls."""
@@ -32,7 +29,7 @@ class Cycles:
     `limit_s` is how long it may take until the process is told to stop.
     """
 
-    def __init__(self, driver: DrivenLoop, limit_s: float) -> None:
+    def __init__(self, driver: Any, limit_s: float) -> None:
         self._driver = driver
         self._process = driver.process
         self._clock = driver.clock
@@ -151,7 +148,7 @@ class Cycles:
         self._process.record.flush()
 
 
-def wanted(driver: DrivenLoop) -> Cycles | None:
+def wanted(driver: Any) -> Cycles | None:
     """The cycles of a `fit` that surely is called again; None where there are none to see.
 
     Called within that `fit`. A loop around it that may be over now is recorded as not seen.
@@ -177,7 +174,7 @@ def wanted(driver: DrivenLoop) -> Cycles | None:
     return None if reason else Cycles(driver, min(limit, left))
 
 
-def expected(driver: DrivenLoop) -> float:
+def expected(driver: Any) -> float:
     """Seconds that the steps of a `fit` take as it is written; infinite if that is not known."""
     try:
         facts = driver.describe()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .driven_loop import DrivenLoop
+from typing import Any
 
 MIN_DRAINED = 4
 DRAINED_EPOCHS = 8
@@ -24,7 +21,7 @@ class Exhausted(Exception):  # noqa: N818 - an outcome, not an error
         super().__init__(reason)
 
 
-def drain(driver: DrivenLoop, seconds: float) -> tuple[list[tuple[float, int]], float]:
+def drain(driver: Any, seconds: float) -> tuple[list[tuple[float, int]], float]:
     """Take batches for `seconds`; return when so many had come, and when it began.
 
     The times are in seconds since the beginning, without what opening the input again

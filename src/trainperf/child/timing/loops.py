@@ -11,15 +11,15 @@ import math
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .calls import Calls
-from .driven_loop import DrivenIterator, FitEpochs
-from .framework import Framework
 from .in_place import InPlace
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
+    from .device.clock import HostClock
     from .training import Training
 
 BARE_UPDATES = 3
@@ -28,12 +28,72 @@ LONG_STEP_S = 5.0
 """One is enough where the next comes so long after it: a step of the warm-up."""
 
 
-class Loops(Framework):
-    """The state that a framework's hooks share: which calls and iterators are the training loop.
+Extra = tuple[str, Callable[[float], None]]
+"""A measurement behind all blocks: its name, and its function, which is given a deadline."""
+
+
+class Exchange(Protocol):
+    """The exchange of gradients with other processes or replicas."""
+
+    def off(self) -> str:
+        """Compute without it from here on; return "" or why that cannot be."""
+
+    def on(self) -> None:
+        """Exchange again."""
+
+
+class Tracer(Protocol):
+    """The tracer of a framework, for `--trace`."""
+
+    def refusal(self) -> str:
+        """Why it cannot be used now, "" if it can."""
+
+    def start(self) -> None:
+        """Begin to trace."""
+
+    def step(self, number: int) -> AbstractContextManager[Any]:
+        """The mark of a step, as the framework's own tools know steps."""
+
+    def stop(self) -> None:
+        """Wait for the devices, and stop."""
+
+    def save(self, file: str) -> str:
+        """Write what was traced as a Chrome trace; return what is to be said of it, or ""."""
+
+
+class Batches(Protocol):
+    """The operations on a framework's batches, iterators and datasets that drivers need."""
+
+    def dataset_of(self, iterator: Any, /) -> Any:
+        """The dataset or loader an iterator was made from, or None."""
+
+    def same_dataset(self, one: Any, other: Any, /) -> bool:
+        """Whether two datasets are the same object, or built by the same call."""
+
+    def undistributed(self, dataset: Any, /) -> Any:
+        """The user's own dataset in one that a strategy made of it, else the dataset itself."""
+
+    def fresh(self, batch: Any, /) -> Any:
+        """The batch in new containers, so that a loop may take them apart; tensors shared."""
+
+    def size_in_bytes(self, batch: Any, /) -> int:
+        """The bytes of all tensors of a batch."""
+
+
+class Loops:
+    """What is asked of a framework, the same of TensorFlow and PyTorch, and what its hooks share.
 
     `depth` is above 0 inside a step that is one call: what happens there belongs to the step.
     `epochs` are those of Keras's `fit` where it takes its batches one by one from Python.
     """
+
+    name: str
+    batches: Batches
+    device: HostClock
+    probes_in_step = False
+    """Whether several ranks can make `probes`: all of them the same ones, at the same time."""
+    closes_late = False
+    """Whether to close an iterator whose epoch we broke off may take what no spent one takes."""
 
     def __init__(self, training: Training) -> None:
         self.training = training
@@ -49,13 +109,75 @@ class Loops(Framework):
         self.fit_call: Any = None
         self.compile_arguments: dict[int, dict[str, Any]] = {}
         self.callback_costs: dict[int, Any] = {}
-        self.epochs: FitEpochs | None = None
+        self.epochs: Any = None
         self._nexts = 0
         self._bare = 0
         self._bare_at = math.inf
         self._bare_s = 0.0
         self._asked: dict[int, int] = {}
         self._first_update = False
+
+    # ------------------------------------------------------- asked for by the drivers
+
+    def world(self) -> dict[str, Any] | None:
+        """This process's place among those that train together, None where there are none."""
+        return None
+
+    def passive(self) -> bool:
+        """Whether what happens now is none of the loop's own."""
+        raise NotImplementedError
+
+    def facts(self, driver: Any) -> dict[str, Any]:
+        """Size and kind of the batch, steps of an epoch, replicas."""
+        raise NotImplementedError
+
+    def record_facts(self, driver: Any) -> None:
+        """Record what is known of models, device and settings."""
+        raise NotImplementedError
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The exchange of gradients with other processes or replicas, None without one."""
+        return None
+
+    def exchange_extras(self, driver: Any) -> list[Extra]:
+        """Measurements of the exchange alone."""
+        return []
+
+    def last_extras(self, driver: Any) -> list[Extra]:
+        """The last measurements: what the device gives at best."""
+        return []
+
+    def stages(self, driver: Any, deadline: float) -> None:
+        """Time the stages of the input."""
+        raise NotImplementedError
+
+    def probes(self, driver: Any, deadline: float) -> None:
+        """Time the step against variations of it."""
+        raise NotImplementedError
+
+    def probe_names(self) -> tuple[str, ...]:
+        """The names of what `probes` may record: of each, where it is missing."""
+        return ()
+
+    def tracer(self, driver: Any) -> Tracer | None:
+        """The framework's own tracer, for `--trace`."""
+        return None
+
+    def steps_per_call(self, driver: Any) -> int:
+        """Steps of the model in one call of what is timed as a step."""
+        return 1
+
+    def step_begins(self, driver: Any) -> None:
+        """A step of the loop begins."""
+
+    def iterator_driver(self, iterator: Any) -> Any:
+        """A driver for the loop that takes its batches from `iterator`."""
+        raise NotImplementedError
+
+    def update_driver(self) -> Any:
+        """A driver for a loop that makes its own batches."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------ from the hooks
 
@@ -75,8 +197,8 @@ class Loops(Framework):
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
         """A `next(iterator)` of the user's loop."""
         self._nexts += 1
-        driver = self.training.driver
-        if isinstance(driver, DrivenIterator) and driver.loops is self:
+        driver: Any = self.training.driver
+        if driver is not None and driver.loops is self:
             if driver.owns(iterator):
                 return driver.next(iterator, original)
             if driver.companion(iterator):
@@ -89,8 +211,8 @@ class Loops(Framework):
             if seen is not None and self.updates > seen:
                 if driver is not None:
                     driver.interrupted()
-                self.training.driver = made = self.iterator_driver(iterator)
-                return made.next(iterator, original)
+                self.training.driver = driver = self.iterator_driver(iterator)
+                return driver.next(iterator, original)
             self._asked[dataset] = self.updates
         iterator._trainperf_updates = self.updates
         batch = original(iterator)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import process
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
 from ..process.stacks import StackSampler
@@ -16,7 +16,7 @@ from .draining import Exhausted, drain
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
 
 if TYPE_CHECKING:
-    from .driven_loop import DrivenLoop, Exchange
+    from .loops import Exchange
 
 
 REST_S = 1.0
@@ -35,7 +35,7 @@ class Phases:
     `exchange` is what switches the exchange of gradients off and on, once it was found.
     """
 
-    def __init__(self, driver: DrivenLoop) -> None:
+    def __init__(self, driver: Any) -> None:
         self.exchange: Exchange | None = None
         self._driver = driver
         self._stacks: StackSampler | None = None
@@ -47,7 +47,7 @@ class Phases:
         if driver.process.settings.get("leg") is not None:
             return
         try:
-            self.exchange = driver.find_exchange()
+            self.exchange = driver.loops.exchange
         except Exception as error:
             driver.process.failed("finding the exchange of gradients", error)
         if self.exchange is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .budget import LACKING, Budget
 
 if TYPE_CHECKING:
-    from .driven_loop import DrivenLoop, Tracer
+    from .loops import Tracer
 
 WHAT = "a trace of a few steps"
 PHASE = "trace"
@@ -31,7 +31,7 @@ class NotTraced(Exception):  # noqa: N818 - names an outcome
     """Why no step is traced, in words for the report."""
 
 
-def begin(driver: DrivenLoop) -> Tracing | None:
+def begin(driver: Any) -> Tracing | None:
     """The tracing of the steps that follow; None where it was not asked for, or cannot be."""
     settings = driver.process.settings
     if not settings.get("trace") or settings.get("leg") is not None:
@@ -46,7 +46,7 @@ def begin(driver: DrivenLoop) -> Tracing | None:
         return None
 
 
-def _agreed(driver: DrivenLoop) -> tuple[int, int]:
+def _agreed(driver: Any) -> tuple[int, int]:
     """How many steps settle and how many are marked, the same on all ranks of a job."""
     step_s = driver.plan.step_estimate()
     steps = max(1, min(STEPS, int(STEPS_S / max(step_s, 1e-6))))
@@ -68,7 +68,7 @@ class Tracing:
     Of several ranks the first is traced; all take the same steps, whatever fails on one.
     """
 
-    def __init__(self, driver: DrivenLoop, tracer: Tracer, settle: int, steps: int) -> None:
+    def __init__(self, driver: Any, tracer: Tracer, settle: int, steps: int) -> None:
         self._driver = driver
         self._tracer = tracer
         self._settle, self._steps = settle, steps
@@ -149,7 +149,7 @@ class Tracing:
                 self._driver.process.failed("stopping the tracer", second)
 
 
-def _missing(driver: DrivenLoop, error: Exception) -> None:
+def _missing(driver: Any, error: Exception) -> None:
     reason = str(error) if isinstance(error, NotTraced) else f"{type(error).__name__}: {error}"
     driver.record.write("missing", what=WHAT, reason=reason[:500])
     driver.record.flush()

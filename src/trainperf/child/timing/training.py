@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..process.process import Process
 from ..reads.files import FileReads
 
 if TYPE_CHECKING:
     from ..job.ranks import World
-    from .driven_loop import DrivenLoop
     from .legs.warm_up import WarmUp
     from .losses import Losses
 
@@ -27,7 +26,7 @@ class Training:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.reads = FileReads(process)
-        self.driver: DrivenLoop | None = None
+        self.driver: Any = None
         self.world: World | None = None
         self.losses: Losses | None = None
         self.warm_up: WarmUp | None = None
@@ -38,7 +37,7 @@ class Training:
 
             self.losses = Losses(process)
             self.warm_up = WarmUp(process)
-        self._inherited: DrivenLoop | None = None
+        self._inherited: Any = None
         process.after_fork(self._forked)
         process.at_exit(self._exits)
         process.before_finish(self._finishes)

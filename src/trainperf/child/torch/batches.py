@@ -29,15 +29,15 @@ def dataset_of(iterator: Any) -> Any:
 
 def fresh(batch: Any) -> Any:
     """The batch in new containers, so that a loop may take them apart; tensors shared."""
-    return _rebuilt(batch, lambda leaf: leaf)
+    return mapped(batch, lambda leaf: leaf)
 
 
 def cloned(batch: Any) -> Any:
     """The batch in new containers with new tensors, for loops that write into theirs."""
-    return _rebuilt(batch, _clone)
+    return mapped(batch, _clone)
 
 
-def _rebuilt(batch: Any, leaf: Callable[[Any], Any], depth: int = 0) -> Any:
+def mapped(batch: Any, leaf: Callable[[Any], Any], depth: int = 0) -> Any:
     """The batch in new containers of the same types, with `leaf` of each tensor.
 
     Containers of other kinds (`BatchEncoding`, dataclasses) are copied as they copy
@@ -47,7 +47,7 @@ def _rebuilt(batch: Any, leaf: Callable[[Any], Any], depth: int = 0) -> Any:
         return leaf(batch)
     if depth > DEEPEST or isinstance(batch, (str, bytes, int, float, type(None))):
         return batch
-    again = partial(_rebuilt, leaf=leaf, depth=depth + 1)
+    again = partial(mapped, leaf=leaf, depth=depth + 1)
     kind = type(batch)
     if kind is list or kind is tuple:
         return kind(again(value) for value in batch)

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from ..process import frames
-from ..process.patching import replace
+from ..process.patching import before
 
 COMPILES = ("compile", "fn")
 """Functions of PyTorch that the user called where he asked to compile something: `torch.compile`,
@@ -29,44 +29,25 @@ LONGEST_REASON = 200
 def watch_calls(loops: Any, module: Any) -> None:
     """Note where the user compiles something; `module` is `torch._dynamo.eval_frame`."""
 
-    def make(original: Any) -> Any:
-        def __call__(self: Any, fn: Any) -> Any:  # noqa: N807
-            try:
-                if not loops.process.off:
-                    _note_call(loops.process, getattr(self, "_dynamic", None))
-            except Exception as error:
-                loops.process.failed("where something is compiled", error)
-            return original(self, fn)
+    process = loops.process
 
-        return __call__
+    def note(context: Any, function: Any) -> None:
+        frame, called = frames.users_frame()
+        if called in COMPILES:
+            dynamic = getattr(context, "_dynamic", None)
+            process.record.write("torch_compile_call", where=frames.site(frame), dynamic=dynamic)
 
-    replace(module.OptimizeContext, "__call__", make)
-
-
-def _note_call(process: Any, dynamic: bool | None) -> None:
-    frame, called = frames.users_frame()
-    if called in COMPILES:
-        process.record.write("torch_compile_call", where=frames.site(frame), dynamic=dynamic)
+    before(process, module.OptimizeContext, "__call__", "where something is compiled", note)
 
 
 def watch_metrics(loops: Any, module: Any) -> None:
     """Note each compilation when it has ended; `module` is `torch._dynamo.utils`."""
 
-    def make(original: Any) -> Any:
-        def record_compilation_metrics(
-            start_ns: int, end_ns: int, metrics: dict[str, Any], *raised: Any
-        ) -> Any:
-            try:
-                if not loops.process.off:
-                    failed = metrics.get("fail_reason") or raised[-1:]
-                    _note_compilation(loops.process, (end_ns - start_ns) / 1e9, metrics, failed)
-            except Exception as error:
-                loops.process.failed("what was compiled", error)
-            return original(start_ns, end_ns, metrics, *raised)
+    def note(start_ns: int, end_ns: int, metrics: dict[str, Any], *raised: Any) -> None:
+        failed = metrics.get("fail_reason") or raised[-1:]
+        _note_compilation(loops.process, (end_ns - start_ns) / 1e9, metrics, failed)
 
-        return record_compilation_metrics
-
-    replace(module, "record_compilation_metrics", make)
+    before(loops.process, module, "record_compilation_metrics", "what was compiled", note)
 
 
 def _note_compilation(
@@ -108,18 +89,11 @@ def _place(file: str, line: int, function: str) -> dict[str, Any]:
 def watch_breaks(loops: Any, module: Any) -> None:
     """Note graph breaks as they are logged; `module` is `torch._dynamo.symbolic_convert`."""
 
-    def make(original: Any) -> Any:
-        def log_graph_break(self: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                if not loops.process.off:
-                    _note_break(loops.process, args, kwargs)
-            except Exception as error:
-                loops.process.failed("where a graph breaks", error)
-            return original(self, *args, **kwargs)
+    def note(translator: Any, *args: Any, **kwargs: Any) -> None:
+        _note_break(loops.process, args, kwargs)
 
-        return log_graph_break
-
-    replace(module.InstructionTranslatorBase, "log_graph_break", make)
+    owner = module.InstructionTranslatorBase
+    before(loops.process, owner, "log_graph_break", "where a graph breaks", note)
 
 
 def _note_break(process: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..timing.drivers.driver import Driver
 from ..timing.drivers.fit_driver import FitDriver
 from ..timing.drivers.iterator_driver import IteratorDriver
-from ..timing.drivers.loop_drivers import LoopDriver, UpdateDriver
+from ..timing.drivers.loop_drivers import UpdateDriver
 from ..timing.tracing import NotTraced
 from . import batches
 from .loader import items, loaders
 
 if TYPE_CHECKING:
     from ..timing.device.clock import Mark
-    from ..timing.driven_loop import Extra, Tracer
-    from ..timing.loops import Loops
+    from ..timing.loops import Extra, Loops, Tracer
 
 
-class TorchDriver(LoopDriver):
+class TorchDriver(Driver):
     """Base of the drivers of PyTorch loops."""
 
     @property

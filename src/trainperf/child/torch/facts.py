@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import shutil
@@ -11,27 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 from ..process import frames
+from ..process.patching import before
 from ..timing.probing import gpu_build
 from . import batches, samples, trainers
 from . import batches as torch_batches
 from . import memory as gpu_memory
 from .built import models, optimizers
-from .built.places import watch_checkpointing, watch_modules, watch_optimizers
 from .exchange import exchange
 from .loader import padding, settings
 from .loader.settings import COLLATORS
 from .probes import unpadded
 from .probes.passes import evaluated
 from .probes.unpadded import CLOSE, largest
-
-__all__ = [
-    "loop_facts",
-    "record",
-    "watch_checkpointing",
-    "watch_flags",
-    "watch_modules",
-    "watch_optimizers",
-]
 
 _RECENT = 2
 """A debug mode that was entered within so many updates is on, if only for part of a step."""
@@ -59,7 +49,6 @@ def loop_facts(driver: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "batches_per_step": getattr(driver, "batches_per_step", 1),
         "updates_per_step": getattr(driver, "updates_per_step", 1),
-        "epochs_ended": driver.epochs_ended,
         "input_kind": "DataLoader" if loader is not None else "arrays in the loop",
         "replicas": 1,
         "strategy": models.strategy(driver.loops),
@@ -207,25 +196,14 @@ def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _note(loops: Any, owner: Any, name: str, flag: str, turns_on: Callable[..., bool]) -> None:
-    original = vars(owner).get(name)
-    if original is None:
-        return
+    def note(*args: Any, **kwargs: Any) -> None:
+        if turns_on(args, kwargs):
+            loops.flag_sites[flag] = frames.here(), loops.updates
+        else:
+            loops.flag_sites.pop(flag, None)
 
-    @functools.wraps(original)
-    def noted(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if loops.process.off:
-                pass
-            elif turns_on(args, kwargs):
-                loops.flag_sites[flag] = frames.here(), loops.updates
-            else:
-                loops.flag_sites.pop(flag, None)
-        except Exception as error:
-            loops.process.failed(f"where {flag} is set", error)
-        return original(*args, **kwargs)
-
-    noted._trainperf_original = original  # type: ignore[attr-defined]
-    setattr(owner, name, noted)
+    if name in vars(owner):
+        before(loops.process, owner, name, f"where {flag} is set", note)
 
 
 def _record_flags(driver: Any) -> None:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import sys
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..process.patching import replace
-from ..process.process import Process
 
 
 def capturing() -> bool:
@@ -34,18 +33,6 @@ class Update(NamedTuple):
     loss: Any
 
 
-class Replays(Protocol):
-    """Whoever is told of replayed updates: the loops of the process."""
-
-    process: Process
-
-    def passive(self) -> bool:
-        """Whether what happens now is none of the loop's own."""
-
-    def replayed(self, optimizers: list[Any], key: Any, loss: Any) -> None:
-        """An update that was captured is made once more."""
-
-
 @dataclass
 class Captured:
     """The updates that one graph makes at each replay, in their order."""
@@ -57,7 +44,7 @@ class Captured:
 class Graphs:
     """The graphs of a process. `current` is the one that is being captured."""
 
-    def __init__(self, loops: Replays) -> None:
+    def __init__(self, loops: Any) -> None:
         self._loops = loops
         self._told = False
         self.current: Captured | None = None

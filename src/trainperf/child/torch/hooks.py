@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import sys
 import weakref
-from types import ModuleType
 from typing import Any
 
 from ..process.patching import replace
 from . import facts, memory
+from .built import places as built
 from .loops import TorchLoops
-from .modules import HOOKS
 
 OLDEST = (2, 11)
-
-
-def hook(loops: TorchLoops, module: ModuleType) -> None:
-    """Set the hooks of one PyTorch module that was just imported."""
-    getattr(sys.modules[__name__], HOOKS[module.__name__])(loops, module)
-    loops.process.record.write("hook", name=module.__name__)
 
 
 def imported(loops: TorchLoops, module: Any) -> None:
@@ -117,7 +110,7 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
 
     module.register_optimizer_step_pre_hook(steps)
     module.register_optimizer_step_post_hook(stepped)
-    facts.watch_optimizers(loops, module)
+    built.watch_optimizers(loops, module)
 
 
 def watch_schedules(loops: TorchLoops, module: Any) -> None:
@@ -180,43 +173,8 @@ def watch_modules(loops: TorchLoops, module: Any) -> None:
     """See modules being built."""
     from .step.evaluations import Evaluations
 
-    facts.watch_modules(loops, module)
+    built.watch_modules(loops, module)
     Evaluations(loops, module).watch()
-
-
-def watch_checkpoints(loops: TorchLoops, module: Any) -> None:
-    """See activations being checkpointed."""
-    facts.watch_checkpointing(loops, module)
-
-
-def watch_ddp(loops: TorchLoops, module: Any) -> None:
-    """See modules being wrapped in `DistributedDataParallel`."""
-    from .exchange import ddp
-
-    ddp.watch(loops, module)
-    loops.ddps = ddp.ddps(loops)
-
-
-def watch_processes(loops: TorchLoops, module: Any) -> None:
-    """See gradients being summed by hand."""
-    from .exchange import gradient_sums
-
-    gradient_sums.watch(loops, module)
-    loops.sums = gradient_sums.sums(loops)
-
-
-def watch_data_parallel(loops: TorchLoops, module: Any) -> None:
-    """See modules being wrapped in `DataParallel`."""
-    from .exchange import placed
-
-    placed.watch_data_parallel(loops, module)
-
-
-def watch_saves(loops: TorchLoops, module: Any) -> None:
-    """See ranks write files."""
-    from .exchange import placed
-
-    placed.watch_saves(loops, module)
 
 
 def watch_dynamo(loops: TorchLoops, module: Any) -> None:
@@ -230,35 +188,6 @@ def watch_compiling(loops: TorchLoops, module: Any) -> None:
     if told is not None:
         module.callback_handler.register_start_callback(told.compile_begins)
         module.callback_handler.register_end_callback(told.compile_ends)
-
-
-def watch_compile_calls(loops: TorchLoops, module: Any) -> None:
-    """See where the user compiles something."""
-    from . import compiling
-
-    compiling.watch_calls(loops, module)
-
-
-def watch_compilations(loops: TorchLoops, module: Any) -> None:
-    """See what is compiled, for how long and why again."""
-    from . import compiling
-
-    compiling.watch_metrics(loops, module)
-
-
-def watch_graph_breaks(loops: TorchLoops, module: Any) -> None:
-    """See where a compiled graph breaks."""
-    from . import compiling
-
-    compiling.watch_breaks(loops, module)
-
-
-def watch_trainers(loops: TorchLoops, module: Any) -> None:
-    """See the settings of a library's training being made, where anybody asks for them."""
-    from . import trainers
-
-    if loops.process.settings.get("trainers"):
-        trainers.watch(loops, module)
 
 
 def watch_devices(loops: TorchLoops, module: Any) -> None:

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..timing.completing import ALONE
-from ..timing.device.clock import Mark
+from ..timing.device.clock import HostClock, Mark
 from ..timing.loops import Loops
 from ..timing.loss_values import plain_loss
 from . import batches as torch_batches
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
-    from ..timing.driven_loop import Extra, Tracer
+    from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
     from .exchange.ddp import Ddps
     from .exchange.exchange import Exchange
@@ -280,17 +280,15 @@ class TorchLoops(Loops):
         return TorchTracer(driver)
 
 
-class TorchClock:
+class TorchClock(HostClock):
     """All CUDA devices that this process has a context on; the CPU has nothing queued.
 
     Marks are CUDA events on the default stream of each device, and on each other stream on which
     weights were updated: not on those beside a step. `at` is when the last passed.
     """
 
-    marks = True
-
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._indices: tuple[int, ...] = ()
         self._streams: dict[tuple[int, int], Any] = {}
         self._anchor: Mark | None = None
@@ -298,7 +296,7 @@ class TorchClock:
     @property
     def name(self) -> str:
         """Whose clock the times are from."""
-        return "CUDA events" if self.asynchronous else "the host's clock"
+        return "CUDA events" if self.asynchronous else super().name
 
     @property
     def asynchronous(self) -> bool:

@@ -48,7 +48,9 @@ class Made(NamedTuple):
 
 
 def watch(loops: Any, module: Any) -> None:
-    """Note what is made of the class that a module of one of the libraries defines."""
+    """Note what is made of the class that a library's module defines, if anybody asks for it."""
+    if not loops.process.settings.get("trainers"):
+        return
     if module.__name__ == "transformers.training_args":
         _watch_arguments(loops, module.TrainingArguments)
     elif module.__name__ == "accelerate.accelerator":

@@ -130,14 +130,10 @@ def _alone(evidence: Evidence) -> bool:
 
 
 def _settings(evidence: Evidence, width: int) -> dict[str, object]:
-    """Return workers, processes unless TensorFlow runs in them, and a queue that feeds them.
-
-    They are forked, of which JAX warns: its threads may hold locks that a fork never gets.
-    """
+    """Return workers, processes unless TensorFlow runs in them, and a queue that feeds them."""
     loads = [each for each in evidence.functions if each.thread == "worker"]
     threads = any(each.calls_into in TENSORFLOW_CALLS for each in loads)
     threads = threads or evidence.loop.pydataset_random is True
-    threads = threads or evidence.framework.name == "jax"
     settings: dict[str, object] = {"workers": width}
     given = evidence.loop.pydataset_arguments
     if not threads:

@@ -13,9 +13,6 @@ UNKNOWN = "no exchange of gradients that trainperf knows was seen"
 CUT = "a rank ended before the exchange was looked at"
 
 
-ONE_STEP = "Keras on JAX makes of forward, backward and optimizer one compiled function"
-
-
 def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ...]:
     """Everything that was not measured, each with its reason."""
     return tuple(_not_measured(recording, evidence))
@@ -37,8 +34,6 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
                 yield NotTaken(f"the stage `{stage.op}`", stage.seconds_per_step_.reason)
     if evidence.torch_ is not None and isinstance(evidence.torch_.split_, Missing):
         yield NotTaken("the parts of a step", evidence.torch_.split_.reason)
-    if evidence.framework.name == "jax":
-        yield NotTaken("the parts of a step", ONE_STEP)
     if evidence.torch_ is not None and evidence.torch_.untraced:
         yield NotTaken("the operators of a step", evidence.torch_.untraced)
     yield from _sending(evidence)

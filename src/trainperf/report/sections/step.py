@@ -49,7 +49,7 @@ PARTIAL = {
 
 WITH_OUTPUT = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 
-_FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
+_FRAMEWORKS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
 
 
 def partial(diagnosis: Diagnosis, page: Page) -> None:

@@ -12,12 +12,12 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from .facts import Built, described, operations, replicas, worker_hosts
+from .facts import Built, described, operations, replicas, spread, worker_hosts
 from .reductions import Tensor, size_of
 from .scopes import Strategies
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 
 WARM_UP = 2
@@ -39,17 +39,15 @@ _CHUNK = 1024**2
 _TIMEOUT_S = 5.0
 
 
-def record(driver: LoopDriver) -> None:
+def record(driver: Driver) -> None:
     """Record how gradients are exchanged, and what is known of the strategy by now."""
     strategies = driver.loops.strategies
     built = training(driver, strategies)
     if built is None:
         return
-    from . import sharding
-
     workers = described(built)["workers"]
     try:
-        seen = sharding.described(driver.dataset(), workers)
+        seen = spread(driver.dataset(), workers)
     except Exception as error:
         driver.process.failed("sharding of the dataset", error)
         seen = {}
@@ -68,7 +66,7 @@ def record(driver: LoopDriver) -> None:
     )
 
 
-def training(driver: LoopDriver, strategies: Strategies) -> Built | None:
+def training(driver: Driver, strategies: Strategies) -> Built | None:
     """The strategy of the loop's iterator or model; else the one that was built last."""
     iterator = getattr(driver, "_source", None)
     used = getattr(iterator, "_strategy", None)
@@ -78,7 +76,7 @@ def training(driver: LoopDriver, strategies: Strategies) -> Built | None:
     return strategies.main(used)
 
 
-def all_reduce(driver: LoopDriver, deadline: float) -> None:
+def all_reduce(driver: Driver, deadline: float) -> None:
     """Time all-reduces of the gradients' sizes through the user's strategy."""
     strategies = driver.loops.strategies
     built = training(driver, strategies)
@@ -119,7 +117,7 @@ def all_reduce(driver: LoopDriver, deadline: float) -> None:
     )
 
 
-def link(driver: LoopDriver, deadline: float) -> None:
+def link(driver: Driver, deadline: float) -> None:
     """Record what connects the replicas, where this process can measure it.
 
     Between logical devices of the CPU that is memory, and over gRPC on one host the

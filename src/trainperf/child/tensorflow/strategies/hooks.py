@@ -6,46 +6,47 @@ import sys
 from typing import Any
 
 from ...process import frames
-from ...process.patching import replace
+from ...process.patching import after, before, replace
 from .scopes import Strategies
 
 
-def watch_mirrored(strategies: Strategies, module: Any) -> None:
-    """See strategies of several devices being built, and what they exchange."""
+def watch_mirrored(loops: Any, module: Any) -> None:
+    """See strategies of several devices being built, what they exchange, what each replica does."""
+    strategies = loops.strategies
     strategies.exchange.watch(module.MirroredExtended)
     replace(module.MirroredStrategy, "__init__", _make_mirrored(strategies))
 
+    def make(original: Any) -> Any:
+        def _call_for_each_replica(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.passive():
+                return original(self, *args, **kwargs)
+            return loops.replicas.ran(lambda: original(self, *args, **kwargs))
 
-def watch_workers(strategies: Strategies, module: Any) -> None:
+        return _call_for_each_replica
+
+    replace(module.MirroredExtended, "_call_for_each_replica", make)
+
+
+def watch_workers(loops: Any, module: Any) -> None:
     """See strategies of several processes being built, and what they exchange."""
+    strategies = loops.strategies
     strategies.exchange.watch(module.CollectiveAllReduceExtended)
     replace(module.CollectiveAllReduceStrategy, "__init__", _make_workers(strategies))
 
 
-def watch_strategies(strategies: Strategies, module: Any) -> None:
+def watch_strategies(loops: Any, module: Any) -> None:
     """See strategies being built, and their scopes being entered."""
-    base = module.StrategyBase
+    strategies, process = loops.strategies, loops.process
 
-    def make_init(original: Any) -> Any:
-        def __init__(self: Any, extended: Any) -> None:  # noqa: N807
-            original(self, extended)
-            try:
-                strategies.made(self)
-            except Exception as error:
-                strategies.process.failed("a strategy", error)
+    def made(strategy: Any, extended: Any) -> None:
+        strategies.made(strategy)
 
-        return __init__
+    def scope(strategy: Any) -> None:
+        if frames.is_users(sys._getframe(2).f_code.co_filename):
+            strategies.scope(strategy)
 
-    def make_scope(original: Any) -> Any:
-        def scope(self: Any) -> Any:
-            if frames.is_users(sys._getframe(1).f_code.co_filename):
-                strategies.scope(self)
-            return original(self)
-
-        return scope
-
-    replace(base, "__init__", make_init)
-    replace(base, "scope", make_scope)
+    after(process, module.StrategyBase, "__init__", "a strategy", made)
+    before(process, module.StrategyBase, "scope", "the scope of a strategy", scope)
 
 
 def _make_mirrored(strategies: Strategies) -> Any:
@@ -79,39 +80,6 @@ def _make_workers(strategies: Strategies) -> Any:
             asked = getattr(communication_options.implementation, "value", "AUTO")
             if asked != "AUTO" or communication_options.bytes_per_pack:
                 strategies.given(self)
-
-        return __init__
-
-    return make
-
-
-def make_variable(strategies: Strategies) -> Any:
-    """Make the wrapper of a variable's constructor."""
-
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            if strategies.built:
-                try:
-                    strategies.variable(self)
-                except Exception as error:
-                    strategies.process.failed("a variable", error)
-
-        return __init__
-
-    return make
-
-
-def make_model(strategies: Strategies) -> Any:
-    """Make the wrapper of the constructor that all Keras models come by."""
-
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            try:
-                strategies.model(self)
-            except Exception as error:
-                strategies.process.failed("a model", error)
-            original(self, *args, **kwargs)
 
         return __init__
 

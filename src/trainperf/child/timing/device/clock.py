@@ -10,7 +10,7 @@ steps in turn: in T(2n) - T(n) what filling and draining the queue takes cancels
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 
 class Mark:
@@ -30,40 +30,13 @@ class Mark:
         self.anchor = anchor
 
 
-class DeviceClock(Protocol):
-    """The clock of the devices that the loop uses, whose work may be queued.
-
-    Where work may be queued and no mark is queued with it, no time can be taken in a running
-    pipeline.
-    """
-
-    @property
-    def name(self) -> str:
-        """Whose clock the times are from."""
-
-    @property
-    def asynchronous(self) -> bool:
-        """Whether work may be queued: a call returns before the devices have done it."""
-
-    @property
-    def marks(self) -> bool:
-        """Whether a mark passes when the work before it was done, and not when it was made."""
-
-    def mark(self) -> Mark:
-        """A time stamp behind the work queued so far, on every device in use; returns at once."""
-
-    def at(self, mark: Mark) -> float:
-        """When the last device passed it, in seconds of the host's clock; waits until then."""
-
-    def passed(self, mark: Mark) -> bool:
-        """Whether all devices have passed it; waits for none."""
-
-    def wait(self) -> None:
-        """Wait until all devices in use have done what was queued."""
-
-
 class HostClock:
-    """The host's own clock, for devices that have done their work when a call returns."""
+    """The clock of the devices that the loop uses: the host's own, where they have done their work
+    when a call returns.
+
+    Subclasses are for devices whose work may be queued. Where no mark is queued with it, no time
+    can be taken in a running pipeline.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -75,31 +48,31 @@ class HostClock:
 
     @property
     def asynchronous(self) -> bool:
-        """No work is queued."""
+        """Whether work may be queued: a call returns before the devices have done it."""
         return False
 
     @property
     def marks(self) -> bool:
-        """All work is done when a mark is made."""
+        """Whether a mark passes when the work before it was done, and not when it was made."""
         return True
 
     def mark(self) -> Mark:
-        """The moment, now."""
+        """A time stamp behind the work queued so far, on every device in use; returns at once."""
         return Mark(self._clock())
 
     def at(self, mark: Mark) -> float:
-        """When it was, on the host's clock."""
+        """When the last device passed it, in seconds of the host's clock; waits until then."""
         return mark.host
 
     def passed(self, mark: Mark) -> bool:
-        """Always."""
+        """Whether all devices have passed it; waits for none."""
         return True
 
     def wait(self) -> None:
-        """Nothing is queued."""
+        """Wait until all devices in use have done what was queued."""
 
 
-def seconds_of(device: DeviceClock, calls: int, run: Callable[[], object]) -> float:
+def seconds_of(device: HostClock, calls: int, run: Callable[[], object]) -> float:
     """Seconds of `run` as one of many calls in a row, from so many; waits at the end.
 
     One more goes before them where work is queued, so that the pipeline runs; without marks
@@ -115,7 +88,7 @@ def seconds_of(device: DeviceClock, calls: int, run: Callable[[], object]) -> fl
     return max(0.0, 2 * _between(device, 2 * calls, run) - once)
 
 
-def _between(device: DeviceClock, calls: int, run: Callable[[], object]) -> float:
+def _between(device: HostClock, calls: int, run: Callable[[], object]) -> float:
     """Seconds of each of so many calls, between two marks; all is done afterwards."""
     began = device.mark()
     for _ in range(calls):

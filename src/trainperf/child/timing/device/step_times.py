@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .clock import DeviceClock, Mark
+from .clock import HostClock, Mark
 
 if TYPE_CHECKING:
     from ...process.recorder import Recorder
@@ -35,7 +35,7 @@ _KEPT = 400
 class LateSteps:
     """Steps of a warm-up whose devices may not have done them yet."""
 
-    def __init__(self, device: DeviceClock) -> None:
+    def __init__(self, device: HostClock) -> None:
         self._device = device
         self._steps: deque[tuple[Mark, Mark, bool]] = deque()
 
@@ -64,7 +64,7 @@ class StepTimes:
     the mark that `seconds` is given, without what was laid `aside` meanwhile.
     """
 
-    def __init__(self, device: DeviceClock, record: Recorder) -> None:
+    def __init__(self, device: HostClock, record: Recorder) -> None:
         self.queue = DeviceQueue()
         self._device = device
         self._record = record
@@ -83,9 +83,9 @@ class StepTimes:
         """Record what passed between two epochs, but for the seconds of it that are laid aside."""
         self._tell(ended, self._write_gap, began, ended, aside_s)
 
-    def epoch(self, at: Mark, reopened: bool = False) -> None:
-        """Record that the input ran out, and whether it was opened again by us."""
-        self._tell(at, self._write_epoch, at, reopened)
+    def epoch(self, at: Mark) -> None:
+        """Record that the input ran out."""
+        self._tell(at, lambda: self._record.write("epoch", s=self._device.at(at)))
 
     def taken(self, began: Mark, ended: Mark) -> float:
         """Seconds between two marks; waits until they have passed."""
@@ -154,10 +154,6 @@ class StepTimes:
     def _write_gap(self, began: Mark, ended: Mark, aside_s: float) -> None:
         at, seconds = self._device.at(began), max(0.0, self.taken(began, ended) - aside_s)
         self._record.write("between", s=at, seconds=seconds, host=[began.host, ended.host])
-
-    def _write_epoch(self, at: Mark, reopened: bool) -> None:
-        told = {"reopened": True} if reopened else {}
-        self._record.write("epoch", s=self._device.at(at), **told)
 
 
 # The work that is queued on the devices at the end of each step: what marks tell besides time.

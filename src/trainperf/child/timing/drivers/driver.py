@@ -11,18 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...job import ranks
+from ...process import frames, turns
 from ...process.stacks import StackSampler
 from .. import completing, cycles, tracing
-from ..device.clock import DeviceClock, HostClock, Mark
+from ..budget import Budget
+from ..device.clock import HostClock, Mark
 from ..device.step_times import LateSteps, StepTimes
-from ..driven_loop import DrivenLoop
-from ..loop import DONE, INPUT, REAL, RESIDENT, WARM_UP
+from ..draining import Exhausted
+from ..loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from ..phases import Phases
-from ..plans import plan_of
 
 if TYPE_CHECKING:
     from ...job.ranks import World
-    from ..driven_loop import DrivenLoop, Extra
+    from ..loops import Extra, Loops, Tracer
     from ..training import Training
 
 
@@ -38,22 +39,33 @@ _GAPS_S = 3.0
 """So many ends of an epoch are timed; two will do once so many seconds have passed."""
 
 
-class Driver(DrivenLoop):
+class Driver:
     """Base of the drivers: counting, phases, epochs. Subclasses say how to pull and replay.
 
-    `phases` are those the loop can be put through.
+    `kind` names the loop ("fit", "iterator", "call", "update"), `phases` are those it can be put
+    through; `plan` says which phase a step belongs to; `busy` are the seconds of a step within its
+    own call, and `disturbed` says that it is none of the usual ones, `evaluated` that the script
+    evaluated or saved its model in it; `extras` are measured once all blocks are done; `restarts`
+    are the seconds that opening the input again took in the last `pull`.
     """
 
-    def __init__(self, training: Training, phases: tuple[str, ...], **facts: Any) -> None:
-        process = training.process
+    kind = ""
+
+    def __init__(self, loops: Loops, phases: tuple[str, ...]) -> None:
+        training, process = loops.training, loops.process
+        self.loops: Any = loops  # with what only the framework's own drivers know
+        self._framework = loops
+        self.batches = loops.batches
+        self.batch: Any = None
         self.training = training
         self.process = process
         self.reads = training.reads
         self.record = process.record
         self.clock = process.clock
-        self.device: DeviceClock = self._device()
+        self.device: HostClock = loops.device
         self.world: World | None = self._place()
-        self.plan: Any = plan_of(self, training, phases)
+        self.plan: Any = _plan(self, training, phases)
+        self.plan.queues = self.device.asynchronous
         self.busy = 0.0
         self.disturbed = self.evaluated = self._evaluated_before = False
         self.epochs_ended = 0
@@ -73,19 +85,21 @@ class Driver(DrivenLoop):
         self._own = 0.0
         self._epoch_ends = EpochEnds(self)
         self._of_epoch = 0
-        self.epoch_batches: int | None = None
+        self.epoch_batches: int | None = None  # those of an epoch that was seen whole
         self.cycles: cycles.Cycles | None = None
         self.tracing: tracing.Tracing | None = None
         self._phases = Phases(self)
+        self.extras.append(("facts", lambda deadline: loops.record_facts(self)))
         self.record.write(
-            "loop", kind=self.kind, phases=list(phases), clock=self.device.name, **facts
+            "loop",
+            kind=self.kind,
+            phases=list(phases),
+            clock=self.device.name,
+            framework=loops.name,
+            where=frames.here(),
         )
         self.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
-
-    def _device(self) -> DeviceClock:
-        """Whose clock steps are timed by."""
-        return HostClock(self.clock)
 
     def sync(self) -> None:
         """Wait until the devices have done what was queued."""
@@ -95,11 +109,105 @@ class Driver(DrivenLoop):
         """Where this process stands in its job; known once its group was made."""
         try:
             self.training.world = ranks.find(
-                self.process, self.training.world, self.framework_world
+                self.process, self.training.world, self._framework.world
             )
         except Exception as error:
             self.process.failed("finding the job's ranks", error)
         return self.training.world
+
+    # ------------------------------------------------------- said of a kind of loop
+
+    def steps_left(self) -> int | None:
+        """How many steps it has left before it ends for good; None where that is not known."""
+        return None
+
+    def serves(self, owner: Any) -> bool:
+        """Whether this driver times the loop of `owner` (a model, a function)."""
+        return False
+
+    def owns(self, iterator: Any) -> bool:
+        """Whether an iterator is the loop's own."""
+        return False
+
+    def companion(self, iterator: Any) -> bool:
+        """Whether an iterator is taken from once in each step beside the loop's own."""
+        return False
+
+    def pull(self, count: int) -> int:
+        """Take up to `count` batches from the input, no model; return how many came.
+
+        What opening the input again takes, to its first batch, goes into `restarts`.
+        """
+        raise Exhausted
+
+    def prepare_resident(self) -> str:
+        """Get the batches to replay; return "" or why there are none."""
+        return "its batches are not seen"
+
+    def describe(self) -> dict[str, Any]:
+        """Facts about the loop that are known once it runs: batch, epochs, what feeds it."""
+        return self._framework.facts(self)
+
+    def dataset(self) -> Any:
+        """The dataset or loader the loop iterates, or None."""
+        return None
+
+    def source(self) -> Any:
+        """The dataset or loader the user made: that of a distributed one within it."""
+        return self.batches.undistributed(self.dataset())
+
+    def recent_batches(self) -> list[Any]:
+        """The last few batches that were seen."""
+        return [] if self.batch is None else [self.batch]
+
+    def resident_iterator(self) -> Any:
+        """An iterator over the batches that are replayed, None where there is none."""
+        return None
+
+    def buffered(self) -> int:
+        """How many batches may be ready before anything is drained."""
+        return 0
+
+    def tracer(self) -> Tracer | None:
+        """The tracer of such a loop's steps, None where there is none."""
+        return self._framework.tracer(self)
+
+    def probe_names(self) -> tuple[str, ...]:
+        """The names of what probes of such a loop record, for where none of them is made."""
+        return self._framework.probe_names()
+
+    def exchange_extras(self) -> list[Extra]:
+        """Measurements of the exchange alone; the ranks make them in step."""
+        return self._framework.exchange_extras(self)
+
+    def profile_begins(self) -> None:
+        """Steps whose times enter no figure begin."""
+
+    def profile_ends(self) -> None:
+        """Steps whose times enter no figure are over."""
+
+    def can_end(self) -> bool:
+        """Whether the loop can be let end here, to see what comes between epochs."""
+        return True
+
+    def ending_begins(self) -> None:
+        """All is measured but what comes between epochs."""
+
+    def ending_ends(self) -> None:
+        """The ends of epochs were seen."""
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The script's calls besides its steps since this was asked last."""
+        found: list[dict[str, Any]] = self.loops.calls.take()
+        return found
+
+    def turns_left(self) -> int | None:
+        """How often the loops around the user's line turn yet, where their source tells."""
+        try:
+            return turns.left()
+        except Exception as error:
+            self.process.failed("how many steps the loop has left", error)
+            return None
 
     # ----------------------------------------------------------------- the loop
 
@@ -207,7 +315,7 @@ class Driver(DrivenLoop):
         """The input was opened again by us, so that the loop goes on where it would have ended."""
         self._ran_dry()
         self.epochs_ended += 1
-        self._times.epoch(self.device.mark(), reopened=True)
+        self._times.epoch(self.device.mark())
         if self.plan.phase == INPUT:
             self._times.read()  # the devices are idle, and what was drained is told next
         self.reopened()
@@ -371,7 +479,8 @@ class Driver(DrivenLoop):
             self.plan.timed(block.phase, seconds, steps)
         at = {"p": block.phase, "b": block.index, "s": block.started}
         own = self._own * steps / block.steps
-        self.record.write("block", **at, d=seconds, n=steps, own=own, bytes=self.batch_bytes())
+        size = None if self.batch is None else self.batches.size_in_bytes(self.batch)
+        self.record.write("block", **at, d=seconds, n=steps, own=own, bytes=size)
         if called and block.phase == REAL:
             self.record.write("calls", b=block.index, n=block.steps, calls=called)
 
@@ -427,6 +536,25 @@ class Driver(DrivenLoop):
         return max(0.0, now - self.device.at(since) - self._gap_aside_s)
 
 
+def _plan(driver: Driver, training: Training, phases: tuple[str, ...]) -> Any:
+    """The plan of a loop: its own, one that its ranks agree on, slices of a leg."""
+    settings = driver.process.settings
+    if settings.get("leg") is None:
+        budget = Budget.of(driver)
+        limits = (driver.clock, budget, settings.get("steps"), phases)
+        if driver.world is None:
+            return Plan(*limits, left=driver.steps_left)
+        from ..schedule import RankPlan
+
+        return RankPlan(*limits, driver.world.agreement(driver.kind))
+    from ..legs import leg
+
+    slices = leg.Slices(training, settings["leg"])
+    slices.epochs = lambda: driver.epochs_ended
+    slices.describe = lambda: leg.describe(driver)
+    return slices
+
+
 # The ends of epochs that a loop is brought to once all else was measured.
 #
 # Keras is told up to three times that an epoch is over; what passes until its next one begins is
@@ -436,7 +564,7 @@ class Driver(DrivenLoop):
 class EpochEnds:
     """Counts the ends; `under_way` says that the loop's epochs end after a step or two."""
 
-    def __init__(self, driver: DrivenLoop) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._stacks: StackSampler | None = None
         self._seen = False

@@ -1,4 +1,4 @@
-"""The driver of Keras's `fit` where it takes its batches from Python: on PyTorch and on JAX."""
+"""The driver of Keras's `fit` where it takes its batches from Python: on PyTorch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from .iterator_driver import IteratorDriver
 
 if TYPE_CHECKING:
-    from ..driven_loop import FitEpochs
     from ..loops import Loops
 
 
@@ -19,7 +18,7 @@ class FitDriver(IteratorDriver):
 
     def __init__(self, loops: Loops, iterator: Any) -> None:
         assert loops.epochs is not None
-        self.epochs: FitEpochs = loops.epochs
+        self.epochs: Any = loops.epochs
         self.model = self.epochs.model
         super().__init__(loops, iterator)
         # Before the probes: whatever time is left, facts are recorded.
@@ -50,7 +49,7 @@ class FitDriver(IteratorDriver):
 
     def describe(self) -> dict[str, Any]:
         """As in every loop, and what `fit` was given."""
-        return super().describe() | {"batches_per_step": 1} | self.epochs.facts(self)
+        return super().describe() | {"batches_per_step": 1, **self.epochs.facts(self)}
 
     def dataset(self) -> Any:
         """The user's own: Keras wraps it."""
@@ -74,7 +73,7 @@ class FitDriver(IteratorDriver):
         return super().end_epoch()
 
     def _feeds(self, dataset: Any) -> bool:
-        return self.epochs.feeds
+        return bool(self.epochs.feeds)
 
     def _open_again(self) -> Any:
         return self.epochs.again()

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import turns
 from ..draining import Exhausted
-from ..driven_loop import DrivenIterator
 from ..loop import INPUT, REAL, RESIDENT
-from .loop_drivers import LoopDriver
+from .driver import Driver
 
 if TYPE_CHECKING:
     from ..loops import Loops
@@ -20,7 +19,7 @@ RING_BYTES = 256 * 1024**2
 """Replay up to so many batches, as long as they are no larger than this together."""
 
 
-class IteratorDriver(LoopDriver, DrivenIterator):
+class IteratorDriver(Driver):
     """A loop written by the user over a dataset: `for batch in dataset`."""
 
     kind = "iterator"

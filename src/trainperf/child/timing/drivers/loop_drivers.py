@@ -1,109 +1,18 @@
-"""Drivers of loops that make their own batches, and the base of all that know a framework."""
+"""Drivers of loops that make their own batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...process import frames, turns
-from ..draining import Exhausted
 from ..loop import REAL, RESIDENT
 from .driver import Driver
 
 if TYPE_CHECKING:
-    from ..device.clock import DeviceClock
-    from ..driven_loop import Exchange, Extra, Tracer
-    from ..framework import Framework
     from ..loops import Loops
 
 
-class LoopDriver(Driver):
-    """Base of the drivers: the loops of the framework, and its batches."""
-
-    def __init__(self, loops: Loops, phases: tuple[str, ...], **facts: Any) -> None:
-        facts.setdefault("where", frames.here())
-        self.loops: Any = loops  # with what only the framework's own drivers know
-        self._framework: Framework = loops
-        self.batches = loops.batches
-        self.batch: Any = None
-        super().__init__(loops.training, phases, framework=loops.name, **facts)
-        self.extras.append(("facts", lambda deadline: loops.record_facts(self)))
-
-    def _device(self) -> DeviceClock:
-        return self._framework.device
-
-    def describe(self) -> dict[str, Any]:
-        """Size and kind of the batch, replicas, epochs, what feeds the loop."""
-        return self._framework.facts(self)
-
-    def tracer(self) -> Tracer | None:
-        """The framework's own."""
-        return self._framework.tracer(self)
-
-    @property
-    def probes_in_step(self) -> bool:
-        """As the framework has it."""
-        return self._framework.probes_in_step
-
-    def probe_names(self) -> tuple[str, ...]:
-        """The names of what the framework's probes record."""
-        return self._framework.probe_names()
-
-    def last_extras(self) -> list[Extra]:
-        """The measurements that the framework's loops make of the device."""
-        return self._framework.last_extras(self)
-
-    def batch_bytes(self) -> int | None:
-        """As the framework's batches tell."""
-        return None if self.batch is None else self.batches.size_in_bytes(self.batch)
-
-    def calls(self) -> list[dict[str, Any]]:
-        """Those of a model's methods that do not train."""
-        found: list[dict[str, Any]] = self.loops.calls.take()
-        return found
-
-    def framework_world(self) -> dict[str, Any] | None:
-        """The world as the framework's loops know it."""
-        return self._framework.world()
-
-    def find_exchange(self) -> Exchange | None:
-        """The exchange as the framework's loops know it."""
-        return self._framework.exchange
-
-    def exchange_extras(self) -> list[Extra]:
-        """The measurements that the framework's loops make of it."""
-        return self._framework.exchange_extras(self)
-
-    def dataset(self) -> Any:
-        """The dataset or loader the loop iterates, or None."""
-        return None
-
-    def turns_left(self) -> int | None:
-        """How often the loops around the user's line turn yet, where their source tells."""
-        try:
-            return turns.left()
-        except Exception as error:
-            self.process.failed("how many steps the loop has left", error)
-            return None
-
-    def source(self) -> Any:
-        """The dataset or loader the user made: that of a distributed one within it."""
-        return self.batches.undistributed(self.dataset())
-
-    def steps_per_call(self) -> int:
-        """As the framework's loops know it."""
-        return self._framework.steps_per_call(self)
-
-    def resident_iterator(self) -> Any:
-        """An iterator over the batches that are replayed, None where there is none."""
-        return None
-
-    def recent_batches(self) -> list[Any]:
-        """The last few batches that were seen."""
-        return [] if self.batch is None else [self.batch]
-
-
-class OwnBatchesDriver(LoopDriver):
+class OwnBatchesDriver(Driver):
     """A loop that makes its own batches: nothing begins it again when it is over."""
 
     def steps_left(self) -> int | None:
@@ -159,10 +68,6 @@ class CallDriver(OwnBatchesDriver):
         """Replay the calls of the last step."""
         return "" if self._period else "no call of the step was seen to replay"
 
-    def pull(self, count: int) -> int:
-        """There is no input to drain."""
-        raise Exhausted
-
 
 class UpdateDriver(OwnBatchesDriver):
     """A loop of which only the updates can be seen: eager, with batches of its own."""
@@ -194,7 +99,3 @@ class UpdateDriver(OwnBatchesDriver):
     def prepare_resident(self) -> str:
         """Nothing can be replayed."""
         return "the loop makes its own batches and its step is not one function call"
-
-    def pull(self, count: int) -> int:
-        """There is no input to drain."""
-        raise Exhausted

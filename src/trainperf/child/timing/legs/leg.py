@@ -271,7 +271,7 @@ def describe(driver: Any) -> None:
     tuning, of the next leg.
     """
     driver.sync()
-    calls = driver.steps_per_call()
+    calls = driver.loops.steps_per_call(driver)
     driver.plan.steps_per_call = calls
     warm, cpu = driver.plan.block.steps, sum(os.times()[:4])
     driver.record.write("leg", steps_per_call=calls, steps=warm, cpu=cpu)

@@ -19,7 +19,6 @@ from ..estimating import FEWEST, estimate
 
 if TYPE_CHECKING:
     from ...job.ranks import World
-    from ..driven_loop import DrivenLoop
 
 BLOCKS = FEWEST
 PROBE_S = 0.9
@@ -67,7 +66,7 @@ class Turns:
 
 
 def alternate(
-    driver: DrivenLoop,
+    driver: Any,
     name: str,
     deadline: float,
     base: Callable[[], Any],
@@ -90,7 +89,7 @@ def alternate(
 
 
 def _timed(
-    driver: DrivenLoop,
+    driver: Any,
     turns: Turns,
     deadline: float,
     base: Callable[[], Any],

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...timing.driven_loop import Extra
+from ...timing.loops import Extra
 from ...timing.probing import matmul
 from . import models
 

@@ -238,7 +238,7 @@ def _channels_last(model: Any) -> bool | None:
 
 def _checkpoints(loops: Any, model: Any) -> bool:
     """Whether parts are computed again in backward: seen, or set in a library's model."""
-    return built.checkpoints(loops) > 0 or any(
+    return loops.checkpointed > 0 or any(
         getattr(module, name, False) is True
         for module in model.modules()
         for name in ("gradient_checkpointing", "grad_checkpointing")

@@ -11,21 +11,14 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...process import frames
+from ...process.patching import after, before
 
 LOOKED_AT = 200
 """Recomputed regions whose place is looked at: those of the first steps."""
 CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
-
-
-class Place(NamedTuple):
-    """The parts of a frame that `frames.site` reads; the frame itself would keep objects alive."""
-
-    f_code: Any
-    f_lasti: int
-    f_lineno: int = 0
 
 
 def watch_modules(loops: Any, module: Any) -> None:
@@ -81,23 +74,12 @@ def _constructors(cls: type) -> frozenset[int]:
 
 def watch_optimizers(loops: Any, module: Any) -> None:
     """Note where optimizers are built, and how many; `module` is `torch.optim.optimizer`."""
-    original = module.Optimizer.__init__
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        original(self, *args, **kwargs)
-        if loops.process.off:
-            return
-        try:
-            loops.optimizers_built += 1
-            where = frames.here(self)
-            loops.optimizer_sites[id(self)] = weakref.ref(self), where
-        except Exception as error:
-            loops.process.failed("where an optimizer is built", error)
+    def built(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        loops.optimizers_built += 1
+        loops.optimizer_sites[id(optimizer)] = weakref.ref(optimizer), frames.here(optimizer)
 
-    wrapper: Any = __init__
-    wrapper._trainperf_original = original
-    module.Optimizer.__init__ = wrapper
+    after(loops.process, module.Optimizer, "__init__", "where an optimizer is built", built)
 
 
 def watch_checkpointing(loops: Any, module: Any) -> None:
@@ -106,39 +88,16 @@ def watch_checkpointing(loops: Any, module: Any) -> None:
     What `checkpoint` calls is wrapped rather than itself: TorchDynamo knows `checkpoint`
     by identity, and its warnings name its caller's line.
     """
+
+    def entered(*args: Any, **kwargs: Any) -> None:
+        loops.checkpointed += 1
+        here = frames.here() if loops.checkpointed <= LOOKED_AT else None
+        if here is not None and here not in loops.checkpoint_sites:
+            loops.checkpoint_sites.append(here)
+
     for name in ("_checkpoint_without_reentrant_generator", "check_backward_validity"):
-        original = getattr(module, name, None)
-        if original is not None:
-            setattr(module, name, _counted(loops, original))
-
-
-def _counted(loops: Any, original: Any) -> Any:
-    @functools.wraps(original)
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        if not loops.process.off:
-            loops.checkpointed += 1
-            if loops.checkpointed <= LOOKED_AT:
-                _note_checkpoint(loops)
-        return original(*args, **kwargs)
-
-    counted._trainperf_original = original  # type: ignore[attr-defined]
-    return counted
-
-
-def _note_checkpoint(loops: Any) -> None:
-    """Keep the call that is made, once for each place."""
-    try:
-        here = frames.here()
-    except Exception as error:
-        loops.process.failed("where activations are dropped", error)
-        return
-    if here is not None and here not in loops.checkpoint_sites:
-        loops.checkpoint_sites.append(here)
-
-
-def checkpoints(loops: Any) -> int:
-    """How many recomputed regions were entered so far."""
-    return int(loops.checkpointed)
+        if hasattr(module, name):
+            before(loops.process, module, name, "where activations are dropped", entered)
 
 
 def module_site(loops: Any, module: Any) -> dict[str, Any] | None:
@@ -146,8 +105,7 @@ def module_site(loops: Any, module: Any) -> dict[str, Any] | None:
     cls, code, offset = loops.built_modules.get(id(module), (0, None, 0))
     if cls != id(type(module)):  # another one that was at this address before
         return None
-    frame: Any = Place(code, offset, code.co_firstlineno)
-    return frames.site(frame)
+    return frames.site(frames.Place(code, offset, code.co_firstlineno))
 
 
 def optimizer_site(loops: Any, optimizer: Any) -> dict[str, Any] | None:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from ...timing.driven_loop import Extra
+from ...timing.loops import Extra
 from . import ddp as torch_ddp
-from . import ddp_facts, ddp_times, exchange
+from . import ddp_facts, exchange
 
 TIMEOUT_S = 10.0
 BUDGET_S = 3.0
@@ -215,11 +215,11 @@ def in_all(buckets: list[int], calls: list[tuple[int, float]]) -> float:
 def _kind(loops: Any, torch: Any) -> tuple[Any, Any]:
     """Device and dtype of the gradients as they are sent."""
     for ddp, _ in torch_ddp.ddps(loops).alive:
-        hook = ddp_facts.comm_hook(ddp, ddp_times.logged(ddp))
+        hook = ddp_facts.comm_hook(ddp, torch_ddp.logged(ddp))
         if hook in ddp_facts.HALVING:
             dtype = torch.bfloat16 if hook.startswith("bf16") else torch.float16
         else:
-            dtype = ddp_times.parameters(ddp)[0].dtype
+            dtype = torch_ddp.parameters(ddp)[0].dtype
         return ddp.device, dtype
     one = next(
         one

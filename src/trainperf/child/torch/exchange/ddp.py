@@ -14,8 +14,7 @@ import weakref
 from typing import Any
 
 from ...process import frames
-from ...process.patching import replace, undo
-from .ddp_times import Times, parameters
+from ...process.patching import after, replace, undo
 
 
 class WatchedDdp:
@@ -25,13 +24,10 @@ class WatchedDdp:
     were looked at.
     """
 
-    def __init__(
-        self, ddp: Any, where: dict[str, Any] | None, given: tuple[str, ...], init_sync: bool | None
-    ) -> None:
+    def __init__(self, ddp: Any, where: dict[str, Any] | None, given: tuple[str, ...]) -> None:
         self.reference = weakref.ref(ddp)
         self.where = where
         self.given = given
-        self.init_sync = init_sync
         self.updates = 0
         self.micro_steps = 0
         self.synced = 0
@@ -100,10 +96,8 @@ class Ddps:
     def built(self, ddp: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
         """One was built by a call with these arguments."""
         given = signature.bind_partial(ddp, *args, **kwargs).arguments
-        defaults = signature.parameters
-        init_sync = given.get("init_sync", getattr(defaults.get("init_sync"), "default", None))
         names = tuple(name for name in given if name not in ("self", "module"))
-        self._ones[id(ddp)] = WatchedDdp(ddp, _where(ddp), names, init_sync)
+        self._ones[id(ddp)] = WatchedDdp(ddp, _where(ddp), names)
         if getattr(ddp, "_use_python_reducer", False):
             self.unhook()  # TorchDynamo traces through its forward
         elif self._hooked is None:
@@ -173,7 +167,7 @@ class Ddps:
     def _one(self, ddp: Any) -> WatchedDdp:
         one = self._ones.get(id(ddp))
         if one is None or one.reference() is not ddp:  # a copy, or one that was unpickled
-            one = self._ones[id(ddp)] = WatchedDdp(ddp, None, (), None)
+            one = self._ones[id(ddp)] = WatchedDdp(ddp, None, ())
             self._trained_by.clear()
         return one
 
@@ -187,21 +181,13 @@ class Ddps:
 
 def watch(loops: Any, module: Any) -> None:
     """Note where each is built; `module` is `torch.nn.parallel.distributed`."""
-    signature = inspect.signature(module.DistributedDataParallel.__init__)
+    cls, known = module.DistributedDataParallel, ddps(loops)
+    signature = inspect.signature(cls.__init__)
 
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            if loops.process.off:
-                return
-            try:
-                ddps(loops).built(self, signature, args, kwargs)
-            except Exception as error:
-                loops.process.failed("where a DistributedDataParallel is built", error)
+    def built(ddp: Any, *args: Any, **kwargs: Any) -> None:
+        known.built(ddp, signature, args, kwargs)
 
-        return __init__
-
-    replace(module.DistributedDataParallel, "__init__", make)
+    after(loops.process, cls, "__init__", "where a DistributedDataParallel is built", built)
 
 
 def ddps(loops: Any) -> Ddps:
@@ -219,3 +205,87 @@ def _where(ddp: Any) -> dict[str, Any] | None:
     if found is None or called == "__init__":
         return found
     return {name: found[name] for name in ("file", "line", "function")}
+
+
+# DDP's own log, and the times it takes: of backward and of the exchange in it.
+
+
+SAMPLED_USUALLY = 100
+"""DDP times its first ten steps and each of so many (`kDDPRuntimeLoggingSampleRate`)."""
+WARMING_UP = 10
+
+Sample = tuple[float, float, float]
+
+
+class Times:
+    """DDP's times of the steps that are taken apart, while it is asked for each of them.
+
+    `samples` are the seconds of a backward, of its exchange, and of both at once.
+    """
+
+    def __init__(self) -> None:
+        self.samples: list[Sample] = []
+        self.each_step = False
+        self._iteration: Any = None
+        self._half = False
+
+    def sample(self, ddp: Any, each_step: bool) -> None:
+        """Take the times of the last step; called after a forward.
+
+        The first call with another `each_step` only tells DDP which steps to time; it
+        began to time the step in which that is, between forward and backward, long before.
+        """
+        data = logged(ddp)
+        if self.each_step != each_step:
+            ddp._set_ddp_runtime_logging_sample_rate(1 if each_step else SAMPLED_USUALLY)
+            self.each_step = self._half = each_step
+        elif data.get("iteration") != self._iteration:
+            times = last(data)
+            if times is not None and not self._half:
+                self.samples.append(times)
+            self._half = False
+        self._iteration = data.get("iteration")
+
+    def overlap(self, ddp: Any, exchanges: float) -> dict[str, Any] | None:
+        """The fields of `Overlap`, for an update with so many exchanges; None if unknown.
+
+        Where no step was taken apart, they are of the one that DDP timed last by itself,
+        if that is past its first ten.
+        """
+        samples = list(self.samples)
+        if not samples:
+            data = logged(ddp)
+            times = last(data)
+            if times is None or data.get("iteration", 0) <= WARMING_UP:
+                return None
+            samples = [times]
+        compute, exchange, both = (
+            exchanges * sum(each) / len(samples) for each in zip(*samples, strict=True)
+        )
+        return {
+            "compute_s": compute,
+            "exchange_s": exchange,
+            "overlap_s": both,
+            "steps": len(samples),
+        }
+
+
+def logged(ddp: Any) -> dict[str, Any]:
+    """DDP's own logging data."""
+    return dict(ddp._get_ddp_logging_data()) if ddp.logger is not None else {}
+
+
+def last(data: dict[str, Any]) -> Sample | None:
+    """Seconds of backward, exchange, and both at once, of the step DDP timed last."""
+    names = "backward_compute_time", "backward_comm_time", "backward_compute_comm_overlap_time"
+    found = [data.get(name) for name in names]
+    compute, exchange, both = (None if one is None else one / 1e9 for one in found)
+    if not compute or not exchange or both is None or min(compute, exchange, both) < 0:
+        return None
+    return compute, exchange, both
+
+
+def parameters(ddp: Any) -> list[Any]:
+    """The parameters whose gradients it exchanges."""
+    held = ddp.__dict__.get("_module_parameters")
+    return [one for one in (ddp.parameters() if held is None else held) if one.requires_grad]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .ddp import WatchedDdp
-from .ddp_times import logged, parameters
+from .ddp import WatchedDdp, logged, parameters
 
 MIB = 1024**2
 
@@ -22,7 +21,7 @@ def facts(ddp: Any, one: WatchedDdp) -> dict[str, Any]:
     return {
         "model": type(ddp.module).__name__,
         "where": one.where,
-        "settings": settings(ddp, one, data),
+        "settings": settings(ddp, data),
         "given": list(one.given),
         "comm_hook": comm_hook(ddp, data),
         "unused": unused(one, data),
@@ -32,7 +31,7 @@ def facts(ddp: Any, one: WatchedDdp) -> dict[str, Any]:
     }
 
 
-def settings(ddp: Any, one: WatchedDdp, data: dict[str, Any]) -> dict[str, Any]:
+def settings(ddp: Any, data: dict[str, Any]) -> dict[str, Any]:
     """The effective values of the keywords, `bucket_cap_mb` in MiB; whether inside of `Join`."""
     cap = data.get("bucket_cap_bytes", getattr(ddp, "bucket_bytes_cap", None))
     found = {
@@ -40,8 +39,6 @@ def settings(ddp: Any, one: WatchedDdp, data: dict[str, Any]) -> dict[str, Any]:
         "gradient_as_bucket_view": getattr(ddp, "gradient_as_bucket_view", None),
         "static_graph": getattr(ddp, "static_graph", None),
         "bucket_cap_mb": None if cap is None else cap / MIB,
-        "broadcast_buffers": getattr(ddp, "broadcast_buffers", None),
-        "init_sync": one.init_sync,
         "mixed_precision": getattr(ddp, "mixed_precision", None) is not None,
         "join": bool(getattr(getattr(ddp, "_join_config", None), "enable", False)),
     }

@@ -13,8 +13,8 @@ from collections import Counter
 from typing import Any
 
 from ...process import frames
-from ...process.patching import replace
-from ...process.places import Places
+from ...process.patching import after, replace
+from ...process.turns import Places
 from ..built import models
 
 # ------------------------------------------------------------------------ the hooks
@@ -23,19 +23,10 @@ from ..built import models
 def watch_data_parallel(loops: Any, module: Any) -> None:
     """Note where each is built; `module` is `torch.nn.parallel.data_parallel`."""
 
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            try:
-                if not loops.process.off:
-                    built = loops.data_parallels
-                    built.append((weakref.ref(self), frames.here(self)))
-            except Exception as error:
-                loops.process.failed("where a DataParallel is built", error)
+    def built(model: Any, *args: Any, **kwargs: Any) -> None:
+        loops.data_parallels.append((weakref.ref(model), frames.here(model)))
 
-        return __init__
-
-    replace(module.DataParallel, "__init__", make)
+    after(loops.process, module.DataParallel, "__init__", "where a DataParallel is built", built)
 
 
 def watch_saves(loops: Any, module: Any) -> None:

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from ...process import frames
-from ...process.patching import replace
+from ...process.patching import after, before
 from . import sharing
 from .settings import batches_of, settings_of
 
@@ -62,31 +62,15 @@ def watch(loops: Any, module: Any) -> None:
     """
     loops.loader_places = {}
 
-    def make_init(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            if loops.process.off:
-                return
-            try:
-                _built(loops, self, kwargs, sys._getframe(1))
-            except Exception as error:
-                loops.process.failed("where a DataLoader is built", error)
+    def built(loader: Any, *args: Any, **kwargs: Any) -> None:
+        _built(loops, loader, kwargs, sys._getframe(2))  # beyond the hook
 
-        return __init__
+    def iterated(loader: Any) -> None:
+        _iterated(loops, loader)
 
-    def make_get(original: Any) -> Any:
-        def _get_iterator(self: Any) -> Any:
-            if not loops.process.off:
-                try:
-                    _iterated(loops, self)
-                except Exception as error:
-                    loops.process.failed("which DataLoader is iterated", error)
-            return original(self)
-
-        return _get_iterator
-
-    replace(module.DataLoader, "__init__", make_init)
-    replace(module.DataLoader, "_get_iterator", make_get)
+    cls, process = module.DataLoader, loops.process
+    after(process, cls, "__init__", "where a DataLoader is built", built)
+    before(process, cls, "_get_iterator", "which DataLoader is iterated", iterated)
 
 
 def key_of(where: dict[str, Any] | None) -> tuple[Any, ...] | None:

@@ -28,7 +28,7 @@ from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 
 STAGE_S = 1.0
@@ -57,7 +57,7 @@ _COLUMNS = {"datasets.arrow_dataset": ("Column.__getitem__", "Dataset.__getitem_
 _COLUMN = "column"
 
 
-def record(driver: LoopDriver, deadline: float) -> None:
+def record(driver: Driver, deadline: float) -> None:
     """Record every stage of the loop's loader, timed stage by stage.
 
     What is learnt of the loader on the way (`random`, `repeats`, `item_threads`, `shared_state`,
@@ -156,8 +156,8 @@ class _Taking:
         return found if size is None else {**found, "element_bytes": size}
 
     def _sampler(self, seconds: float, indices: list[Any]) -> dict[str, Any]:
-        per_batch, pulled, first = sampled(self.loader, seconds, indices)
-        return self._timed(per_batch, pulled=pulled, first_s=first)
+        per_batch, _, first = sampled(self.loader, seconds, indices)
+        return self._timed(per_batch, first_s=first)
 
     def _items(self, items: Items, indices: list[Any]) -> str:
         """Make items as workers would, and see what they draw on and how many cores they use."""
@@ -175,7 +175,7 @@ class _Taking:
                 self.facts["accesses"] = accesses.of_items(items.made, items.seconds, items.dataset)
                 self.facts["item_threads"] = threads if used > 1.3 else 1
                 size = items.batch_items
-                timed = self._timed(items.seconds * size, pulled=items.made, first_s=items.first_s)
+                timed = self._timed(items.seconds * size, first_s=items.first_s)
                 timed |= {"elements_per_step": self.per_step * size}
                 timed["seconds"] /= size
                 return timed | {"element_bytes": value_bytes(items.last)}
@@ -217,7 +217,7 @@ class _Taking:
         warm = times[1:] or times  # the first may import or compile
         mean = sum(warm) / len(warm)
         size = value_bytes(self.batch)
-        return self._timed(mean, size, pulled=len(times), first_s=times[0])
+        return self._timed(mean, size, first_s=times[0])
 
     def _lengths(self, data: Any) -> None:
         try:
@@ -230,8 +230,8 @@ class _Taking:
     def _handed(self, time_it: Any, seconds: float) -> dict[str, Any]:
         if self.batch is None:
             return {"missing": "no batch was made"}
-        mean, count = time_it(self.batch, seconds)
-        return self._timed(mean, value_bytes(self.batch), pulled=count)
+        mean, _ = time_it(self.batch, seconds)
+        return self._timed(mean, value_bytes(self.batch))
 
     def _workers_start(self) -> float | None:
         """Seconds to the first batch of workers that are started once more, None if not known."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...timing.budget import Budget
 from .. import batches, memory
-from .passes import NotNeeded, NotOffered, Pass, mapped
+from .passes import NotNeeded, NotOffered, Pass
 from .probing import Probing
 
 COMPILE_S = 60.0
@@ -77,7 +77,7 @@ def channels_last(probing: Probing) -> None:
 
     def candidate() -> None:
         use(after)
-        found(mapped(found.arguments, _to_channels_last))
+        found(batches.mapped(found.arguments, _to_channels_last))
 
     try:
         probing.compare("channels_last", base, candidate, found.once, model=found.name)

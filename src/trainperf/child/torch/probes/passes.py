@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import batches
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 WARM_UPS = 3
 
@@ -37,7 +36,7 @@ class Pass:
 
     def __init__(self, module: Any, args: Any, kwargs: Any, autocast: str = "") -> None:
         self.module = module
-        self.arguments: tuple[Any, Any] = mapped((args, kwargs), _apart)
+        self.arguments: tuple[Any, Any] = batches.mapped((args, kwargs), _apart)
         self.parameters: list[Any] = list(module.parameters())
         hooks = [getattr(one, "_post_accumulate_grad_hooks", None) for one in self.parameters]
         self._hooks: list[dict[Any, Any]] = [one for one in hooks if one]
@@ -78,7 +77,7 @@ class Pass:
             return contextlib.nullcontext()
         return torch.autocast(self.device, dtype=dtype)
 
-    def warm_up(self, driver: LoopDriver) -> None:
+    def warm_up(self, driver: Driver) -> None:
         """Run it a few times, and keep in `once` the seconds that the fastest run took."""
         times = []
         for _ in range(WARM_UPS):
@@ -131,40 +130,6 @@ def surrogate(outputs: Any) -> Any:
         part = leaf.float().sum()
         total = part if total is None else total + part.to(total.device)
     return total
-
-
-def mapped(value: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
-    """`value` with `change` done to each of its tensors, in containers of its own."""
-    if batches.is_tensor(value):
-        return change(value)
-    if depth > batches.DEEPEST:
-        return value
-
-    def inner(values: Iterable[Any]) -> list[Any]:
-        return [mapped(each, change, depth + 1) for each in values]
-
-    if isinstance(value, list):
-        return inner(value)
-    if isinstance(value, tuple):
-        return tuple(inner(value)) if type(value) is tuple else type(value)(*inner(value))
-    if type(value) is dict:
-        return dict(zip(value, inner(value.values()), strict=True))
-    if not any(True for _ in batches.leaves(value, depth)):
-        return value
-    return _container(value, inner)
-
-
-def _container(value: Any, inner: Callable[[Iterable[Any]], list[Any]]) -> Any:
-    changed = copy.copy(value)
-    if hasattr(value, "keys"):
-        keys = list(value.keys())
-        for key, new in zip(keys, inner(value[key] for key in keys), strict=True):
-            changed[key] = new
-        return changed
-    names = list(value.__dataclass_fields__)
-    for name, new in zip(names, inner(getattr(value, name) for name in names), strict=True):
-        object.__setattr__(changed, name, new)
-    return changed
 
 
 def _apart(tensor: Any) -> Any:

@@ -18,11 +18,11 @@ from ...timing.probing import spare_memory
 from ...timing.probing.alternating import CALLS, PROBE_S
 from .. import batches, memory
 from . import forward_backward, updates
-from .passes import NotNeeded, NotOffered, Pass, mapped
+from .passes import NotNeeded, NotOffered, Pass
 from .probing import NO_ANSWER, Probing, text
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 
 def _double_batch(probing: Probing) -> None:
@@ -34,7 +34,7 @@ def _double_batch(probing: Probing) -> None:
     found = probing.training_pass(calls=2 * CALLS)
     size = _samples(found, probing.driver)
     _check_memory(found)
-    doubled = mapped(found.arguments, _twice)
+    doubled = batches.mapped(found.arguments, _twice)
     trained = {id(each) for each in found.parameters}
     steppers = [
         each
@@ -71,7 +71,7 @@ def _twice(tensor: Any) -> Any:
     return torch.cat([tensor, tensor]).detach().requires_grad_(tensor.requires_grad)
 
 
-def _samples(found: Pass, driver: LoopDriver) -> int:
+def _samples(found: Pass, driver: Driver) -> int:
     """The batch size: the first dimension that all tensors of the call have in common."""
     sizes = {leaf.shape[0] if leaf.dim() else 0 for leaf in batches.leaves(found.arguments)}
     if len(sizes) != 1 or 0 in sizes:
@@ -137,7 +137,7 @@ OWN_STEP = frozenset(PROBES) - {"double_batch"}
 """Those that vary what is the user's own to write, and Keras's in its `fit`."""
 
 
-def record(driver: LoopDriver, deadline: float) -> None:
+def record(driver: Driver, deadline: float) -> None:
     """Run the probes that make sense for the largest trained model and its optimizer.
 
     `driver.loops.model_calls` holds the last call of each trained model as (module,
@@ -164,7 +164,7 @@ def record(driver: LoopDriver, deadline: float) -> None:
     driver.record.flush()
 
 
-def _none(driver: LoopDriver, reason: str) -> None:
+def _none(driver: Driver, reason: str) -> None:
     for name in PROBES:
         driver.record.write("missing", what=f"probe {name}", reason=reason)
     driver.record.flush()
@@ -183,7 +183,7 @@ def _attempt(run: Callable[[Probing], None], probing: Probing, name: str) -> str
     return ""
 
 
-def _release(driver: LoopDriver) -> None:
+def _release(driver: Driver) -> None:
     """Give back what a probe that failed had taken on the GPU."""
     cuda = sys.modules["torch"].cuda
     if cuda.is_initialized():

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...timing.budget import Budget
 from ...timing.probing.alternating import CALLS, PROBE_S, alternate
-from .. import memory
-from .passes import NotOffered, Pass, mapped
+from .. import batches, memory
+from .passes import NotOffered, Pass
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 
 PASS = "pass"
@@ -35,7 +35,7 @@ class Probing:
     A pass that is not varied may run as it is `compiled`.
     """
 
-    def __init__(self, driver: LoopDriver, deadline: float, compiled: bool = False) -> None:
+    def __init__(self, driver: Driver, deadline: float, compiled: bool = False) -> None:
         self.driver = driver
         self.deadline = deadline
         self._as_compiled = compiled
@@ -171,7 +171,7 @@ def _rank_alone(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
     if type(module) is torch.nn.parallel.DistributedDataParallel:
         device, module = module.device, module.module
         if device is not None and device.type != "cpu":  # it moves what it is given
-            args, kwargs = mapped((args, kwargs), lambda tensor: tensor.to(device))
+            args, kwargs = batches.mapped((args, kwargs), lambda tensor: tensor.to(device))
         if any(one.__module__.partition(".")[0] in _LIGHTNING for one in type(module).__mro__):
             raise NotOffered("Lightning calls its model by other ways than its forward")
     if any(_sharded(one) for one in (*module.parameters(), *module.modules())):

@@ -6,7 +6,8 @@ import weakref
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .calls import EVALUATION, Call, Place, site
+from ...process.frames import Place, site
+from .calls import EVALUATION, Call
 
 MODELS = 4
 """Calls are kept of so many models: they hold on to a batch each."""

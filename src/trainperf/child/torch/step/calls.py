@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...process import frames
-from ...timing.device.clock import DeviceClock, Mark
+from ...process.frames import Place
+from ...timing.device.clock import HostClock, Mark
 
 SLACK_S = 0.01
 """A call that began so long before a step still counts for it: its clock is read later."""
@@ -33,19 +32,6 @@ SCALER = "scaler.step"
 """`GradScaler.step`: it takes time, but the update is the optimizer's step in it."""
 TEXT = ("format", "print")
 """The calls by which a tensor goes into text."""
-
-
-class Place(NamedTuple):
-    """Where a frame is, in the names of a frame: what `frames.site` asks for."""
-
-    f_code: CodeType
-    f_lasti: int
-    f_lineno: int
-
-
-def site(place: Place | None) -> dict[str, Any] | None:
-    """Describe a place as `frames.site` describes a frame."""
-    return frames.site(place)  # type: ignore[arg-type]
 
 
 class Key(NamedTuple):
@@ -103,7 +89,7 @@ class Ledger:
     reads the marks. `outside` has the calls that stood in no step.
     """
 
-    def __init__(self, device: DeviceClock) -> None:
+    def __init__(self, device: HostClock) -> None:
         self.open: list[Call] = []
         self.steps = 0
         self.seconds = 0.0

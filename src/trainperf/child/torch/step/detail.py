@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames
-from .calls import SCALER, Ledger, Place
+from ...process.frames import Place
+from .calls import SCALER, Ledger
 from .hooks import Before, Hooks, Streams
 from .loggers import imported
 from .patches import Dynamo, Patches, Warnings

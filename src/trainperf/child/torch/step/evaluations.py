@@ -7,8 +7,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames
-from ...process.patching import replace, undo
-from ...process.places import Places
+from ...process.patching import after, replace, undo
+from ...process.turns import Places
 
 if TYPE_CHECKING:
     from ...timing.loops import Loops
@@ -35,32 +35,21 @@ class Evaluations:
 
     def watch(self) -> None:
         """Wait for a model to be put into evaluation mode."""
-
-        def make(original: Any) -> Any:
-            def eval(self_: Any) -> Any:
-                result = original(self_)
-                if not self._process.off and threading.get_ident() == self._main:
-                    self._begin(self_)
-                return result
-
-            return eval
-
-        replace(self._module.Module, "eval", make)
+        after(self._process, self._module.Module, "eval", "an evaluation", self._begin)
 
     def _begin(self, model: Any) -> None:
-        try:
-            if self._began is not None and self._updates == self._loops.updates:
-                return  # one model after the other
-            if self._places.is_new() and self._process.settings.get("leg") is None:
-                self._forwards_seen()  # of one that never trained on
-                self._forwards = _Forwards.of(model)
-            self._place = self._places.here()
-            self._updates = self._loops.updates
-            if self._began is None:
-                replace(self._module.Module, "train", self._make_train)
-            self._began = self._process.clock()
-        except Exception as error:
-            self._process.failed("an evaluation", error)
+        if threading.get_ident() != self._main:
+            return
+        if self._began is not None and self._updates == self._loops.updates:
+            return  # one model after the other
+        if self._places.is_new() and self._process.settings.get("leg") is None:
+            self._forwards_seen()  # of one that never trained on
+            self._forwards = _Forwards.of(model)
+        self._place = self._places.here()
+        self._updates = self._loops.updates
+        if self._began is None:
+            replace(self._module.Module, "train", self._make_train)
+        self._began = self._process.clock()
 
     def _make_train(self, original: Any) -> Any:
         def train(self_: Any, mode: bool = True) -> Any:

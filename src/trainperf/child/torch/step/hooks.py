@@ -9,9 +9,10 @@ from types import CodeType
 from typing import Any
 
 from ...process import frames
+from ...process.frames import Place
 from ..graphs import capturing
 from .arguments import CallArguments
-from .calls import EVALUATION, LOG, SCALER, TEXT, Call, Ledger, Place
+from .calls import EVALUATION, LOG, SCALER, TEXT, Call, Ledger
 from .loggers import Found
 from .patches import Callers
 

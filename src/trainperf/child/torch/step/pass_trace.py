@@ -6,20 +6,22 @@ its times enter no speed-up.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...timing.budget import Budget
 from ..probes.passes import NotOffered, Pass
 from ..probes.probing import Probing, text
-from .operator_times import PASS, OperatorTimes
 
 if TYPE_CHECKING:
-    from ...timing.drivers.loop_drivers import LoopDriver
+    from ...timing.drivers.driver import Driver
 
 WHAT = "the operators of a step"
 TRACE_S = 2.0
@@ -35,7 +37,7 @@ ASKED = {"KINETO_LOG_LEVEL": "99", "TEARDOWN_CUPTI": "0"}
 process with CUDA graphs may crash where it is set up again (torch/profiler/profiler.py)."""
 
 
-def record(driver: LoopDriver, deadline: float) -> None:
+def record(driver: Driver, deadline: float) -> None:
     """Record the event `torch_trace`, or `missing` with the reason why there is none.
 
     It holds what `Trace` in `model/torch/step.py` has. What is run is the forward of the
@@ -62,7 +64,7 @@ def _compiling_nothing() -> Any:
     return torch.compiler.set_stance("fail_on_recompile")
 
 
-def _trace(driver: LoopDriver, one: Pass) -> dict[str, Any]:
+def _trace(driver: Driver, one: Pass) -> dict[str, Any]:
     """The fields of the event `torch_trace`."""
     if one.device not in ("cpu", "cuda"):
         raise NotOffered(f"the tracer is not asked about a {one.device} device")
@@ -80,7 +82,7 @@ def _trace(driver: LoopDriver, one: Pass) -> dict[str, Any]:
     return fields | {"tensor_core_s": None} if hip else fields
 
 
-def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
+def _events(driver: Driver, one: Pass, passes: int) -> list[Any]:
     """The tracer's events of so many passes, each waited for.
 
     `torch.profiler.profile` wraps this class; it would import TorchInductor and set
@@ -103,7 +105,7 @@ def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
 class TorchTracer:
     """Kineto around a few steps of the loop, as `torch.profiler` uses it: `--trace`."""
 
-    def __init__(self, driver: LoopDriver) -> None:
+    def __init__(self, driver: Driver) -> None:
         import torch
 
         self._torch: Any = torch
@@ -171,3 +173,270 @@ def _quiet() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+# What PyTorch's tracer saw: operators by their time, kernels, and the gaps between.
+
+
+PASS = "trainperf: a traced pass"
+OPERATORS = 15
+"""So many operators are told by name."""
+ENGINE = "autograd::engine::evaluate_function: "
+"""Stands before the name of a node of the backward graph while the engine is at it."""
+ATEN = "aten::"
+LIBRARY = "another's::"
+"""Stands for the operator of a kernel that none started."""
+LONGEST_NAME = 120
+"""Characters of a kernel's name that are kept: templates run to thousands."""
+
+TENSOR_CORES = re.compile(
+    # cuBLAS, cuDNN and CUTLASS name the shape of the matrix instruction ("s16816gemm",
+    # "h884cudnn", "s1688tf32gemm"), as NVIDIA's PyProf reads them (pyprof/prof/tc.py), ...
+    r"(?:^|_)[hsidcz](?:884|8816|1688|8832|16816|16832|16864|161616)"
+    r"(?:f16|bf16|tf32)?(?:gemm|cudnn|fprop|dgrad|wgrad)"
+    # ... or the class of the operation (CUTLASS: OpClassTensorOp against "simt"), ...
+    r"|tensorop"
+    # ... or the instruction itself. PyProf takes every "xmma_gemm", but that is the name
+    # of plain float32 kernels as well: only those that also say how they multiply count.
+    r"|tensor\d+x\d+x\d+|(?:^|[^a-z])(?:[hid]mma|w?gmma|wmma)(?:[^a-z]|$)|xmma.*warpgroupsize"
+    # Kernels of cuBLASLt for Hopper and later, which are built on warp-group matrix
+    # instructions alone; FlashAttention's, which are for float16 and bfloat16 alone;
+    # PyTorch's memory-efficient attention in these types.
+    r"|^nvjet_"
+    r"|flash_fwd(?:_splitkv)?_kernel|flash_bwd_dq_dk_dv_loop"
+    r"|fmha_cutlass[fb]_b?f16_\w*sm(?:75|[89]\d)",
+    re.IGNORECASE,
+)
+"""Names of kernels that compute on tensor cores.
+
+Kernels of other makers (Triton) do not say what they compute on, and are not counted: what
+is found is a lower bound.
+"""
+
+LEFT = re.compile(
+    r"mm\b|mm_|addmm|mmbackward|conv|matmul|linear|attention|rnn|lstm|gru|embedding|index|gather"
+    r"|scatter|sort|topk|fft|cholesky|solve"
+    # A compiled graph ("CompiledFunction", "## Call CompiledFxGraph", "Torch-Compiled Region").
+    r"|compiled|^triton_",
+    re.IGNORECASE,
+)
+"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups; and
+what it has put together already."""
+
+Interval = tuple[int, int]
+
+
+class OperatorTimes:
+    """The events of a few passes, in nanoseconds; the first `leave_out` are not read.
+
+    On a CPU an operator's time is its own, without that of the operators it calls; on a
+    GPU it is that of the kernels and copies it started, wherever they ran.
+    """
+
+    def __init__(self, events: Iterable[Any], device: str, leave_out: int = 0) -> None:
+        self.device = device
+        events = list(events)
+        marks = (event for event in events if event.name() == PASS and _on_host(event))
+        self.windows = sorted((_start(one), _end(one)) for one in marks)[leave_out:]
+        self._starts = [start for start, _ in self.windows]
+        inside = [event for event in events if self._pass_of(event) is not None]
+        self.on_host = [event for event in inside if _is_operator(event)]
+        self.on_device = [event for event in inside if _is_work(event)]
+        self.kernels = [event for event in self.on_device if _is_kernel(event)]
+
+    def event(self) -> dict[str, Any]:
+        """The fields of the event `torch_trace`; all but `passes` are per pass."""
+        cuda = self.device == "cuda"
+        leaves, times = self._by_operator() if cuda else self._own_times()
+        fusable = self._fusable() if cuda else _of_fusable(times)
+        ranked = sorted(times.items(), key=lambda item: -item[1][1])
+        listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
+        return {
+            "device": self.device,
+            "passes": len(self.windows),
+            "seconds": self._mean(sum(end - start for start, end in self.windows)),
+            "operators": [
+                {"name": name, "calls": calls / len(self.windows), "seconds": self._mean(spent)}
+                for name, (calls, spent) in listed
+            ],
+            "others_s": self._mean(sum(spent for _, (_, spent) in others)),
+            "fusable_s": self._mean(fusable),
+            "kernels": leaves / len(self.windows),
+            "gap_s": self._mean(self._gaps()) if cuda else None,
+            "device_s": [self._mean(each) for each in self._by_device()] if cuda else [],
+            "together_s": self._mean(self._together()) if cuda else None,
+            "tensor_core_s": self._mean(self._on_tensor_cores()) if cuda else None,
+        }
+
+    def _mean(self, nanoseconds: int) -> float:
+        return nanoseconds / len(self.windows) / 1e9
+
+    def _pass_of(self, event: Any) -> int | None:
+        """The pass that the event began in; None for what is before or between them."""
+        start = _start(event)
+        index = bisect.bisect_right(self._starts, start) - 1
+        return index if index >= 0 and start < self.windows[index][1] else None
+
+    def _own_times(self) -> tuple[int, dict[str, list[int]]]:
+        """How many operators called no other; calls and own time of each, by name."""
+        found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        leaves = 0
+        threads: dict[int, list[Any]] = defaultdict(list)
+        for event in self.on_host:
+            threads[event.start_thread_id()].append(event)
+        for events in threads.values():
+            for name, own, calls_others in _nested(events):
+                node = name.removeprefix(ENGINE)
+                found[node][0] += name == node  # the engine calls the node: that is one call
+                found[node][1] += own
+                leaves += not calls_others
+        return leaves, found
+
+    def _by_operator(self) -> tuple[int, dict[str, list[int]]]:
+        """How many kernels ran; calls of each operator and the time of what it started."""
+        names = self._names()
+        found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        seen: set[tuple[str, int]] = set()
+        for event in self.on_device:
+            by = event.linked_correlation_id()
+            name = names.get(by) or event.name()[:LONGEST_NAME]
+            found[name][1] += _end(event) - _start(event)
+            if by not in names or (name, by) not in seen:  # one call may start several
+                found[name][0] += 1
+                seen.add((name, by))
+        return len(self.kernels), found
+
+    def _names(self) -> dict[int, str]:
+        """The operators by the numbers that what they started is linked to."""
+        return {one.correlation_id(): one.name().removeprefix(ENGINE) for one in self.on_host}
+
+    def _fusable(self) -> int:
+        """Time of kernels that operators started which compiling can put together.
+
+        Those do little but read and write memory: element by element, sums, norms, softmax,
+        casts. Kernels that no operator started (Triton's) may be compiled already.
+        """
+        names = self._names()
+        return sum(
+            _end(event) - _start(event)
+            for event in self.kernels
+            if is_fusable(names.get(event.linked_correlation_id(), LIBRARY))
+        )
+
+    def _gaps(self) -> int:
+        """Time between first and last work of each pass in which the device had none."""
+        spans: dict[int, list[Interval]] = defaultdict(list)
+        for event in self.on_device:
+            index = self._pass_of(event)
+            if index is not None:
+                spans[index].append((_start(event), _end(event)))
+        return sum(_unused(one) for one in spans.values())
+
+    def _by_device(self) -> list[int]:
+        """How long each GPU ran something, whatever it ran at the same time."""
+        spans: dict[int, list[Interval]] = defaultdict(list)
+        for event in self.on_device:
+            spans[event.device_index()].append((_start(event), _end(event)))
+        return [_covered(spans[index]) for index in sorted(spans)]
+
+    def _together(self) -> int:
+        """How long more than one GPU ran something, each further one counted."""
+        spans = [(_start(event), _end(event)) for event in self.on_device]
+        return sum(self._by_device()) - _covered(spans) if spans else 0
+
+    def _on_tensor_cores(self) -> int:
+        return sum(
+            _end(event) - _start(event)
+            for event in self.kernels
+            if TENSOR_CORES.search(event.name())
+        )
+
+
+def is_fusable(operator: str) -> bool:
+    """Whether compiling can put an operator together with others: one of PyTorch's own.
+
+    Nodes of the backward graph have no namespace in their names.
+    """
+    return ("::" not in operator or operator.startswith(ATEN)) and not LEFT.search(operator)
+
+
+def _of_fusable(times: dict[str, list[int]]) -> int:
+    return sum(spent for name, (_, spent) in times.items() if is_fusable(name))
+
+
+def _nested(events: list[Any]) -> Iterator[tuple[str, int, bool]]:
+    """Name, own time and whether it called others, of each operator of one thread."""
+    running: list[list[Any]] = []  # name, end, own time, called others
+    for event in sorted(events, key=lambda event: (_start(event), -_end(event))):
+        start, end = _start(event), _end(event)
+        while running and running[-1][1] <= start:
+            yield _closed(running)
+        if running:
+            running[-1][2] -= min(end, running[-1][1]) - start
+            running[-1][3] = True
+        running.append([event.name(), end, end - start, False])
+    while running:
+        yield _closed(running)
+
+
+def _closed(running: list[list[Any]]) -> tuple[str, int, bool]:
+    name, _, own, calls_others = running.pop()
+    return name, max(0, own), calls_others
+
+
+def _unused(spans: list[Interval]) -> int:
+    """How much between the first start and the last end none of the spans covers."""
+    gaps = 0
+    until = min(start for start, _ in spans)
+    for start, end in sorted(spans):
+        gaps += max(0, start - until)
+        until = max(until, end)
+    return gaps
+
+
+def _covered(spans: list[Interval]) -> int:
+    """How much the spans cover, each moment once."""
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    return last - first - _unused(spans)
+
+
+def _start(event: Any) -> int:
+    return int(event.start_ns())
+
+
+def _end(event: Any) -> int:
+    return int(event.start_ns() + event.duration_ns())
+
+
+def _on_host(event: Any) -> bool:
+    return str(event.device_type()).endswith("CPU")
+
+
+def _kind(event: Any) -> str:
+    """Kineto's word for what it is: "cpu_op", "kernel"; "" from versions without one."""
+    ask = getattr(event, "activity_type", None)
+    return str(ask()) if ask is not None else ""
+
+
+def _is_operator(event: Any) -> bool:
+    if not _on_host(event) or event.is_async() or event.name() == PASS:
+        return False
+    kind = _kind(event)
+    # Calls of CUDA's runtime are linked to the operator that made them.
+    return kind == "cpu_op" if kind else event.linked_correlation_id() == 0
+
+
+def _is_work(event: Any) -> bool:
+    """Whether it is a kernel, a copy or a memset; regions of the user's are on the GPU too."""
+    if _on_host(event):
+        return False
+    kind = _kind(event)
+    if kind:
+        return kind in ("kernel", "gpu_memcpy", "gpu_memset")
+    annotation = getattr(event, "is_user_annotation", None)
+    return event.name() != PASS and not (annotation is not None and annotation())
+
+
+def _is_kernel(event: Any) -> bool:
+    kind = _kind(event)
+    return kind == "kernel" if kind else not event.name().startswith(("Memcpy", "Memset"))

@@ -12,7 +12,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from ...process import frames
-from .calls import Place
+from ...process.frames import Place
 
 OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from ...process import frames
-from .calls import Place, site
+from ...process.frames import Place, site
 
 ATEN = "aten"
 MOST_PLACES = 8

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...process import frames, turns
+from ...process.frames import Place, site
 from .arguments import CallArguments
-from .calls import EVALUATION, LOG, SCALER, TEXT, Key, Ledger, Place, Sum, site
+from .calls import EVALUATION, LOG, SCALER, TEXT, Key, Ledger, Sum
 
 Write = Callable[..., None]
 SCALES = (SCALER, "scaler.update")

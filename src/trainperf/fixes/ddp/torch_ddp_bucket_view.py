@@ -9,7 +9,7 @@ from trainperf.fixes.common.words import worth
 from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
 from trainperf.fixes.ranks._exchange import (
     all_exact,
-    bound_if_uncopied,
+    bound_if_sent,
     ddp_sites,
     ddps_with,
     exchange,
@@ -53,7 +53,7 @@ class BucketView(Fix):
         copying = ddps_with(evidence, SETTING, False)
         if not copying:
             return None
-        bound = bound_if_uncopied(evidence)
+        bound = bound_if_sent(evidence)
         if not worth(evidence, bound):
             return None
         given = exchange(evidence).bytes

@@ -10,7 +10,7 @@ from trainperf.fixes.ddp._edits import HOOKS, register_hook
 from trainperf.fixes.ranks._exchange import (
     WORTH_CHANGING,
     all_exact,
-    bound_by_share,
+    bound_if_sent,
     ddp_sites,
     exchange,
     exchange_said,
@@ -60,10 +60,10 @@ class Compress(Fix):
         hook = _hook(evidence)
         if hook is None:
             return None
-        bound = bound_by_share(evidence, SAVED)
+        bound = bound_if_sent(evidence, SAVED)
         if exchange_share(evidence) < WORTH_CHANGING or not worth(evidence, bound):
             return None
-        basis = "half of the exchange, as for half of the bytes"
+        basis = "half of the exchange, or of the all-reduces alone: half of the bytes"
         return self._finding(evidence, hook, exchange_said(evidence), bound, basis)
 
     def possible(self, evidence: Evidence) -> Finding | None:

@@ -168,7 +168,7 @@ def most_workers(evidence: Evidence) -> int:
     """
     width = cores_per_rank(evidence)
     try:
-        room = WAITING * max(1, width) / maker_share(evidence)
+        room = WAITING * evidence.machine.cores / ranks(evidence) / maker_share(evidence)
         useful = min(int(room), MOST_WAITING, 2 * workers_needed(evidence))
     except NotMeasured:
         return width

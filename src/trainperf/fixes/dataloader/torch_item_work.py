@@ -15,22 +15,9 @@ from trainperf.fixes.dataloader._loader import (
     takes_nothing,
     waits_at_most,
 )
-from trainperf.fixes.dataloader.edits.keeping import (
-    edited_place,
-    keep_items,
-    keepable,
-    kept_said,
-)
+from trainperf.fixes.dataloader.edits.keeping import edited_place, keep_items, keepable, kept_said
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    FunctionCost,
-    Loader,
-    Site,
-    Torch,
-)
+from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Loader, Site, Torch
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -11,13 +11,7 @@ from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, percent, worth
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest, pad_in_trainer
 from trainperf.fixes.torch_step._step import UNTRIED, compute_seconds
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Padding,
-    Site,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

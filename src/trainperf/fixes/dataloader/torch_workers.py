@@ -30,12 +30,7 @@ from trainperf.fixes.dataloader._loader import (
     waits_at_most,
 )
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Loader,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Loader
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -13,12 +13,7 @@ from trainperf.fixes.practice._evaluation_edits import (
     evaluate_seldom,
     validate_seldom,
 )
-from trainperf.model import (
-    BetweenEpochs,
-    Equivalence,
-    Evidence,
-    Finding,
-)
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

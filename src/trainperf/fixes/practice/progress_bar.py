@@ -9,12 +9,7 @@ from trainperf.fixes.common import trainers
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Missing,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Missing
 
 if TYPE_CHECKING:
     from trainperf.model import Site

@@ -24,13 +24,7 @@ from trainperf.fixes.torch_step._step import (
     taken_probe,
     to_try,
 )
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Probe,
-    Site,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -21,13 +21,7 @@ from trainperf.fixes.torch_step._step import (
     taken_probe,
     to_try,
 )
-from trainperf.model import (
-    CudaDevice,
-    Equivalence,
-    Evidence,
-    Finding,
-    Probe,
-)
+from trainperf.model import CudaDevice, Equivalence, Evidence, Finding, Probe
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, worth
-from trainperf.fixes.storage._storage import (
-    MANY,
-    SHARD,
-    at_most,
-    readers,
-    through,
-    waits,
-)
+from trainperf.fixes.storage._storage import MANY, SHARD, at_most, readers, through, waits
 from trainperf.model import Channel, Equivalence, Evidence, Finding, Reads
 from trainperf.model.words import size
 

@@ -8,14 +8,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import cores
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    FunctionCost,
-    Site,
-    is_taken,
-)
+from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, is_taken
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

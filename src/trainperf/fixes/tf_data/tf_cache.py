@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.pipeline import (
-    input_at_most,
-    known,
-    label,
-    opening,
-    upper,
-)
+from trainperf.fixes.common.pipeline import input_at_most, known, label, opening, upper
 from trainperf.fixes.common.repeating import not_repeated
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.tf_data.edits.caches import (

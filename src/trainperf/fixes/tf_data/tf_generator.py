@@ -18,15 +18,7 @@ from trainperf.fixes.common.pipeline import (
 from trainperf.fixes.common.pipeline import cores as usable_cores
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
 from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    FunctionCost,
-    Site,
-    Stage,
-    is_taken,
-)
+from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, Stage, is_taken
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -9,13 +9,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, percent, worth
-from trainperf.model import (
-    BetweenEpochs,
-    Equivalence,
-    Evidence,
-    Finding,
-    Missing,
-)
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Missing
 from trainperf.source.arguments import argument
 
 if TYPE_CHECKING:

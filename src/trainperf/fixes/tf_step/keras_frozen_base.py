@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at, percent
 from trainperf.fixes.tf_step._frozen_edits import compute_once
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-)
+from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.model.words import size
 
 if TYPE_CHECKING:

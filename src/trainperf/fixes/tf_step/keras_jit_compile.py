@@ -8,14 +8,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.step import PROBE_LEAST, bound_by, left_by, saved_by, step_can_matter
 from trainperf.fixes.common.words import at, ms, times, worth
 from trainperf.fixes.tf_step._compile_arguments import compile_seen, set_compile
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Loop,
-    ModelFacts,
-    Probe,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Loop, ModelFacts, Probe
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

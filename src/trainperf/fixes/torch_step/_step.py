@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.step import (
-    bound_if_saved,
-    no_faster,
-    step_may_matter,
-    traced_kernels,
-)
+from trainperf.fixes.common.step import bound_if_saved, no_faster, step_may_matter, traced_kernels
 from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch.step import Part
 

@@ -15,13 +15,7 @@ from trainperf.fixes.tf_data.edits.mapped import call_at, parsed, yields
 from trainperf.fixes.tf_data.edits.movable import JUMPS, check_calls, makes, names_read
 from trainperf.model import Site
 from trainperf.source.bodies import function_of
-from trainperf.source.iterations import (
-    arguments,
-    carried,
-    declared,
-    loaded,
-    stored,
-)
+from trainperf.source.iterations import arguments, carried, declared, loaded, stored
 from trainperf.source.module import Module
 from trainperf.source.mutations import (
     changed_by,

@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.keeping import (
-    changing,
-    class_of_items,
-    in_memory,
-    move_part,
-)
+from trainperf.fixes.common.keeping import changing, class_of_items, in_memory, move_part
 from trainperf.fixes.common.repeating import (
     fixed_ahead,
     leaves,

@@ -27,15 +27,7 @@ from trainperf.fixes.torch_step.compiling._fusing import (
     compile_blocks,
     fusing,
 )
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Probe,
-    TorchModel,
-    Trace,
-    is_taken,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Probe, TorchModel, Trace, is_taken
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -6,7 +6,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.torch_step._step import UNTRIED, part_seconds
-from trainperf.model import Ddp, Evidence, Exchange, Missing, Site, is_taken, taken
+from trainperf.model import Ddp, Evidence, Exchange, Missing, is_taken, taken
 from trainperf.model.words import size
 
 WORTH_CHANGING = 0.10
@@ -133,16 +133,6 @@ def ddps_with(evidence: Evidence, setting: str, value: object) -> tuple[Ddp, ...
     """Return the `DistributedDataParallel`s with this effective value of a setting."""
     found = evidence.parallel.ddp
     return tuple(one for one in found if setting in one.settings and one.settings[setting] == value)
-
-
-def ddp_sites(ddps: tuple[Ddp, ...]) -> tuple[Site, ...]:
-    """Return where they are built, each place once."""
-    return tuple(dict.fromkeys(one.where for one in ddps if one.where is not None))
-
-
-def all_exact(ddps: tuple[Ddp, ...]) -> bool:
-    """Say whether each of them is built at a place that can be edited."""
-    return bool(ddps) and all(one.where is not None and one.where.exact for one in ddps)
 
 
 def step_without_exchange(evidence: Evidence) -> float:

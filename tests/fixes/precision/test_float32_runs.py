@@ -8,7 +8,7 @@ import pytest
 
 from rewriting import changed, executed, marked, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.precision._float32_edits import to_float32
+from trainperf.fixes.precision.torch_float64 import to_float32
 
 torch = pytest.importorskip("torch")
 

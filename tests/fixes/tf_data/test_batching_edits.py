@@ -9,7 +9,7 @@ import pytest
 
 from rewriting import executed, result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
+from trainperf.fixes.tf_data.numpy_batching import make_batches_ahead
 
 HEAD = """\
 import random

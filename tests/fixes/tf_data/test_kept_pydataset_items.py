@@ -12,8 +12,7 @@ import pytest
 from fixes.case_text import evidence_of
 from rewriting import changed, executed, project_of, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.kept_items import keep_items
-from trainperf.fixes.tf_data.keras_pydataset_items import PyDatasetItems
+from trainperf.fixes.tf_data.keras_pydataset_items import PyDatasetItems, keep_items
 from trainperf.model import Finding
 
 DATASET = """\

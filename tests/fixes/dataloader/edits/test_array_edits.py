@@ -8,7 +8,7 @@ import pytest
 
 from rewriting import changed, executed, result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader.edits.arrays import to_arrays
+from trainperf.fixes.dataloader.torch_python_collate import to_arrays
 
 torch = pytest.importorskip("torch")
 import numpy as np  # noqa: E402

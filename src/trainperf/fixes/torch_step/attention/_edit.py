@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step.attention._calls import number, operation, whole
-from trainperf.fixes.torch_step.attention._masks import Masks
-from trainperf.fixes.torch_step.attention._products import (
+from trainperf.fixes.torch_step.attention._calls import (
     Operand,
+    number,
+    operation,
     product,
     query_and_key,
     value_and_result,
+    whole,
 )
+from trainperf.fixes.torch_step.attention._masks import Masks
 from trainperf.fixes.torch_step.attention._reading import Chain, Step, weights_of
 from trainperf.fixes.torch_step.attention._scope import (
     Scope,

@@ -6,8 +6,13 @@ import ast
 from dataclasses import dataclass, replace
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step.attention._calls import Operation, operation, whole
-from trainperf.fixes.torch_step.attention._products import Product, product
+from trainperf.fixes.torch_step.attention._calls import (
+    Operation,
+    Product,
+    operation,
+    product,
+    whole,
+)
 from trainperf.fixes.torch_step.attention._scope import (
     Scope,
     called_name,

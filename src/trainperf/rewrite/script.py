@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
@@ -64,22 +64,6 @@ class Moving(Editing):
         loop = loops.at(file.source, site)
         edits = loops.part_into_function(file.source, loop, taken, names, results, call)
         self._edit(file, edits)
-
-    def counted_into_functions(
-        self,
-        site: Site,
-        taken: int,
-        names: tuple[str, str, str],
-        counters: Sequence[str],
-        call: str,
-    ) -> None:
-        """Turn the `while` loop at `site` into a generator of places and a function of one.
-
-        The generator `names[0]` yields the `counters` and does all but the first `taken`
-        statements; these go into `names[1]`, which takes `names[2]`. `call` follows.
-        """
-        file = self._file(site.file)
-        self._edit(file, loops.counted(file.source, site, taken, names, counters, call))
 
     def loop_part_into_generator(
         self, site: Site, part: loops.Part, name: str, results: Mapping[str, str], call: str

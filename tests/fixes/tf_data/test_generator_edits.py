@@ -160,20 +160,6 @@ SAME = {
         "            yield list(batch)\n"
         "            batch.clear()\n"
     ),
-    "counted in a while loop, for ever": (
-        "def samples(size=6):\n"
-        "    while True:\n"
-        "        start = 0\n"
-        "        end = size\n"
-        "        while start < len(paths):  # all of them\n"
-        "            limit = min(end, len(paths))\n"
-        "            X = [load(each) for each in paths[start:limit]]\n"
-        "\n"
-        "            yield (X, limit)  # a batch\n"
-        "\n"
-        "            start += size\n"
-        "            end += size\n"
-    ),
     "yielded outside as well, and read in the next epoch": (
         "def samples():\n"
         "    image = 'none'\n"
@@ -235,11 +221,7 @@ ALONE = {
     "in a dictionary": "for p in paths:\n        cache[p] = load(p)\n        yield cache[p]\n",
     "two loops": "for p in paths:\n        yield load(p)\n    for p in paths:\n"
     "        yield load(p)\n",
-    "counted by what is made": "n = 0\n    while n < 5:\n        x = load(paths[n])\n"
-    "        yield x\n        n = n + x\n",
     "counted in between": "n = 0\n    while n < 5:\n        n += 1\n        yield load(paths[n])\n",
-    "counted under a condition": "n = 0\n    while n < 5:\n        if n == 3:\n"
-    "            break\n        yield load(paths[n])\n        n += 1\n",
     "seeded for each": "for p in paths:\n        random.seed(len(p))\n"
     "        yield load(p), random.random()\n",
     "features of a model": "for p in paths:\n        yield model.predict(load(p))\n",

@@ -19,7 +19,6 @@ from trainperf.fixes.tf_data.edits.mapped import (
 from trainperf.fixes.tf_data.edits.slices import rows, use_slices
 from trainperf.model import Site
 from trainperf.source.iterations import (
-    arguments,
     carried,
     declared,
     loaded,
@@ -78,9 +77,6 @@ def make_apart(script: Script, head: Site, calls: int) -> None:
     """Let threads make the items of the generator whose `def` is at `head`, `calls` at once."""
     function, module = script.definition(head), parsed(script, head.file)
     loop = _loop(function)
-    if isinstance(loop, ast.While):
-        make_counted(script, Site(head.file, loop.lineno), module, function, calls)
-        return
     name = script.free_name(head.file, "make", "make_item")
     item = script.free_name(head.file, "item", "each_item")
     at = Site(head.file, loop.lineno)
@@ -104,7 +100,7 @@ def make_apart(script: Script, head: Site, calls: int) -> None:
 # ------------------------------------------------------------- whether it can be taken apart
 
 
-def _loop(function: Function) -> ast.For | ast.While:
+def _loop(function: Function) -> ast.For:
     """The innermost loop around all that is yielded, which makes what it yields."""
     if isinstance(function, ast.AsyncFunctionDef):
         raise CannotRewrite("the generator is asynchronous")
@@ -116,7 +112,9 @@ def _loop(function: Function) -> ast.For | ast.While:
     inner = [each for each in loops if not _inside(each, loops)]
     if len(inner) != 1:
         raise CannotRewrite("the generator yields in more than one loop, or in none")
-    loop: ast.For | ast.While = inner[0]
+    loop = inner[0]
+    if isinstance(loop, ast.While):
+        raise CannotRewrite("the generator yields in a `while` loop: what it counts is not seen")
     if not any(isinstance(each, ast.Call) for each in of_this_function(loop.body)):
         raise CannotRewrite("the loop that yields makes nothing: it hands out what is there")
     return loop
@@ -241,92 +239,3 @@ def _part(function: Function, loop: ast.For, taken: int, alone: Sequence[ast.exp
         return None
     results |= {name: ast.unparse(each) for each, name in hoisted}
     return Part(taken, results, hoisted) if results else None
-
-
-# Generators that count by hand in a `while` loop: what counts and what makes go apart.
-
-
-LEAVES = (ast.Return, ast.Await, ast.Global, ast.Nonlocal)
-
-
-def make_counted(script: Script, at: Site, module: Module, function: Function, calls: int) -> None:
-    """Let threads make the items of the `while` loop at `at` in a generator, `calls` at once.
-
-    Raises `CannotRewrite` where it does not end with what it counts, or items hang together.
-    """
-    loop = next(each for each in ast.walk(function) if _is_at(each, at))
-    assert isinstance(loop, ast.While)
-    taken = _taken(loop)
-    making, counting = loop.body[:taken], loop.body[taken:]
-    counters = sorted(stored(counting))
-    _counted_check(module, function, loop, taken, set(counters))
-    free = [
-        script.free_name(at.file, *each)
-        for each in (("places", "all_places"), ("make", "make_item"), ("item", "each_item"))
-    ]
-    read = loaded(making)
-    used = [name for name in counters if name in read]
-    if not used:
-        raise CannotRewrite("the generator makes the same each time")
-    helper = put_in(script, at.file, IN_PARALLEL)
-    call = f"yield from {helper}({free[1]}, {free[0]}(), calls={calls})"
-    script.counted_into_functions(at, taken, (free[0], free[1], free[2]), used, call)
-
-
-def _is_at(node: ast.AST, at: Site) -> bool:
-    return isinstance(node, ast.While) and node.lineno == at.line
-
-
-def _taken(loop: ast.While) -> int:
-    """How many statements make the item: all but the last ones, which only count."""
-    taken = len(loop.body)
-    while taken and _counts(loop.body[taken - 1]):
-        taken -= 1
-    if taken in (0, len(loop.body)):
-        raise CannotRewrite("the generator yields in a `while` loop: what it counts is not seen")
-    return taken
-
-
-def _counts(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.AugAssign):
-        target: ast.expr | None = statement.target
-    elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-    else:
-        return False
-    value = statement.value
-    worked = any(isinstance(each, ast.Call | ast.Yield | ast.Await) for each in ast.walk(value))
-    return isinstance(target, ast.Name) and not worked
-
-
-def _counted_check(
-    module: Module, function: Function, loop: ast.While, taken: int, counters: set[str]
-) -> None:
-    making, counting = loop.body[:taken], loop.body[taken:]
-    own = stored(making)
-    kinds = (*LEAVES, ast.NamedExpr)
-    left = of_own_loop(making, ast.Break) or of_own_loop(making, ast.Continue)
-    if loop.orelse or left or any(isinstance(each, kinds) for each in of_this_function(making)):
-        raise CannotRewrite("the generator's loop may be left before its end")
-    if is_sent_values(module, loop.body):
-        raise CannotRewrite("the generator is sent values")
-    name = carried(making, counters)
-    changed = changes_shared(module, making)
-    if name or changed:
-        raise CannotRewrite(f"an item needs what the one before left in {name or changed}")
-    if own & counters or own & (loaded(counting) | names_in(loop.test)):
-        raise CannotRewrite("what the generator counts hangs on what it makes")
-    if not counters <= _local(function, loop) | arguments(function):
-        raise CannotRewrite("the generator counts in names of the module")
-    inside = {id(each) for one in making for each in ast.walk(one)}
-    others = [each for each in ast.walk(function) if id(each) not in inside]
-    if own & {each.id for each in others if isinstance(each, ast.Name)}:
-        raise CannotRewrite("what the loop makes is read outside it")
-
-
-def _local(function: Function, loop: ast.While) -> set[str]:
-    """The names that the function binds outside the loop, in loops around it as well."""
-    inside = {id(each) for each in ast.walk(loop)}
-    found = [each for each in of_this_function(function.body) if isinstance(each, ast.Name)]
-    stores = [each for each in found if not isinstance(each.ctx, ast.Load)]
-    return {each.id for each in stores if id(each) not in inside}

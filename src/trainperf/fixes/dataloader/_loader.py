@@ -48,14 +48,9 @@ PREFETCH = 2
 """PyTorch's own `prefetch_factor` where there are workers."""
 
 BUILTIN_SAMPLERS = (
-    "",
-    "SequentialSampler",
-    "RandomSampler",
-    "SubsetRandomSampler",
-    "WeightedRandomSampler",
-    "BatchSampler",
-    "DistributedSampler",
-)
+    "", "SequentialSampler", "RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler",
+    "BatchSampler", "DistributedSampler",
+)  # fmt: skip
 """Samplers that draw all their random numbers where an epoch begins, so that fetching
 ahead leaves the order alone."""
 

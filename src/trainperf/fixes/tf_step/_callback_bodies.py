@@ -44,26 +44,11 @@ ENDS = ("on_batch_end", "on_train_batch_end")
 READS_LATE = {"on_epoch_end", "on_train_end"}
 """Methods that are called when an epoch, or all of them, have ended."""
 
-CHANGES = frozenset(
-    [
-        "apply",
-        "apply_gradients",
-        "assign",
-        "assign_add",
-        "assign_sub",
-        "compile",
-        "evaluate_and_stop",
-        "exit",
-        "fit",
-        "load_weights",
-        "minimize",
-        "reset_state",
-        "reset_states",
-        "set_value",
-        "set_weights",
-        "train_on_batch",
-    ]
-)
+CHANGES = frozenset({
+    "apply", "apply_gradients", "assign", "assign_add", "assign_sub", "compile",
+    "evaluate_and_stop", "exit", "fit", "load_weights", "minimize", "reset_state", "reset_states",
+    "set_value", "set_weights", "train_on_batch",
+})  # fmt: skip
 """Methods and functions that change the model, the optimizer or the run."""
 
 PLAIN = frozenset({"float", "int", "len", "get", "item", "numpy"})

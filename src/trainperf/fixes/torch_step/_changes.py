@@ -28,29 +28,11 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 
-CHANGES = frozenset(
-    [
-        "all_gather",
-        "all_reduce",
-        "backward",
-        "barrier",
-        "broadcast",
-        "eval",
-        "exit",
-        "load_state_dict",
-        "manual_seed",
-        "next",
-        "reduce",
-        "seed",
-        "setattr",
-        "step",
-        "terminate",
-        "train",
-        "unscale_",
-        "update_parameters",
-        "zero_grad",
-    ]
-)
+CHANGES = frozenset({
+    "all_gather", "all_reduce", "backward", "barrier", "broadcast", "eval", "exit",
+    "load_state_dict", "manual_seed", "next", "reduce", "seed", "setattr", "step", "terminate",
+    "train", "unscale_", "update_parameters", "zero_grad",
+})  # fmt: skip
 """Functions and methods that change the model, the optimizer, other ranks or the run.
 
 Those whose name ends in `_` change a tensor, by PyTorch's own convention.

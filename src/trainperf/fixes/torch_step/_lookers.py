@@ -24,29 +24,11 @@ STEERING = ("bool", "index", "int")
 MAKES_BATCHES = re.compile(r"batch|sampl|load|data|collate|transform|augment", re.IGNORECASE)
 """Names of functions that read numbers to make the input of a step."""
 
-WRITERS = frozenset(
-    [
-        "add_histogram",
-        "add_image",
-        "add_images",
-        "add_scalar",
-        "add_scalars",
-        "debug",
-        "dump",
-        "dumps",
-        "flush",
-        "info",
-        "log",
-        "print",
-        "save",
-        "savefig",
-        "set_description",
-        "set_postfix",
-        "warning",
-        "write",
-        "writerow",
-    ]
-)
+WRITERS = frozenset({
+    "add_histogram", "add_image", "add_images", "add_scalar", "add_scalars", "debug", "dump",
+    "dumps", "flush", "info", "log", "print", "save", "savefig", "set_description", "set_postfix",
+    "warning", "write", "writerow",
+})  # fmt: skip
 """Functions of libraries that put something on record."""
 
 COUNTS = ("tqdm.update",)

@@ -12,17 +12,10 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 OF_TORCH = (
-    "Sequential",
-    "Linear",
-    "Conv2d",
-    "MultiheadAttention",
-    "Transformer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
+    "Sequential", "Linear", "Conv2d", "MultiheadAttention", "Transformer", "TransformerEncoder",
+    "TransformerEncoderLayer", "TransformerDecoder", "TransformerDecoderLayer",
     "DistributedDataParallel",
-)
+)  # fmt: skip
 """Modules whose `forward` is PyTorch's own: `Module.compile()` skips that silently.
 
 Tried with PyTorch 2.13 (`Sequential`, `Linear`, `Transformer`, its encoder's layer): no
@@ -31,19 +24,9 @@ them. Classes of the user's own compile either way.
 """
 
 RETURN_THE_MODEL = (
-    "to",
-    "cuda",
-    "cpu",
-    "train",
-    "eval",
-    "float",
-    "half",
-    "double",
-    "bfloat16",
-    "apply",
-    "requires_grad_",
-    "share_memory",
-)
+    "to", "cuda", "cpu", "train", "eval", "float", "half", "double", "bfloat16", "apply",
+    "requires_grad_", "share_memory",
+)  # fmt: skip
 """Methods of `nn.Module` that return the module itself."""
 
 

@@ -15,13 +15,8 @@ UNTRIED = "only trying it tells"
 """The basis of a finding to be tried whose gain has no known limit."""
 
 CONVOLUTIONS = (
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-)
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+)  # fmt: skip
 DENSE = ("Linear", "Bilinear", "MultiheadAttention", "Conv1D")
 """Modules that multiply matrices; `Conv1D` is what the transformers library calls a `Linear`."""
 

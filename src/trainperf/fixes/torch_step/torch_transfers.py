@@ -31,21 +31,9 @@ _MAKES = ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "ten
 """Functions of PyTorch that make the same tensor on any device."""
 
 _SHAPES = (
-    "bool",
-    "contiguous",
-    "expand",
-    "float",
-    "int",
-    "long",
-    "repeat",
-    "reshape",
-    "t",
-    "transpose",
-    "tril",
-    "triu",
-    "unsqueeze",
-    "view",
-)
+    "bool", "contiguous", "expand", "float", "int", "long", "repeat", "reshape", "t", "transpose",
+    "tril", "triu", "unsqueeze", "view",
+)  # fmt: skip
 """Methods that compute the same on any device."""
 
 _DEVICE = re.compile(r"dev|cuda|gpu|rank|^\d+$", re.IGNORECASE)

@@ -115,45 +115,12 @@ def _is_off(training: ast.expr) -> bool:
 NUMBERS = frozenset({"bool", "float", "int", "len"})
 """Built-in functions that make the same of both."""
 
-COPIES = frozenset(
-    [
-        "abs",
-        "all",
-        "allclose",
-        "amax",
-        "amin",
-        "any",
-        "append",
-        "argmax",
-        "argmin",
-        "argsort",
-        "array",
-        "array_equal",
-        "clip",
-        "concatenate",
-        "copy",
-        "exp",
-        "hstack",
-        "isfinite",
-        "isnan",
-        "log",
-        "max",
-        "maximum",
-        "mean",
-        "min",
-        "minimum",
-        "prod",
-        "repeat",
-        "sort",
-        "stack",
-        "std",
-        "sum",
-        "tile",
-        "var",
-        "vstack",
-        "where",
-    ]
-)
+COPIES = frozenset({
+    "abs", "all", "allclose", "amax", "amin", "any", "append", "argmax", "argmin", "argsort",
+    "array", "array_equal", "clip", "concatenate", "copy", "exp", "hstack", "isfinite", "isnan",
+    "log", "max", "maximum", "mean", "min", "minimum", "prod", "repeat", "sort", "stack", "std",
+    "sum", "tile", "var", "vstack", "where",
+})  # fmt: skip
 """Functions of NumPy whose result shares nothing with what they are given."""
 
 VIEWS = frozenset({"asarray", "expand_dims", "ravel", "reshape", "squeeze", "transpose"})
@@ -162,26 +129,11 @@ VIEWS = frozenset({"asarray", "expand_dims", "ravel", "reshape", "squeeze", "tra
 TENSORS = ("tensorflow.math", "tensorflow.nn", "tensorflow.random", "tensorflow.linalg")
 """Modules all of whose functions make tensors of what they are given."""
 
-NOT_TENSORS = frozenset(
-    [
-        "case",
-        "cond",
-        "custom_gradient",
-        "foldl",
-        "foldr",
-        "function",
-        "get_static_value",
-        "is_symbolic_tensor",
-        "is_tensor",
-        "map_fn",
-        "numpy_function",
-        "py_function",
-        "scan",
-        "switch_case",
-        "vectorized_map",
-        "while_loop",
-    ]
-)
+NOT_TENSORS = frozenset({
+    "case", "cond", "custom_gradient", "foldl", "foldr", "function", "get_static_value",
+    "is_symbolic_tensor", "is_tensor", "map_fn", "numpy_function", "py_function", "scan",
+    "switch_case", "vectorized_map", "while_loop",
+})  # fmt: skip
 """Functions of `tf` and `keras.ops` that look at what they are given, or hand it on."""
 
 

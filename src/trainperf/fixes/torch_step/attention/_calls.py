@@ -37,10 +37,7 @@ def operation(node: ast.expr) -> Operation | None:
     name, args = called_name(node), tuple(node.args)
     if isinstance(node.func, ast.Attribute) and not _module(node.func.value):
         return Operation(name, node.func.value, args, keywords)
-    if args:
-        return Operation(name, args[0], args[1:], keywords)
-    first = keywords.pop("input", None)
-    return None if first is None else Operation(name, first, (), keywords)
+    return Operation(name, args[0], args[1:], keywords) if args else None
 
 
 def _module(node: ast.expr) -> bool:
@@ -58,37 +55,14 @@ def number(node: ast.expr | None) -> float | None:
         return float("inf")
     if isinstance(node, ast.Call) and called_name(node) in ("float", "tensor") and node.args:
         given = node.args[0]
-        if isinstance(given, ast.Constant) and isinstance(given.value, str):
-            return _of_text(given.value)
-        return number(given)
-    if isinstance(node, ast.BinOp):
-        return _computed(node)
+        text = given.value if isinstance(given, ast.Constant) else None
+        return float(text) if isinstance(text, str) else number(given)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Pow):
+        one, other = number(node.left), number(node.right)
+        if one is None or not other:
+            return None
+        return one / other if isinstance(node.op, ast.Div) else float(one**other)
     return None
-
-
-def _of_text(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _computed(node: ast.BinOp) -> float | None:
-    one, other = number(node.left), number(node.right)
-    if one is None or other is None:
-        return None
-    try:
-        if isinstance(node.op, ast.Pow):
-            return float(one**other)
-        if isinstance(node.op, ast.Mult):
-            return one * other
-        if isinstance(node.op, ast.Div):
-            return one / other
-        if isinstance(node.op, ast.Add):
-            return one + other
-        return one - other if isinstance(node.op, ast.Sub) else None
-    except (ArithmeticError, TypeError):
-        return None
 
 
 def whole(node: ast.expr | None) -> int | None:
@@ -152,8 +126,9 @@ def _einsum(node: ast.expr) -> Product | None:
     parts = [*inputs.split(","), result]
     if not arrow or len(parts) != 3:
         return None
-    words = any(len(each) > 1 for each in text.replace("->", ",").replace(",", " ").split())
-    named = tuple(_dimensions(part, words and " " in part.strip()) for part in parts)
+    named = tuple(map(_dimensions, parts))
+    if len(named[0]) < 2 or len(named[2]) < 2:
+        return None
     rank = None if "..." in text else len(named[2])
     return Product(others[0], others[1], rank, named)
 
@@ -162,9 +137,7 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _dimensions(text: str, words: bool) -> tuple[str, ...]:
-    if words:
-        return tuple(text.split())
+def _dimensions(text: str) -> tuple[str, ...]:
     plain = text.replace(" ", "")
     head = ("...",) if plain.startswith("...") else ()
     return (*head, *plain.removeprefix("..."))
@@ -175,18 +148,13 @@ def query_and_key(found: Product) -> tuple[Operand, Operand]:
     if not found.equation:
         return Operand(found.left), _untransposed(found.right)
     one, other, scores = found.equation
-    left, right = found.left, found.right
-    if len(scores) < 2:
-        raise CannotRewrite("the scores have one dimension")
     *batch, asked, known = scores
-    if asked in other:
-        one, other, left, right = other, one, right, left
     summed = [each for each in one if each in other and each not in scores]
     if len(summed) != 1 or asked in other or known in one or known not in other:
         raise CannotRewrite("its einsum is no product of queries and keys")
     return (
-        Operand(left, moved(one, (*batch, asked, *summed))),
-        Operand(right, moved(other, (*batch, known, *summed))),
+        Operand(found.left, moved(one, (*batch, asked, *summed))),
+        Operand(found.right, moved(other, (*batch, known, *summed))),
     )
 
 
@@ -195,8 +163,6 @@ def value_and_result(found: Product) -> tuple[Operand, str]:
     if not found.equation:
         return Operand(found.right), ""
     weights, values, result = found.equation
-    if len(weights) < 2:
-        raise CannotRewrite("the weights have one dimension")
     *batch, asked, known = weights
     sizes = [each for each in values if each not in weights]
     if len(sizes) != 1 or known not in values or asked in values or known in result:
@@ -237,8 +203,6 @@ def untransposed(node: ast.expr) -> tuple[ast.expr, int | None] | None:
         ranks = {(-2, -1): None, (2, 3): 4, (1, 2): 3}
         pair = tuple(sorted(each for each in places if each is not None))
         return (found.of, ranks[pair]) if pair in ranks else None
-    if found.name == "permute" and places in ([0, 1, 3, 2], [0, 2, 1]):
-        return found.of, len(places)
     return None
 
 

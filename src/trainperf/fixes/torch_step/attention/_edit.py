@@ -134,17 +134,9 @@ class _Edit:
 
     def _typed(self) -> str:
         """A name among the operands whose type the masks take."""
-        for operand in (self.query, self.key, self.found.value):
-            node = operand.node
-            while isinstance(node, ast.BinOp):
-                node = node.left
-            while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if called_name(node) not in ("transpose", "permute", "view", "reshape"):
-                    break
-                node = node.func.value
-            if isinstance(node, ast.Name | ast.Subscript):
-                return self.scope.text(node)
-        return self.scope.text(self.query.node)
+        nodes = [each.node for each in (self.query, self.key, self.found.value)]
+        plain = (node for node in nodes if isinstance(node, ast.Name | ast.Subscript))
+        return self.scope.text(next(plain, nodes[0]))
 
     def _text(self, arguments: list[str]) -> str:
         called = f"{self._functional()}.scaled_dot_product_attention"
@@ -162,7 +154,7 @@ class _Edit:
         inner = source.newline + indent + "    "
         if len(indent) + 4 + len(line) <= WIDTH:
             return f"{called}({inner}{line}{source.newline}{indent}){tail}"
-        rows = "".join(f"{inner}{_broken(each, inner)}," for each in arguments)
+        rows = "".join(f"{inner}{each}," for each in arguments)
         return f"{called}({rows}{source.newline}{indent}){tail}"
 
     def _functional(self) -> str:
@@ -259,14 +251,6 @@ class _Edit:
             if called <= PURE:
                 found.add(stores[0])
         return found
-
-
-def _broken(argument: str, line: str) -> str:
-    """An argument, its value on a line of its own where it is too long beside its name."""
-    if len(line.strip("\r\n")) + len(argument) < WIDTH or "=" not in argument:
-        return argument
-    name, _, value = argument.partition("=")
-    return f"{name}=({line}    {value}{line})"
 
 
 def _atom(node: ast.expr) -> bool:

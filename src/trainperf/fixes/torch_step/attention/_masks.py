@@ -124,10 +124,7 @@ class Masks:
         assert step.fill is not None
         if not isinstance(step.fill, ast.Name):
             return step.fill
-        try:
-            held = self.scope.held(step.fill.id, step.at)
-        except CannotRewrite:
-            held = None
+        held = self.scope.held(step.fill.id, step.at)
         if held is not None:
             return held[0]
         top = [

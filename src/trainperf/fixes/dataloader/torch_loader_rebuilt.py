@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.dataloader._loader import (
-    LONG_EPOCH_S,
+    Starts,
     built_each,
-    epoch_s,
-    epoch_steps,
     named,
     places,
     restart_s,
+    starts_of,
+    starts_to_try,
 )
 from trainperf.fixes.dataloader.edits.hoisting import build_before_loop
-from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import Equivalence, Evidence, Finding, Loader, Site
 
 if TYPE_CHECKING:
@@ -73,58 +71,40 @@ class LoaderRebuilt(Fix):
         """Find a place where loaders are built over and over, and what their starts take."""
         loader = evidence.torch.loader
         each = built_each(loader, evidence.between_epochs)
-        if not each:
+        if each == "step":
+            return self._for_steps(evidence, loader)
+        starts = starts_of(evidence, loader) if each else None
+        if starts is None:
             return None
-        if each == "epoch":
-            return self._for_epochs(evidence, loader)
-        return self._for_steps(evidence, loader)
+        text = f". Each start takes {ms(starts.restart)}, "
+        text += f"{percent(starts.restart / starts.seconds)} of an epoch of {starts.steps} steps."
+        return self._for_epochs(evidence, starts, text)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try it where the start of its workers was not timed, or may be a matter of noise."""
-        loader, kind = evidence.torch.loader, evidence.favourable()
+        loader = evidence.torch.loader
         if built_each(loader, evidence.between_epochs) != "epoch" or loader.workers == 0:
             return None
-        steps = epoch_steps(evidence, loader)
-        pause = evidence.between_epochs
-        between = pause.seconds if pause is not None and pause.sure else 0.0
-        whole, bound = steps * evidence.times.real + between, None
-        try:
-            restart = restart_s(kind, loader)
-            whole = epoch_s(kind, steps, restart)
-            bound = whole / (whole - restart)
-            if not worth(kind, bound):
-                return None
-        except NotMeasured:
-            if whole > LONG_EPOCH_S:
-                return None
-        return self.finding(
-            title="A new DataLoader is built for each epoch",
-            text=f"{_built(loader)}, one for each epoch of {steps} steps.",
-            bound=bound,
-            bound_basis=UNTRIED if bound is None else "the start of the loader against an epoch",
-            where=places(loader),
-            advice=ONCE,
-            snippet=FOR_EPOCHS,
-            data=_data(evidence, {"steps": steps, "seconds": whole, "pause_s": between}),
-        )
-
-    def _for_epochs(self, evidence: Evidence, loader: Loader) -> Finding | None:
-        steps, restart = epoch_steps(evidence, loader), restart_s(evidence, loader)
-        whole = epoch_s(evidence, steps, restart)
-        bound = whole / (whole - restart)
-        if not worth(evidence, bound):
+        starts = starts_to_try(evidence, loader)
+        if starts is None:
             return None
-        besides = max(0.0, whole - steps * evidence.times.real - restart)
+        return self._for_epochs(evidence, starts, f", one for each epoch of {starts.steps} steps.")
+
+    def _for_epochs(self, evidence: Evidence, starts: Starts, text: str) -> Finding:
+        loader, loop = evidence.torch.loader, evidence.loop.where
         return self.finding(
             title="A new DataLoader is built for each epoch",
-            text=f"{_built(loader)}. Each start takes {ms(restart)}, {percent(restart / whole)} "
-            f"of an epoch of {steps} steps.",
-            bound=bound,
-            bound_basis="the start of the loader against the length of an epoch",
+            text=_built(loader) + text,
+            bound=starts.bound,
+            bound_basis=starts.basis,
             where=places(loader),
             advice=ONCE,
             snippet=FOR_EPOCHS,
-            data=_data(evidence, {"steps": steps, "seconds": whole, "pause_s": besides}),
+            data={
+                "epoch": starts.epoch,
+                "workers": loader.workers,
+                "loop": None if loop is None else asdict(loop),
+            },
         )
 
     def _for_steps(self, evidence: Evidence, loader: Loader) -> Finding | None:
@@ -152,16 +132,6 @@ class LoaderRebuilt(Fix):
         loop = finding.data["loop"]
         where = None if loop is None else Site(**loop)
         build_before_loop(script, finding.where[0], where, finding.data["workers"])
-
-
-def _data(evidence: Evidence, epoch: dict[str, float]) -> dict[str, Any]:
-    """Return what the edit and its trial need."""
-    loop = evidence.loop.where
-    found = {
-        "workers": evidence.torch.loader.workers,
-        "loop": None if loop is None else asdict(loop),
-    }
-    return {"epoch": epoch, **found}
 
 
 def _built(loader: Loader) -> str:

@@ -13,8 +13,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import cores
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, put_in
-from trainperf.fixes.tf_data.edits.generators import make_apart
+from trainperf.fixes.tf_data.edits.generators import AHEAD_OF, IN_PARALLEL, make_apart, put_in
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed, yields
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, is_taken
 from trainperf.source.bodies import calls_in, function_of, reached

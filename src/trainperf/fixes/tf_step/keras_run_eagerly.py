@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
+from trainperf.fixes.common.keras_source import compile_seen, set_compile
 from trainperf.fixes.common.step import (
     PROBE_LEAST,
     bound_by,
@@ -13,7 +14,6 @@ from trainperf.fixes.common.step import (
     step_may_matter,
 )
 from trainperf.fixes.common.words import at, ms, times, worth
-from trainperf.fixes.tf_step._compile_arguments import compile_seen, set_compile
 from trainperf.model import Equivalence, Evidence, Finding, Missing
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from rewriting import changed, executed, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step.attention._edit import use_kernel
+from trainperf.fixes.torch_step.attention.torch_sdpa import use_kernel
 from trainperf.model import Site
 
 torch = pytest.importorskip("torch")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.keeping import class_of_items
+from trainperf.fixes.common.repeating import class_of_items
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.dataloader._loader import dearest, named
 from trainperf.model import Equivalence, Evidence, Finding

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.keeping import (
+from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
+from trainperf.fixes.common.repeating import (
     INSIDE,
     MOST,
     at_statement,
     changing,
+    changing_attribute,
     class_of_items,
+    fixed_statements,
     in_memory,
     move_part,
 )
-from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
-from trainperf.fixes.common.repeating import changing_attribute, fixed_statements
 from trainperf.fixes.common.words import at, ms, percent, size, worth
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import (

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.keeping import (
+from trainperf.fixes.common.pipeline import input_at_most, known, upper
+from trainperf.fixes.common.repeating import (
     INSIDE,
     MOST,
     changing,
     class_of_items,
-    in_memory,
-    move_part,
-)
-from trainperf.fixes.common.pipeline import input_at_most, known, upper
-from trainperf.fixes.common.repeating import (
     fixed_ahead,
+    in_memory,
     leaves,
+    move_part,
     not_repeated,
     repeats,
     without_docstring,

@@ -18,7 +18,7 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.tf_data.edits.mapped import mapped
-from trainperf.fixes.tf_data.edits.parallel_calls import choices, run_in_parallel, runs_serially
+from trainperf.fixes.tf_data.tf_map_parallel import choices, run_in_parallel, runs_serially
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
 from trainperf.source.bodies import function_of, python_op
 from trainperf.source.iterations import arguments

@@ -37,9 +37,9 @@ from trainperf.fixes.torch_step._lookers import (
     own_seconds,
     places_of,
     step_site,
+    unsent,
 )
 from trainperf.fixes.torch_step._sums import kept_on_device
-from trainperf.fixes.torch_step._words import unsent
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.source.statements import Function, assigned, called, last_name, names_in, walk
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.torch_step._words import call
+from trainperf.fixes.torch_step._lookers import call
 from trainperf.model import Evidence, LogCall, Missing, ReportedStage, Stage, SyncPoint
 from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import make_those_that_can_be
-from trainperf.fixes.tf_step.calls._model_calls import ModelCalls
+from trainperf.fixes.tf_step.calls.keras_predict_in_loop import ModelCalls
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.model.outside import CALLED_EAGERLY
 from trainperf.source.arguments import argument, starred

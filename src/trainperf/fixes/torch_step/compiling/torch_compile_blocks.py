@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at, ms, worth_counted
-from trainperf.fixes.torch_step.compiling._fusing import compile_blocks
+from trainperf.fixes.torch_step.compiling.torch_compile import compile_blocks
 from trainperf.model import Equivalence, Evidence, Finding, Missing
 from trainperf.source.statements import dotted
 

@@ -11,7 +11,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved, step_can_matter
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
+from trainperf.fixes.torch_step.compiling.torch_compile import FUSING, fusing
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
 from trainperf.model.torch.compiling import Recompiling
 

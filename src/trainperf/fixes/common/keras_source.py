@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.seen import seen_in_call
+from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.wanted import Wanted
 from trainperf.source.arguments import starred

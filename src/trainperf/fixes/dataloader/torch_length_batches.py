@@ -12,9 +12,13 @@ from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, percent, worth
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import ITEM, ranks, stage_seconds
-from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
-from trainperf.fixes.dataloader.edits.hoisting import calls_in_loops
-from trainperf.fixes.dataloader.torch_padding import ENOUGH, MOSTLY_DATA, model_seconds
+from trainperf.fixes.dataloader.torch_loader_rebuilt import calls_in_loops
+from trainperf.fixes.dataloader.torch_padding import (
+    ENOUGH,
+    MOSTLY_DATA,
+    cut_to_longest,
+    model_seconds,
+)
 from trainperf.model import Equivalence, Evidence, Finding, Loader, is_taken
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import assigned

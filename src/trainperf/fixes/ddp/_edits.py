@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.seen import seen_in_call
+from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import worth
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,

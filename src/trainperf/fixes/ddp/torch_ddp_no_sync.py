@@ -16,8 +16,7 @@ from trainperf.fixes.ranks._exchange import (
     exchange_seconds,
     to_try_on_exchange,
 )
-from trainperf.fixes.torch_step._loop_source import innermost_loop
-from trainperf.fixes.torch_step._source import model_target, refuse_if_named
+from trainperf.fixes.torch_step._source import innermost_loop, model_target, refuse_if_named
 from trainperf.model import Ddp, Equivalence, Evidence, Finding, Site
 from trainperf.source.statements import called, walk
 

@@ -11,8 +11,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import named, places
-from trainperf.fixes.torch_step._loop_source import counter, function_around, innermost_loop
-from trainperf.fixes.torch_step._source import file_text
+from trainperf.fixes.torch_step._source import counter, file_text, function_around, innermost_loop
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.source.loops import assigned_in, iterated
 from trainperf.source.module import Module

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import (
     at_most,
     bound_by,
@@ -20,6 +19,7 @@ from trainperf.fixes.common.step import (
     saved_by,
     step_can_matter,
 )
+from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import percent, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Measure, Probe
 from trainperf.rewrite.arguments import RecordedCall, set_at_origin

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
+from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.precision._autocast_edits import put_autocast, put_scaler, turn_on
-from trainperf.fixes.precision._peaks import capability, peaks, sixteen_bit_ratio
+from trainperf.fixes.precision.torch_matmul_precision import capability, peaks, sixteen_bit_ratio
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
     DENSE,

@@ -8,8 +8,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import PROBE_LEAST
 from trainperf.fixes.common.words import ms, times, worth
-from trainperf.fixes.torch_step._loop_source import outermost_loop
-from trainperf.fixes.torch_step._source import model_target
+from trainperf.fixes.torch_step._source import model_target, outermost_loop
 from trainperf.fixes.torch_step._step import (
     PROBED,
     bound_by_probe,

@@ -11,7 +11,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import MIB, ms, percent, worth
 from trainperf.fixes.precision.float64_input import BYTES_PER_SECOND, LARGEST_RATIO, PASSES
-from trainperf.fixes.torch_step._loop_source import innermost_loop
+from trainperf.fixes.torch_step._source import innermost_loop
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, TorchModel
 from trainperf.source.arguments import handed

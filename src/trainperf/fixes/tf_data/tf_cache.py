@@ -19,13 +19,17 @@ from trainperf.fixes.tf_data.edits.caches import (
     put_cache,
     room_for,
 )
-from trainperf.fixes.tf_data.edits.late_changes import (
+from trainperf.fixes.tf_data.edits.mapped import (
+    GIVEN,
+    YIELDS,
     attribute_changed,
+    call_at,
+    generator_at,
     given_changed,
     name_changed,
+    parsed,
     with_called,
 )
-from trainperf.fixes.tf_data.edits.mapped import GIVEN, YIELDS, call_at, generator_at, parsed
 from trainperf.fixes.tf_data.edits.slices import maker_asked, maker_given
 from trainperf.model import Equivalence, Evidence, Finding, is_taken
 from trainperf.source.arguments import argument

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import RANDOM
-from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step import _source as source
 from trainperf.source.statements import (
     Function,
     assigned,

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step import _source as source
 from trainperf.fixes.torch_step._changes import log_seldom
 from trainperf.fixes.torch_step._lookers import WRITERS
 from trainperf.source.statements import Function, called

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import bound_if_saved, step_may_matter
+from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step import _source as source
 from trainperf.fixes.torch_step._changes import trains
 from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
 from trainperf.source.statements import Function, called, walk

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._step import PROBED, part_seconds, taken_probe, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Probe, TorchOptimizer

@@ -23,7 +23,7 @@ from trainperf.fixes.common.words import (
     worth,
 )
 from trainperf.fixes.torch_step import _changes as changes
-from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step import _source as source
 from trainperf.fixes.torch_step._changes import log_seldom
 from trainperf.fixes.torch_step._lookers import (
     DETACH,

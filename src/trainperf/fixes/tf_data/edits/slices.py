@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.late_changes import DEEP, handed_in, scope_of, with_called
-from trainperf.fixes.tf_data.edits.mapped import yields
+from trainperf.fixes.tf_data.edits.mapped import DEEP, handed_in, scope_of, with_called, yields
 from trainperf.source.arguments import argument, keyword
 from trainperf.source.bodies import function_of
 from trainperf.source.iterations import may_be_sequence

@@ -5,9 +5,15 @@ from __future__ import annotations
 import ast
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step.attention._calls import number, operation, whole
+from trainperf.fixes.torch_step.attention._calls import (
+    Scope,
+    number,
+    operation,
+    own_attribute,
+    plain_value,
+    whole,
+)
 from trainperf.fixes.torch_step.attention._reading import Step
-from trainperf.fixes.torch_step.attention._scope import Scope, own_attribute, plain_value
 from trainperf.source.statements import Function
 
 HIDDEN = -1e4

@@ -9,17 +9,15 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step.attention._calls import (
     Operation,
     Product,
-    operation,
-    product,
-    whole,
-)
-from trainperf.fixes.torch_step.attention._scope import (
     Scope,
     called_name,
     changes,
     is_name,
+    operation,
     own_attribute,
     plain_value,
+    product,
+    whole,
 )
 
 CASTS = ("float", "contiguous", "to", "type_as", "type")

@@ -13,8 +13,12 @@ from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step._step import compute_seconds, part_seconds, to_try
 from trainperf.fixes.torch_step.attention._calls import (
     Operand,
+    Scope,
+    called_name,
     number,
     operation,
+    own_attribute,
+    plain_value,
     product,
     query_and_key,
     value_and_result,
@@ -22,12 +26,6 @@ from trainperf.fixes.torch_step.attention._calls import (
 )
 from trainperf.fixes.torch_step.attention._masks import Masks
 from trainperf.fixes.torch_step.attention._reading import Chain, Step, weights_of
-from trainperf.fixes.torch_step.attention._scope import (
-    Scope,
-    called_name,
-    own_attribute,
-    plain_value,
-)
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite.imports import imports, name_of
 from trainperf.source.statements import names_in

@@ -206,8 +206,6 @@ def _one_line(text: str) -> str:
 def _function(head: str, collated: str, torch: str, place: dict[str, Any]) -> str:
     """The function as source: it collates, finds the longest sequence, and cuts behind it."""
     kind, at = place["kind"], place["at"]
-    if kind not in ("tensor", "list", "tuple", "dict"):
-        raise CannotRewrite("where the sequences are in a batch cannot be told")
     sequences = "batch" if kind == "tensor" else f"batch[{at!r}]"
     given = f"{sequences} != {place['value']!r}"
     if place["features"]:

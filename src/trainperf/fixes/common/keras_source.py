@@ -37,9 +37,6 @@ def fit_call(script: Script, site: Site) -> ast.Call:
     return call
 
 
-# Arguments of a model's `compile`, set where the script has them from.
-
-
 DEFAULTS: dict[str, object] = {
     "jit_compile": "auto",
     "run_eagerly": False,

@@ -285,9 +285,6 @@ def changing_name(module: Module, body: Iterable[ast.AST]) -> str:
     return ""
 
 
-# Keep in memory what a dataset makes of an item, whatever framework asks for it.
-
-
 MOST = 0.5
 """Share of the memory, or of the disk, that is free, which kept items may take."""
 

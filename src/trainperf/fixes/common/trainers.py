@@ -175,9 +175,6 @@ def _append(script: Script, held: Mapping[str, Any], option: str, text: str) -> 
         raise Elsewhere(taken.reason) from taken
 
 
-# The arguments that a fix changes, as the run saw them: kept in a finding for its edit.
-
-
 def seen_in_call(evidence: Evidence, **arguments: object) -> dict[str, Any]:
     """Return what a finding's data must hold for an argument to be set where it came from.
 

@@ -211,9 +211,6 @@ def _of_the_step(torch: Torch) -> set[str]:
     return names
 
 
-# Items, or what they begin with, made once and kept: in memory, or in files that workers share.
-
-
 DEFAULT_COLLATE = "default_collate"
 
 IN_FILES = '''\

@@ -152,9 +152,6 @@ def _built(loader: Loader) -> str:
     return f"{named(loader)} got {loader.built} loaders{workers} while it was watched"
 
 
-# A loader that each turn of a loop builds anew is built once, before the loop.
-
-
 NAMES = ("loader", "train_loader", "training_loader")
 """Names for a loader that has none, the first that the file does not use."""
 

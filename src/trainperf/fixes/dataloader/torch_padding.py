@@ -151,9 +151,6 @@ def _text(padding: Padding, longest: float, place: str) -> str:
     return f"{text} The model reads the padding: without it, it gave something else in this run."
 
 
-# A collate function around a loader's own; batches of a `Trainer`, padded as far as they need.
-
-
 CUT = "to_longest"
 
 _FLATTENING = "DataCollatorWithFlattening"

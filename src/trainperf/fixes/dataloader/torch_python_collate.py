@@ -121,9 +121,6 @@ class PythonCollate(Fix):
         to_arrays(script, finding.where[0], finding.data.get("parts") or ())
 
 
-# Loops in Python over the elements of a batch become operations on arrays.
-
-
 TYPED = {
     "torch.FloatTensor": "float32",
     "torch.DoubleTensor": "float64",

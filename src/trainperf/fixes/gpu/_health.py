@@ -111,9 +111,6 @@ def said(evidence: Evidence) -> str:
     )
 
 
-# Whether a framework's build has code for a GPU, and a driver new enough for it.
-
-
 Fit = Literal["native", "compiled on the spot", "none", "unknown"]
 
 

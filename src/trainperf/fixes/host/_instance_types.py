@@ -133,9 +133,6 @@ def change_said(instance: Instance, name: str) -> str:
     )
 
 
-# The bytes a step reads from outside the instance, against what it can take in.
-
-
 AT_LIMIT = (0.80, 1.15)
 """Between these shares of what lasts and of what is reached for a while, a rate that was
 measured is the instance's limit. Below it is the volume's, or the reader's own."""

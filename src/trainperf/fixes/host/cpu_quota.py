@@ -105,9 +105,6 @@ def _stood_still(use: ContainerUse) -> str:
     )
 
 
-# How often a container's CPU quota was used up, for the fixes and verdicts that ask.
-
-
 OFTEN = 0.05
 """Share of the quota's periods in which it must have been used up to matter; our choice."""
 

@@ -209,9 +209,6 @@ def _rate(evidence: Evidence) -> tuple[str, float | None, bool]:
     return model.optimizer, model.learning_rate, model.learning_rate_scheduled
 
 
-# A larger batch, where a loop's batch size is chosen.
-
-
 NAME = "batch_size"
 PLACES = {"batch": 0, "padded_batch": 0, "DataLoader": 1, "fit": 2}
 """Where the batch size stands among the positional arguments of the calls that take it."""

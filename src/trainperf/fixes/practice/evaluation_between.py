@@ -152,9 +152,6 @@ def _every(epochs: int | None) -> int:
     return next(fits, SELDOM)
 
 
-# Evaluations that come less often: by Keras's own argument, or where the source asks for them.
-
-
 SELDOM = 5
 """So many times less often an evaluation comes after the edit."""
 

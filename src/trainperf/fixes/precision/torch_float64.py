@@ -124,9 +124,6 @@ def _converted(evidence: Evidence, model: TorchModel) -> str:
     return "" if "Embedding" in model.modules else "first"
 
 
-# Files that speak of float64, made to speak of float32.
-
-
 TYPES = {
     "torch.float64": "float32",
     "torch.double": "float32",

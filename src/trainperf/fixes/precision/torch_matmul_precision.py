@@ -142,9 +142,6 @@ def _has_tf32(evidence: Evidence) -> bool:
     return "float32" in torch.model.dtypes and not (torch.calls and torch.calls.autocast)
 
 
-# Peak arithmetic rates of GPUs, from `data/gpu_peaks.json`.
-
-
 TENSOR_CORE_RATIO = 2.0
 """16-bit over TF32 matmul rate on tensor cores, compute capability 8.0 and later.
 

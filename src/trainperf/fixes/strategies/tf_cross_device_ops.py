@@ -68,7 +68,7 @@ class CrossDeviceOps(Fix):
 
 def _slow(evidence: Evidence) -> Strategy | None:
     """The strategy of several replicas that is told to exchange by other than the fastest."""
-    found = evidence.parallel.strategy
+    found = evidence.strategy
     if found is None or found.cls != "MirroredStrategy" or found.replicas < 2:
         return None
     if not found.cross_device_ops_given or found.cross_device_ops.partition(" ")[0] in FAST:

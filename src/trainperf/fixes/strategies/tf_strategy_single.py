@@ -101,8 +101,8 @@ def _factors(module: ast.Module, near: Site) -> list[Site]:
 
 def _mirrored(evidence: Evidence) -> Strategy | None:
     """The strategy that has one replica, or only devices of this host's CPU."""
-    found = evidence.facts.get("strategy")
-    if not isinstance(found, Strategy) or found.cls != "MirroredStrategy" or found.workers > 1:
+    found = evidence.strategy
+    if found is None or found.cls != "MirroredStrategy" or found.workers > 1:
         return None
     on_cpu = bool(found.devices) and all("CPU" in device.upper() for device in found.devices)
     return found if found.replicas == 1 or on_cpu else None

@@ -165,9 +165,6 @@ def _hot(evidence: Evidence) -> str:
     return f" Its thread was found in `{most.name}` ({place}) in {percent(most.share)} of samples."
 
 
-# Keep, by the item, what a `PyDataset` makes the same of it in every epoch.
-
-
 MOST_PARTS = 4
 
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp

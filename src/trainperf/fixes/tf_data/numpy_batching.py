@@ -138,9 +138,6 @@ for batch in dataset.take(steps):
 """
 
 
-# The batches of a loop of the user's, made ahead by a thread while the model computes.
-
-
 WORK = (ast.Call, ast.Subscript, ast.BinOp, ast.ListComp)
 """Parts of an argument of the step that make it more than a name."""
 
@@ -340,9 +337,6 @@ def _check(module: Module, loop: Loop) -> None:
     if seen:  # by the step, if it is the batch
         raise CannotRewrite(f"making batches changes {min(seen)}, which others see")
     check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
-
-
-# Code that may run before its time: it makes things, with nothing that other code changes.
 
 
 MODEL = frozenset(

@@ -137,9 +137,6 @@ def _snippet(stage: Stage) -> str:
     return f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)"
 
 
-# `num_parallel_calls` for maps, and threads of their own for those that wait.
-
-
 AUTOTUNE = "AUTOTUNE"
 WAITING_CALLS = 16
 """Calls at once of a function that waits, on as many threads: tf.data has but one for each core.

@@ -159,9 +159,6 @@ def _cut_to(evidence: Evidence, padding: Padding) -> float:
     return min(padding.padded_length, longest + _multiple(evidence, padding) / 2)
 
 
-# Batches of padded rows that are cut to what their own rows hold; the batches stay the same.
-
-
 PIPELINE = ("batch", "map", "padded_batch")
 """Calls of a pipeline that may be the last to change its batches."""
 

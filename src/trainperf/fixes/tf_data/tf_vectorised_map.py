@@ -274,9 +274,6 @@ def _is_number(module: Module, node: ast.expr) -> bool:
     return False
 
 
-# Let calls of a pipeline change places, however they are written.
-
-
 def change_places(script: Script, one: Site, other: Site) -> None:
     """Swap two calls: `x.a().b()`, in one statement, or `x = x.a()`, `x = x.b()`.
 
@@ -301,8 +298,6 @@ def move_ahead(script: Script, calls: Sequence[Site]) -> None:
     if len(passed) == 1:
         change_places(script, moved, passed[0])
         return
-    if len({site.file for site in calls}) > 1:
-        raise CannotRewrite("the calls stand in different files")
     statements = [script.around(site)[-1] for site in calls]
     if all(each is statements[0] for each in statements):
         _check_chain(script, calls)
@@ -358,15 +353,9 @@ def _block(script: Script, site: Site, statement: ast.stmt) -> list[ast.stmt]:
 
 def _check_one_name(statements: Sequence[ast.stmt]) -> None:
     """Refuse all but statements `x = x.a()` of one name."""
-    names = set()
-    for each in statements:
-        if not isinstance(each, ast.Assign) or len(each.targets) != 1:
-            raise CannotRewrite("the statements do not reassign the same name")
-        target = each.targets[0]
-        if not isinstance(target, ast.Name) or root(each.value) != target.id:
-            raise CannotRewrite("the statements do not reassign the same name")
-        names.add(target.id)
-    if len(names) > 1:
+    names = {ast.unparse(each.targets[0]) for each in statements if isinstance(each, ast.Assign)}
+    same = [isinstance(each, ast.Assign) and {root(each.value)} == names for each in statements]
+    if not all(same):
         raise CannotRewrite("the statements do not reassign the same name")
 
 

@@ -153,9 +153,6 @@ head.fit(frozen.predict(x), y, ...)
 """
 
 
-# The features of a frozen base, computed once: what is written ahead of `fit`, and into it.
-
-
 NOT_GIVEN = frozenset({"steps_per_epoch", "validation_steps", "sample_weight", "class_weight"})
 """Arguments of `fit` that say something of the data which may not hold of the features."""
 

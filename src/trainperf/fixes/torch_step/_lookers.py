@@ -180,9 +180,6 @@ def places_of(found: Iterable[Work]) -> tuple[Site, ...]:
     return tuple(work.where for work in found)
 
 
-# Names of the calls of a PyTorch step in a report.
-
-
 METHODS = ("item", "tolist", "numpy", "cpu", "to", "cuda")
 CONVERSIONS = ("bool", "float", "int")
 OTHERS = {"index": "an index", "format": "format", "print": "print"}

@@ -90,9 +90,6 @@ def inherits_forward(text: str, cls: str) -> bool:
     return False
 
 
-# The loop around a site: its counter, and the statements that are only calls.
-
-
 Loop = ast.For | ast.AsyncFor | ast.While
 Calling = tuple[ast.Expr, ast.Call]
 

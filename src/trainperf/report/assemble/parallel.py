@@ -31,7 +31,7 @@ def parallel(evidence: Evidence) -> ReportedParallel | None:
         scaling_reason=job.scaling_reason,
         break_even_batch=None if isinstance(even, Missing) else even,
         ddp=job.ddp,
-        strategy=job.strategy,
+        strategy=evidence.strategy,
     )
 
 

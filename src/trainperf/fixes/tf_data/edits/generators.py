@@ -240,9 +240,6 @@ def _part(function: Function, loop: ast.For, taken: int, alone: Sequence[ast.exp
     return Part(taken, results, hoisted) if results else None
 
 
-# Two short functions for the user's file: items made in several threads, or ahead in one.
-
-
 IN_PARALLEL = '''\
 def in_parallel(function, items, calls):
     """Yield what `function` yields for each item, in order; threads work ahead on the next."""

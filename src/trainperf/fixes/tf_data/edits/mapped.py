@@ -144,9 +144,6 @@ def is_sent_values(module: Module, body: Iterable[ast.AST]) -> bool:
     return not all(isinstance(module.parent(each), ast.Expr) for each in found)
 
 
-# Names and attributes that a generator reads late, and that something may have changed by then.
-
-
 DEEP = 3
 """How many calls an argument is followed back through, to where it was made."""
 

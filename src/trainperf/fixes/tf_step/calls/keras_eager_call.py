@@ -109,9 +109,6 @@ def _is_off(training: ast.expr) -> bool:
     return isinstance(training, ast.Constant) and training.value in (False, None)
 
 
-# Uses of a tensor that would take a NumPy array as well, and what to change for it.
-
-
 NUMBERS = frozenset({"bool", "float", "int", "len"})
 """Built-in functions that make the same of both."""
 

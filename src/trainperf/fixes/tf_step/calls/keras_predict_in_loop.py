@@ -101,9 +101,6 @@ def _holds(size: ast.expr, rows: int) -> bool:
     return size.value is None or (isinstance(size.value, int) and size.value >= rows)
 
 
-# Calls of a model in a Python loop that do not train: what they take of a turn, in words.
-
-
 LEAST_CALLS = 10
 """So many calls between two of `fit` are a loop over small inputs, not a prediction of a set.
 One call is such a one where it was given no more than a batch."""

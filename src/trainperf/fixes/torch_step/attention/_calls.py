@@ -73,9 +73,6 @@ def whole(node: ast.expr | None) -> int | None:
     return int(found) if found is not None and found.is_integer() else None
 
 
-# Matrix products, and in which order their operands have their dimensions.
-
-
 PRODUCTS = ("matmul", "bmm", "einsum")
 
 
@@ -219,9 +216,6 @@ def _untransposed(node: ast.expr) -> Operand:
         raise CannotRewrite("its tensors have two dimensions")
     found = untransposed(node)
     return Operand(node, ".transpose(-2, -1)") if found is None else Operand(found[0])
-
-
-# The names of a function that computes attention: what they hold, and where.
 
 
 @dataclass(frozen=True)

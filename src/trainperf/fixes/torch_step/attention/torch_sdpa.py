@@ -159,9 +159,6 @@ def _with_backward(evidence: Evidence) -> float:
     return 1 + part_seconds(evidence, "backward") / forward
 
 
-# Attention of a function put into one call: what goes, and what stands in its place.
-
-
 WIDTH = 100
 """Columns from which the call goes over several lines."""
 

@@ -248,9 +248,6 @@ def _seen(measured: Probe) -> str:
     )
 
 
-# The time of forward and backward that compiled code could save at most, by a trace of them.
-
-
 FUSING = "no time left in operators that compiling can put together, and between operators"
 
 COMPILED, _WHOLE, BY_BLOCK = "compiled", "the model", "each block"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.trainers import seen_in_call
+from trainperf.model import Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.wanted import Wanted
 from trainperf.source.arguments import starred
-
-if TYPE_CHECKING:
-    from trainperf.model import Evidence, Finding, Site
-    from trainperf.rewrite import Script
 
 
 def keras_name(script: Script, file: str, module: str) -> str:

@@ -6,19 +6,16 @@ import ast
 import builtins
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, reached, reached_elsewhere
 from trainperf.source.iterations import loaded, stored
 from trainperf.source.module import Module, inside
 from trainperf.source.mutations import STREAMS, filled
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import Function, called, parameters, root, walk
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 RANDOM = re.compile(
     r"^r?sample$|^rand|random|_rand|shuffle|permut|choice|choose|bernoulli|multinomial|uniform"

@@ -12,19 +12,16 @@ import itertools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Equivalence, Evidence, Finding, Site, Trainer
+from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.configuration import line_of
 from trainperf.rewrite.wanted import Wanted
 from trainperf.source.origins.calls import Elsewhere
 from trainperf.trainer_settings import GOVERNS, Setting, filled
-
-if TYPE_CHECKING:
-    from trainperf.model import Evidence
-    from trainperf.rewrite import Script
 
 Rewrite = Callable[["Script", Finding], None]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -42,10 +42,8 @@ from trainperf.model import (
     Torch,
     is_taken,
 )
+from trainperf.rewrite import Script
 from trainperf.source.statements import parameters
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 MOST_NAMED = 3
 

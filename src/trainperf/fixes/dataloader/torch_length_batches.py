@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -19,14 +19,10 @@ from trainperf.fixes.dataloader.torch_padding import (
     cut_to_longest,
     model_seconds,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Loader, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Site, is_taken
+from trainperf.rewrite import Script
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import assigned
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 CUT = 0.95
 """Batches whose longest sequence takes so much of them are padded to it already."""

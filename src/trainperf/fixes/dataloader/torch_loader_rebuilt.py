@@ -6,7 +6,6 @@ import ast
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -23,6 +22,7 @@ from trainperf.fixes.dataloader._loader import (
     starts_to_try,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Loader, Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
@@ -31,9 +31,6 @@ from trainperf.source.module import Module
 from trainperf.source.mutations import changed_in_calls, changed_in_place
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
 from trainperf.source.statements import called, names_in, walk
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 FOR_EPOCHS = """\
 loader = DataLoader(dataset, ..., persistent_workers=True)  # once, before the epochs

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, percent, worth
@@ -17,9 +15,7 @@ from trainperf.fixes.dataloader.torch_padding import (
 )
 from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import Equivalence, Evidence, Finding, Padding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 FOR_TRAINER = "trainer = Trainer(..., data_collator=DataCollatorWithFlattening())"
 

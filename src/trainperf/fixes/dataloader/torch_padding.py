@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -13,11 +13,8 @@ from trainperf.fixes.common.words import at, percent, worth
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.torch_step._step import UNTRIED, compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-    from trainperf.source.module import Module
+from trainperf.rewrite import Script
+from trainperf.source.module import Module
 
 ENOUGH = 32
 """Sequences below which their lengths say little of the others'."""

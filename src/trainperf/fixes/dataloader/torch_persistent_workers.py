@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, percent
 from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
@@ -16,9 +14,7 @@ from trainperf.fixes.dataloader._loader import (
     starts_to_try,
 )
 from trainperf.model import Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 
 class PersistentWorkers(Fix):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -21,13 +20,11 @@ from trainperf.fixes.dataloader._loader import (
 )
 from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.iterations import may_be_sequence
 from trainperf.source.module import Module, inside
 from trainperf.source.statements import Function, dotted, names_in
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 SNIPPET = """\
 def collate(samples):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -19,11 +19,9 @@ from trainperf.fixes.ranks._exchange import (
 )
 from trainperf.fixes.torch_step._source import file_text, model_target
 from trainperf.model import Ddp, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.wanted import Wanted
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 CLASS = "DistributedDataParallel"
 

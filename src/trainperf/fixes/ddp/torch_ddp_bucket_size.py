@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import MIB, worth
@@ -17,9 +16,7 @@ from trainperf.fixes.ranks._exchange import (
     exchange_share,
 )
 from trainperf.model import Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 SIZES = (1, 5, 10, 25, 50, 100, 200)
 """Sizes worth a trial, in MiB; 25 is PyTorch's own."""

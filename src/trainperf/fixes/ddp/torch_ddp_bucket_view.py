@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.fixes.ddp._edits import DdpSetting, set_ddp
 from trainperf.fixes.ranks._exchange import bound_if_sent, ddps_with, exchange
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
 from trainperf.model.words import size
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 SETTING = "gradient_as_bucket_view"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.fixes.ddp._edits import HOOKS, DdpSetting, register_hook
 from trainperf.fixes.ranks._exchange import (
@@ -12,9 +12,7 @@ from trainperf.fixes.ranks._exchange import (
     exchange_share,
 )
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 HOOK_OF = {"nccl": "bf16_compress_hook", "gloo": "fp16_compress_hook"}
 """PyTorch refuses the bfloat16 hook on any backend but NCCL and XCCL (tried with 2.13)."""

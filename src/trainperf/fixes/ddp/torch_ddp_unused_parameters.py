@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.fixes.ddp._edits import DdpSetting, drop_ddp
 from trainperf.fixes.ranks._exchange import ddps_with
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 SETTING = "find_unused_parameters"
 

@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -21,13 +21,10 @@ from trainperf.fixes.common.step import (
 )
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import percent, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Measure, Probe
+from trainperf.model import Equivalence, Evidence, Finding, Measure, Probe, Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, set_at_origin
 from trainperf.rewrite.wanted import Wanted
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 CPU_LEAST = 1.30
 """Gain in samples per second by doubling the batch from which it is told, on a CPU."""

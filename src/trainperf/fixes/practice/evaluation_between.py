@@ -6,22 +6,18 @@ import ast
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.trainers import KEY
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
 from trainperf.source.iterations import carried, of_own_loop, stored
 from trainperf.source.scopes import LOOPS
 from trainperf.source.statements import Function, last_name, walk
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 LEAST_SHARE = 1 / 3
 """Evaluation costs a forward where training costs three: a third of the time is as much data."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
@@ -25,9 +23,7 @@ from trainperf.fixes.torch_step._step import (
     to_try,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 TENSOR_CORES_FROM = 7.0
 """Compute capability of Volta, the first with tensor cores (16-bit floats only)."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import PROBE_LEAST
@@ -18,9 +16,7 @@ from trainperf.fixes.torch_step._step import (
     to_try,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, TorchModel
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 CONVOLUTIONS = ("Conv2d", "ConvTranspose2d")
 

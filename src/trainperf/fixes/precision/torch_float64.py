@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -13,16 +12,13 @@ from trainperf.fixes.common.words import MIB, ms, percent, worth
 from trainperf.fixes.precision.float64_input import BYTES_PER_SECOND, LARGEST_RATIO, PASSES
 from trainperf.fixes.torch_step._source import innermost_loop
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Equivalence, Evidence, Finding, TorchModel
+from trainperf.model import Equivalence, Evidence, Finding, Site, TorchModel
+from trainperf.rewrite import Script
 from trainperf.source.arguments import handed
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module, inside
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import called, root
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 PLACES = 3
 """Where the model is built, the loop, and the model's call: all are needed for an edit."""

@@ -6,7 +6,7 @@ import json
 import re
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
@@ -25,9 +25,7 @@ from trainperf.fixes.torch_step._step import (
     to_try,
 )
 from trainperf.model import CudaDevice, Equivalence, Evidence, Finding, Probe
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 TF32_FROM = 8.0
 """Compute capability of Ampere, the first with TF32 in its tensor cores."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import at_most, step_can_matter
 from trainperf.fixes.common.words import at
 from trainperf.model import Equivalence, Evidence, Finding, Site, Strategy
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 
 class WithoutStrategy(Fix):

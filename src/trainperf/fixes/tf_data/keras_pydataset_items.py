@@ -7,7 +7,6 @@ import builtins
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -27,6 +26,7 @@ from trainperf.fixes.common.repeating import (
 )
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, size, worth
 from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.source.arguments import handed
 from trainperf.source.bodies import function_of, reached
 from trainperf.source.iterations import arguments, loaded, read_first, stored
@@ -34,9 +34,6 @@ from trainperf.source.module import Module
 from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import called, parameters
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 ADVICE = "Make what is the same of an item in every epoch once, and keep it."
 

@@ -7,7 +7,6 @@ import builtins
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -16,6 +15,7 @@ from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.tf_data.edits.generators import AHEAD_OF, IN_PARALLEL, make_apart, put_in
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed, yields
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, is_taken
+from trainperf.rewrite import Script
 from trainperf.source.bodies import calls_in, function_of, reached
 from trainperf.source.iterations import arguments, carried, declared, loaded, stored
 from trainperf.source.module import Module
@@ -27,9 +27,6 @@ from trainperf.source.mutations import (
 )
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import assigned, made_here, names_in, root
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 REAL_SHARE = 0.10
 """The share of a step below which a function is not worth moving, as for pipeline stages."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -31,7 +31,8 @@ from trainperf.fixes.tf_data.edits.mapped import (
     with_called,
 )
 from trainperf.fixes.tf_data.edits.slices import maker_asked, maker_given
-from trainperf.model import Equivalence, Evidence, Finding, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
 from trainperf.source.iterations import of_this_function
@@ -39,11 +40,6 @@ from trainperf.source.module import Module
 from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import made_here, parameters, root
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 _KEPT = "no cache keeps what it yields"
 

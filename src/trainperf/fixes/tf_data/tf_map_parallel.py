@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import (
@@ -21,9 +21,7 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 
 class MapParallel(Fix):

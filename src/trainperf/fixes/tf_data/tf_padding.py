@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -13,16 +13,13 @@ from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.tf_data.edits.buckets import fit_of_arrays, open_inputs
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, starred
 from trainperf.source.origins.parameters import callers
+from trainperf.source.origins.project import Project
+from trainperf.source.origins.values import File
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import called, root
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-    from trainperf.source.origins.project import Project
-    from trainperf.source.origins.values import File
 
 ENOUGH = 64
 """Sequences that have to be seen before the longest of a batch says anything of the others."""

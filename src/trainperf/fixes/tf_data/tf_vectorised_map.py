@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -22,15 +21,12 @@ from trainperf.fixes.common.pipeline import (
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.tf_data.edits.mapped import mapped
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import names_in, parameters, root
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 CHEAP = 50e-6
 """Seconds per call below which the call itself (about 10 µs) is a real part of the cost."""
@@ -353,9 +349,9 @@ def _block(script: Script, site: Site, statement: ast.stmt) -> list[ast.stmt]:
 
 def _check_one_name(statements: Sequence[ast.stmt]) -> None:
     """Refuse all but statements `x = x.a()` of one name."""
-    names = {ast.unparse(each.targets[0]) for each in statements if isinstance(each, ast.Assign)}
-    same = [isinstance(each, ast.Assign) and {root(each.value)} == names for each in statements]
-    if not all(same):
+    assigned = [each for each in statements if isinstance(each, ast.Assign)]
+    names = {ast.unparse(target) for each in assigned for target in each.targets}
+    if len(assigned) < len(statements) or any({root(each.value)} != names for each in assigned):
         raise CannotRewrite("the statements do not reassign the same name")
 
 

@@ -6,10 +6,11 @@ import ast
 import copy
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import RANDOM
+from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import (
     COLLECTS,
     Function,
@@ -22,10 +23,6 @@ from trainperf.source.statements import (
     root,
     walk,
 )
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 EVERY = 100
 """Batches between two times that a callback of the user's own still does its work."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.keras_source import fit_call, keras_name
 from trainperf.fixes.common.words import at, percent
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.model.words import size
+from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword, starred
 from trainperf.source.statements import Function, assigned, names_in
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 LARGE = 1
 """The frozen part has at least so many times the parameters of the part that trains: in a base of

@@ -8,11 +8,12 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import RANDOM
 from trainperf.fixes.torch_step import _source as source
+from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import (
     Function,
     assigned,
@@ -22,11 +23,6 @@ from trainperf.source.statements import (
     root,
     walk,
 )
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 CHANGES = frozenset({
     "all_gather", "all_reduce", "backward", "barrier", "broadcast", "eval", "exit",

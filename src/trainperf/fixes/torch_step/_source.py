@@ -5,15 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import Function, called, walk
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 OF_TORCH = (
     "Sequential", "Linear", "Conv2d", "MultiheadAttention", "Transformer", "TransformerEncoder",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.mapped import (
@@ -17,6 +17,7 @@ from trainperf.fixes.tf_data.edits.mapped import (
 )
 from trainperf.fixes.tf_data.edits.slices import rows, use_slices
 from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.iterations import (
     carried,
     declared,
@@ -29,9 +30,6 @@ from trainperf.source.module import Module
 from trainperf.source.mutations import changed_by, changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import names_in
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 _LEAVES = (ast.Yield, ast.YieldFrom, ast.Return, ast.Await, ast.Global, ast.Nonlocal)
 _PARTS = ("made", "made_too", "made_third", "made_fourth")

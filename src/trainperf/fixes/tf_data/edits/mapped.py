@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import changing_attribute
 from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, handed
 from trainperf.source.bodies import function_of, reached
 from trainperf.source.iterations import of_this_function
@@ -17,10 +17,6 @@ from trainperf.source.module import Module
 from trainperf.source.mutations import filled
 from trainperf.source.scopes import FUNCTIONS, Binding, Function
 from trainperf.source.statements import assigned, root
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 GIVEN = {"from_generator": "generator", "fit": "x"}
 """Calls that take a generator, and the name of the argument; `fit_generator` is gone."""

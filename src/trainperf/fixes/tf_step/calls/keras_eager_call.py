@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -13,11 +12,9 @@ from trainperf.fixes.common.words import make_those_that_can_be
 from trainperf.fixes.tf_step.calls.keras_predict_in_loop import ModelCalls
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.model.outside import CALLED_EAGERLY
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, starred
 from trainperf.source.module import Module
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 SNIPPET = "q = model.predict_on_batch(x)  # an array, instead of model(x, training=False)"
 

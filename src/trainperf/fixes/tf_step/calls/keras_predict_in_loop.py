@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, make_those_that_can_be, ms, percent
 from trainperf.model import Equivalence, Evidence, Finding, InPlace, Missing, Outside, Site, Spent
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, starred
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 NEEDLESS = frozenset({"x", "batch_size", "verbose"})
 """Arguments of `predict` that have no meaning for one batch, and its input."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -27,12 +26,9 @@ from trainperf.fixes.torch_step.attention._calls import (
 from trainperf.fixes.torch_step.attention._masks import Masks
 from trainperf.fixes.torch_step.attention._reading import Chain, Step, weights_of
 from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.imports import imports, name_of
 from trainperf.source.statements import names_in
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 MOST_NAMED = 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -21,11 +21,8 @@ from trainperf.fixes.torch_step._step import (
     taken_probe,
     to_try,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Probe, TorchModel, Trace, is_taken
-
-if TYPE_CHECKING:
-    from trainperf.model import Site, TorchModel
-    from trainperf.rewrite import Script
+from trainperf.model import Equivalence, Evidence, Finding, Probe, Site, TorchModel, Trace, is_taken
+from trainperf.rewrite import Script
 
 MANY_CALLS = 30
 """Kernels of one forward below which there is little to fuse."""

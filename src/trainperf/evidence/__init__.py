@@ -118,6 +118,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
             None, "what PyTorch did", torch, observed, taken.real_, on.kind == "GPU", parts
         ),
         parallel_=job,
+        strategy=parts.read_or(None, "the strategy", strategy, observed),
         container=recording.container,
         reads=parts.read_or(
             (), "the reads", reads, recording.reads, observed, taken.resident_, found
@@ -163,7 +164,6 @@ def _all_facts(recording: Recording, observed: Observed, parts: Parts) -> dict[s
         ("facts of the process", lambda: _facts(observed.process)),
         ("facts of all ranks", lambda: of_all_ranks(recording)),
         ("the command", lambda: _command(recording, observed)),
-        ("the strategy", lambda: {"strategy": strategy(observed)}),
     ):
         facts |= parts.read_or({}, name, reader)
     return facts

@@ -70,8 +70,8 @@ def joined(
     processes = tuple(sorted(_best(ranks).values(), key=lambda rank: rank.rank))
     expected = max(int(place.get("world_size") or 1), 1)
     replicas = _replicas(lead, expected)
-    found_strategy = strategy(lead)
-    if expected < 2 and replicas < 2 and (found_strategy is None or found_strategy.replicas < 2):
+    spread = strategy(lead)
+    if expected < 2 and replicas < 2 and (spread is None or spread.replicas < 2):
         return None
     found = Parallel(
         expected=expected,
@@ -83,7 +83,6 @@ def joined(
         exchange=exchange(processes, lead, replicas),
         stragglers=stragglers(processes, samples),
         ddp=ddp(lead),
-        strategy=found_strategy,
         notes=tuple(_notes(processes, expected, lead)),
     )
     return replace(found, break_even_batch_=_break_even(found))

@@ -13,7 +13,7 @@ NEEDED = {
     "several GPUs": "devices_take_turns nccl_settings nccl_transport tf_cross_device_ops",
     "an instance of AWS": "instance_cores instance_memory instance_network instance_storage "
     "s3_other_region s3_request_latency s3_throttled sagemaker_input_mode tf_s3_paths",
-    "a slow disk": "storage_cold_cache storage_throughput",
+    "a slow disk": "storage_cold_cache storage_small_files storage_throughput",
     "a container with limits": "cpu_quota memory_pressure torch_shm",
     "a script that has it": "evaluation_between float64_input keras_eager_call keras_frozen_base "
     "learning_rate_tiny parallel_not_worth progress_bar ranks_threads ranks_writing "

@@ -22,7 +22,7 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.outside import NOTHING_SEEN, Outside
-from trainperf.model.parallel import Parallel
+from trainperf.model.parallel import Parallel, Strategy
 from trainperf.model.pipeline import Stage
 from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
 from trainperf.model.torch.step import Torch
@@ -79,6 +79,7 @@ class Evidence:
     facts: dict[str, Any] = field(default_factory=dict)
     torch_: Torch | None = None
     parallel_: Parallel | None = None
+    strategy: Strategy | None = None  # of `tf.distribute`, with one replica as well
     container: ContainerUse | None = None
     reads: tuple[Reads, ...] = ()
     objects: tuple[Objects, ...] = ()

@@ -190,7 +190,6 @@ class Parallel:
     scaling_reason: str = ""  # why there are no, or not all, points
     break_even_batch_: float | Missing = NO_SINGLE
     ddp: tuple[Ddp, ...] = ()
-    strategy: Strategy | None = None
     notes: tuple[str, ...] = ()  # ranks with other scripts or versions, records cut short
 
     @property

@@ -10,7 +10,7 @@ from trainperf.model import Site
 from trainperf.rewrite.editing import Editing
 from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace
 from trainperf.rewrite.extraction import indentation
-from trainperf.source.iterations import of_own_loop, stored
+from trainperf.source.iterations import of_own_loop
 from trainperf.source.text import Source
 
 Plain = ast.For
@@ -57,20 +57,15 @@ def _returns(source: Source, body: Sequence[ast.stmt]) -> list[Edit]:
     return [Replace(source.span(one), "return") for one in of_own_loop(body, ast.Continue)]
 
 
-def _is_while(node: ast.stmt) -> bool:
-    return isinstance(node, ast.While)
-
-
-def _indents(source: Source, loop: Plain | ast.While) -> tuple[str, str]:
+def _indents(source: Source, loop: Plain) -> tuple[str, str]:
     indent = source.indent(source.span(loop)[0])
     if indent is None:
         raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} begins within a line")
     return indent, "\t" if "\t" in indent else indentation(source)
 
 
-def _head_end(source: Source, loop: Plain | ast.While) -> int:
-    last = loop.test if isinstance(loop, ast.While) else loop.iter
-    for token in source.tokens_from(source.span(last)[1]):
+def _head_end(source: Source, loop: Plain) -> int:
+    for token in source.tokens_from(source.span(loop.iter)[1]):
         if token.string == ":":
             return token.end
         if token.string not in (")", ",") and not token.string.startswith("#"):
@@ -141,55 +136,6 @@ class Moving(Editing):
         insert = Insert(stop, text, Rank.AFTER_STATEMENT, (stop, stop))
         self._edit(
             file, [_head(source, loop, *names), *_returns(source, loop.body[:taken]), insert]
-        )
-
-    def counted_into_functions(
-        self,
-        site: Site,
-        taken: int,
-        names: tuple[str, str, str],
-        counters: Sequence[str],
-        call: str,
-    ) -> None:
-        """Turn the `while` loop at `site` into a generator of places and a function of one.
-
-        The generator `names[0]` yields the `counters` and does all but the first `taken`
-        statements; these go into `names[1]`, which takes `names[2]`. `call` follows.
-        """
-        file = self._file(site.file)
-        source = file.source
-        loop = next(
-            (n for n, _ in source.statements if _is_while(n) and n.lineno == site.line), None
-        )
-        if not isinstance(loop, ast.While):
-            raise CannotRewrite(
-                f"no loop begins at {source.name}:{site.line}: did the file change?"
-            )
-        indent, step = _indents(source, loop)
-        head, end, new = _head_end(source, loop), source.span(loop)[1], source.newline
-        start, first = source.span(loop)[0], source.start(loop.body[0])
-        inner = source.indent(first)
-        if inner is None or not source.ends_line(end) or not source.ends_line(head):
-            raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
-        counts = [source.text_of(each) for each in loop.body[taken:]]
-        listed, bound = ", ".join(counters), sorted(stored(loop.body[taken:]))
-        deep = indent + 2 * step
-        lines = [
-            f"def {names[0]}():",
-            f"{indent}{step}nonlocal {', '.join(bound)}",
-            f"{indent}{step}while {source.text_of(loop.test)}:",
-            *(f"{deep}{each}" for each in (f"yield {listed}", *counts)),
-            "",
-            f"{indent}def {names[1]}({names[2]}):",
-            f"{inner}{listed} = {names[2]}",
-        ]
-        gone = source.line_start(source.start(loop.body[taken]))
-        self._edit(
-            file,
-            [
-                Replace((start, source.line_end(head)), new.join(lines)),
-                Replace((gone, source.next_line(end)), f"{new}{indent}{call}{new}"),
-            ],
         )
 
     def loop_part_into_generator(

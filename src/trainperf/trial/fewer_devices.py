@@ -12,7 +12,17 @@ from pathlib import Path
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.evidence.parallel import with_scaling
-from trainperf.model import Ending, Event, Evidence, Measure, Parallel, Recording, Run, ScalingPoint
+from trainperf.model import (
+    Ending,
+    Event,
+    Evidence,
+    Measure,
+    Parallel,
+    Recording,
+    Run,
+    ScalingPoint,
+    Strategy,
+)
 from trainperf.run.launch import launch
 from trainperf.run.launchers import MPIRUN, TORCHRUN, after, replaced, value
 
@@ -90,7 +100,7 @@ def measure(
     whole = _point(job.replicas, evidence)
     if whole is None:
         return (), "the real step was not measured"
-    fewer = _fewer(run, job)
+    fewer = _fewer(run, job, evidence.strategy)
     if isinstance(fewer, str):
         return (), fewer
     points, reasons = [], []
@@ -112,14 +122,14 @@ def measure(
     return ((*points, whole) if points else ()), "; ".join(reasons)
 
 
-def _fewer(run: Run, job: Parallel) -> _Fewer | str:
+def _fewer(run: Run, job: Parallel, strategy: Strategy | None) -> _Fewer | str:
     """How the script is run on fewer devices, or why it cannot be."""
     if job.hosts > 1:
         return "its ranks run on several hosts, which their own launcher has to start"
     if job.absent:
         return "not all ranks of the job were seen"
     if job.expected < 2:
-        if job.strategy is not None and job.strategy.cls == MULTI:
+        if strategy is not None and strategy.cls == MULTI:
             return _Fewer(1, lambda devices: replace(run, devices=devices))
         return "the script itself says which devices it uses"
     each = max(1, job.replicas // job.expected)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kit.evidence import SITE, evidence
-from trainperf.fixes.tf_step.calls._model_calls import FEWEST_TURNS, outside_steps
+from trainperf.fixes.tf_step.calls.keras_predict_in_loop import FEWEST_TURNS, outside_steps
 from trainperf.model import Length, Loop, Missing, Outside
 
 FIT = Outside("fit", 13.0, 32, 0.6, loop=SITE)

@@ -13,8 +13,7 @@ from fixes.boxes import CARDS
 from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
-from trainperf.fixes.gpu._build import fit, version
-from trainperf.fixes.gpu._health import on_used, said, share_of_peak, used
+from trainperf.fixes.gpu._health import fit, on_used, said, share_of_peak, used, version
 from trainperf.model import CudaDevice, Evidence, Finding
 
 CPU = evidence_of("emulated_transfer")

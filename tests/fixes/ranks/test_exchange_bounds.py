@@ -8,9 +8,9 @@ from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.ranks._exchange import (
-    bound_by_share,
     bound_if_hidden,
-    bound_if_uncopied,
+    bound_if_sent,
+    bound_without,
     exchange_at_most,
     exchange_seconds,
     step_without_exchange,
@@ -33,15 +33,15 @@ ALONE = "parallel.exchange.all_reduce.seconds = 0.05"
 
 
 def test_half_of_the_exchange_is_half_of_its_seconds() -> None:
-    assert bound_by_share(job()) == without()
-    assert bound_by_share(job(), 0.5) == without(0.5)
+    assert bound_without(job()) == without()
+    assert bound_if_sent(job(), 0.5) == without(0.5)
 
 
 def test_copies_take_no_longer_than_the_all_reduces_alone() -> None:
     short = "parallel.exchange.all_reduce.seconds = 0.02"
 
-    assert bound_if_uncopied(job(short)) == without(0, seconds=0.02)
-    assert bound_if_uncopied(job(UNTIMED)) == without()
+    assert bound_if_sent(job(short)) == without(0, seconds=0.02)
+    assert bound_if_sent(job(UNTIMED)) == without()
 
 
 def test_what_the_backward_cannot_hide_stays() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from rewriting import project_of, result, script_of, site_in
-from trainperf.fixes.tf_data.edits.cutting import cut_batches
-from trainperf.fixes.tf_data.tf_padding import TFPadding
+from trainperf.fixes.tf_data.tf_padding import TFPadding, cut_batches
 from trainperf.model import Finding, Site
 
 LENGTHS = [3, 9, 1, 18, 0, 5, 2, 7, 30, 4]

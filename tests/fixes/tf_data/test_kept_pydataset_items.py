@@ -12,8 +12,7 @@ import pytest
 from fixes.case_text import edited, evidence_of, runs
 from rewriting import executed, project_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.kept_items import keep_items
-from trainperf.fixes.tf_data.keras_pydataset_items import PyDatasetItems
+from trainperf.fixes.tf_data.keras_pydataset_items import PyDatasetItems, keep_items
 from trainperf.model import Finding
 
 ID = "keras_pydataset_items"

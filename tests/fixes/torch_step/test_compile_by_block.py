@@ -10,8 +10,7 @@ import pytest
 from kit.torch_evidence import MODEL, torch_evidence
 from rewriting import changed, executed, script_of
 from trainperf.fixes.common.trainers import governed
-from trainperf.fixes.torch_step.compiling._fusing import BY_BLOCK, COMPILED
-from trainperf.fixes.torch_step.compiling.torch_compile import Compile
+from trainperf.fixes.torch_step.compiling.torch_compile import BY_BLOCK, COMPILED, Compile
 from trainperf.model import Site, Trainer
 from trainperf.model.torch.compiling import Blocks
 

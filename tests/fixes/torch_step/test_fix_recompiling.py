@@ -10,7 +10,7 @@ import pytest
 from fixes.case_text import evidence_of
 from kit.torch_evidence import split, torch_evidence
 from trainperf.errors import NotMeasured
-from trainperf.fixes.torch_step.compiling._fusing import fusing
+from trainperf.fixes.torch_step.compiling.torch_compile import fusing
 from trainperf.fixes.torch_step.compiling.torch_recompiling import StopRecompiling
 from trainperf.model import Evidence, Operator, Trace
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Evidence, Site
@@ -12,10 +11,7 @@ from trainperf.model.words import seconds as ms
 from trainperf.model.words import share as percent
 from trainperf.model.words import size
 from trainperf.recording.cells import short_spot
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
-
+from trainperf.rewrite import Script
 
 __all__ = ["at", "ms", "percent", "size", "times", "worth", "worth_counted"]
 

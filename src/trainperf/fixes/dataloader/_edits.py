@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.seen import seen_in_call
+from trainperf.fixes.common.trainers import seen_in_call
+from trainperf.model import Evidence, Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.wanted import Wanted
-
-if TYPE_CHECKING:
-    from trainperf.model import Evidence, Site
-    from trainperf.rewrite import Script
 
 POSITIONS = {"num_workers": 5, "pin_memory": 7, "drop_last": 8}
 """Places among the positional arguments of `DataLoader`; all other settings that fixes

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.pipeline import REAL_SHARE, cores, pipeline_seconds
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
+from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import Access, BetweenEpochs, Evidence, Loader, Measure, Site, is_taken
 
 ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
@@ -48,14 +50,9 @@ PREFETCH = 2
 """PyTorch's own `prefetch_factor` where there are workers."""
 
 BUILTIN_SAMPLERS = (
-    "",
-    "SequentialSampler",
-    "RandomSampler",
-    "SubsetRandomSampler",
-    "WeightedRandomSampler",
-    "BatchSampler",
-    "DistributedSampler",
-)
+    "", "SequentialSampler", "RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler",
+    "BatchSampler", "DistributedSampler",
+)  # fmt: skip
 """Samplers that draw all their random numbers where an epoch begins, so that fetching
 ahead leaves the order alone."""
 
@@ -168,7 +165,7 @@ def most_workers(evidence: Evidence) -> int:
     """
     width = cores_per_rank(evidence)
     try:
-        room = WAITING * max(1, width) / maker_share(evidence)
+        room = WAITING * evidence.machine.cores / ranks(evidence) / maker_share(evidence)
         useful = min(int(room), MOST_WAITING, 2 * workers_needed(evidence))
     except NotMeasured:
         return width
@@ -342,11 +339,52 @@ def restart_s(evidence: Evidence, loader: Loader) -> float:
     return min(seconds)
 
 
-def epoch_s(evidence: Evidence, steps: int, restart: float) -> float:
-    """Return the seconds of an epoch with the pause after it; raises `NotMeasured`."""
-    pause: BetweenEpochs | None = evidence.between_epochs
+@dataclass(frozen=True)
+class Starts:
+    """An epoch of `steps` with the start of its workers: seconds, and what no start gives."""
+
+    steps: int
+    seconds: float
+    restart: float
+    pause_s: float
+    bound: float | None
+
+    @property
+    def basis(self) -> str:
+        """What the bound rests on."""
+        known = self.bound is not None
+        return "the start of the workers against the length of an epoch" if known else UNTRIED
+
+    @property
+    def epoch(self) -> dict[str, float]:
+        """The epoch, as a finding's data has it."""
+        return {"steps": self.steps, "seconds": self.seconds, "pause_s": self.pause_s}
+
+
+def starts_of(evidence: Evidence, loader: Loader) -> Starts | None:
+    """Return what starts take of each epoch; None if little, raises `NotMeasured`."""
+    steps, restart = epoch_steps(evidence, loader), restart_s(evidence, loader)
+    pause = evidence.between_epochs
     between = pause.seconds if pause is not None and pause.sure else restart
-    return steps * evidence.times.real + max(restart, between)
+    whole = steps * evidence.times.real + max(restart, between)
+    bound = whole / (whole - restart)
+    besides = max(0.0, whole - steps * evidence.times.real - restart)
+    return Starts(steps, whole, restart, besides, bound) if worth(evidence, bound) else None
+
+
+def starts_to_try(evidence: Evidence, loader: Loader) -> Starts | None:
+    """Return the same for what is to be tried: not timed, or a matter of noise.
+
+    None where it is surely too little, or an epoch is so long that a start hardly matters.
+    """
+    steps, pause = epoch_steps(evidence, loader), evidence.between_epochs
+    between = pause.seconds if pause is not None and pause.sure else 0.0
+    try:
+        found = starts_of(evidence.favourable(), loader)
+    except NotMeasured:
+        whole = steps * evidence.times.real + between
+        return None if whole > LONG_EPOCH_S else Starts(steps, whole, 0.0, between, None)
+    return None if found is None else replace(found, pause_s=between)
 
 
 LONG_EPOCH_S = 60.0

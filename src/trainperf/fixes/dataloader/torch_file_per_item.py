@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.dataloader._loader import dearest, named
-from trainperf.model import Equivalence, Evidence, Finding
-from trainperf.source.module import inside
+from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
+from trainperf.source.module import Module, inside
+from trainperf.source.scopes import Function
 from trainperf.source.statements import names_in
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-    from trainperf.source.module import Module
-    from trainperf.source.scopes import Function
-
 
 WHOLE = (
     "numpy.load",

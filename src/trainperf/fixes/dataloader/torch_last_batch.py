@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at, ms, worth_counted
@@ -11,9 +10,7 @@ from trainperf.fixes.dataloader._edits import set_setting
 from trainperf.fixes.dataloader._loader import places
 from trainperf.fixes.torch_step.compiling.torch_recompiling import RECURRING
 from trainperf.model import Equivalence, Evidence, Finding, Missing
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 FIRST_SIZE = re.compile(r"size mismatch at index 0\. expected (\d+), actual (\d+)")
 """The guard on the first dimension, that of the samples (PyTorch 2.1 and later)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -12,23 +12,17 @@ from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, percent, worth
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import ITEM, ranks, stage_seconds
-from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
-from trainperf.fixes.dataloader.edits.hoisting import calls_in_loops
-from trainperf.fixes.dataloader.torch_padding import ENOUGH, MOSTLY_DATA, model_seconds
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Loader,
-    is_taken,
+from trainperf.fixes.dataloader.torch_loader_rebuilt import calls_in_loops
+from trainperf.fixes.dataloader.torch_padding import (
+    ENOUGH,
+    MOSTLY_DATA,
+    cut_to_longest,
+    model_seconds,
 )
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Site, is_taken
+from trainperf.rewrite import Script
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import assigned
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 CUT = 0.95
 """Batches whose longest sequence takes so much of them are padded to it already."""

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, percent, worth
-from trainperf.fixes.dataloader.edits.cutting import pack_in_trainer
 from trainperf.fixes.dataloader.torch_length_batches import CUT
 from trainperf.fixes.dataloader.torch_padding import (
     ENOUGH,
     MOSTLY_DATA,
     exact,
     model_seconds,
+    pack_in_trainer,
 )
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Padding,
-)
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.model import Equivalence, Evidence, Finding, Padding
+from trainperf.rewrite import Script
 
 FOR_TRAINER = "trainer = Trainer(..., data_collator=DataCollatorWithFlattening())"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -14,11 +13,8 @@ from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
 from trainperf.fixes.dataloader._loader import named, places
 from trainperf.fixes.torch_step._step import to_try
-from trainperf.model import Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
+from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 
 LEAST_SHARE = 0.03
 """Share of a step that copies to the device must take (NVIDIA's and PyTorch's guides

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import upper
 from trainperf.fixes.common.words import ms, worth
@@ -19,9 +17,7 @@ from trainperf.fixes.dataloader._loader import (
 )
 from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 OFFERED = (4, 8)
 """Values worth a trial: beyond 8 batches for each worker, memory grows and nothing else."""

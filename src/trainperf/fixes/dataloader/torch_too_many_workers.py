@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import upper
@@ -24,9 +22,7 @@ from trainperf.fixes.dataloader._loader import (
 )
 from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 IDLE = 1.2 * WAITING
 """Share of the cores in use while the loader is drained, below which its workers wait (for

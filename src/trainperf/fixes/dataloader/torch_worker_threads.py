@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import upper
@@ -11,11 +9,8 @@ from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import cores_per_rank, cores_said, made_s, named, places
 from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.imports import bound, everywhere
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
-
 
 ONE_THREAD = '''\
 def {name}(worker):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import upper
 from trainperf.fixes.common.words import ms, percent, worth
@@ -30,16 +28,8 @@ from trainperf.fixes.dataloader._loader import (
     waits_at_most,
 )
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Loader,
-)
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
-
+from trainperf.model import Equivalence, Evidence, Finding, Loader
+from trainperf.rewrite import Script
 
 SHARDED = """\
 import itertools

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.seen import seen_in_call
+from trainperf.fixes import Fix
+from trainperf.fixes.common.trainers import seen_in_call
+from trainperf.fixes.common.words import worth
+from trainperf.fixes.ranks._exchange import (
+    AT_MOST_ALL,
+    bound_if_hidden,
+    exchange_said,
+    exchanged_said,
+    to_try_on_exchange,
+)
 from trainperf.fixes.torch_step._source import file_text, model_target
+from trainperf.model import Ddp, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.wanted import Wanted
-
-if TYPE_CHECKING:
-    from trainperf.model import Ddp, Evidence, Site
-    from trainperf.rewrite import Script
 
 CLASS = "DistributedDataParallel"
 
@@ -52,6 +59,62 @@ model = DistributedDataParallel(model.to(rank), device_ids=[rank])
 sampler = DistributedSampler(dataset)  # sampler.set_epoch(epoch) before each epoch
 loader = DataLoader(dataset, batch_size={batch}, sampler=sampler)"""
 """A script of one process as one of several ranks; `replicas` and `batch` are to be filled in."""
+
+
+class DdpSetting(Fix):
+    """A setting of `DistributedDataParallel`: part of the exchange goes with another value."""
+
+    category = "sync"
+    framework = "torch"
+    share = 1.0
+    """What of the exchange it may save at most."""
+    basis = AT_MOST_ALL
+
+    def models(self, evidence: Evidence) -> tuple[Ddp, ...]:
+        """Return the models whose setting is to be another."""
+        raise NotImplementedError
+
+    def told(self, evidence: Evidence, models: tuple[Ddp, ...], said: str) -> dict[str, Any]:
+        """Return what the finding says beside its price; `said` is of the exchange."""
+        raise NotImplementedError
+
+    def bound(self, evidence: Evidence) -> float:
+        """Return the speed-up at most; raises `NotMeasured`."""
+        return bound_if_hidden(evidence)
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find such models, where the exchange takes a real part of the step."""
+        if not (models := self.models(evidence)):
+            return None
+        bound = self.bound(evidence)
+        if not worth(evidence, bound):
+            return None
+        return self._finding(evidence, models, exchange_said(evidence), bound, self.basis)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever there are such models."""
+        if not (models := self.models(evidence)):
+            return None
+        bound, basis = to_try_on_exchange(evidence, self.share)
+        return self._finding(evidence, models, exchanged_said(evidence), bound, basis)
+
+    def _finding(
+        self,
+        evidence: Evidence,
+        models: tuple[Ddp, ...],
+        said: str,
+        bound: float | None,
+        basis: str,
+    ) -> Finding:
+        told = {"data": ddp_seen(evidence, models), **self.told(evidence, models, said)}
+        exact = all(one.where is not None and one.where.exact for one in models)
+        where = ddp_sites(models)
+        return self.finding(bound=bound, bound_basis=basis, where=where, rewritable=exact, **told)
+
+
+def ddp_sites(ddps: Sequence[Ddp]) -> tuple[Site, ...]:
+    """Return where they are built, each place once."""
+    return tuple(dict.fromkeys(one.where for one in ddps if one.where is not None))
 
 
 def ddp_seen(evidence: Evidence, models: Sequence[Ddp]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.step import step_may_matter
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.ddp._edits import TO_DDP
-from trainperf.fixes.ranks._exchange import bound_by_share, exchange_seconds
+from trainperf.fixes.ranks._exchange import bound_without, exchange_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
 
 
@@ -47,7 +47,7 @@ class DataParallel(Fix):
         bound: float | None = None
         cost = ""
         try:
-            bound = bound_by_share(evidence)
+            bound = bound_without(evidence)
             cost = f" Without it a step takes {ms(exchange_seconds(evidence))} less."
         except NotMeasured:
             if not step_may_matter(evidence):

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import MIB, worth
-from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
+from trainperf.fixes.ddp._edits import ddp_seen, ddp_sites, set_ddp
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,
     WORTH_CHANGING,
-    all_exact,
     bound_if_hidden,
-    ddp_sites,
     exchange,
     exchange_said,
     exchange_share,
 )
 from trainperf.model import Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 SIZES = (1, 5, 10, 25, 50, 100, 200)
 """Sizes worth a trial, in MiB; 25 is PyTorch's own."""
@@ -81,7 +76,7 @@ class BucketSize(Fix):
                 "variants": [{"bucket_cap_mb": one} for one in offered],
                 **ddp_seen(evidence, found),
             },
-            rewritable=all_exact(found),
+            rewritable=all(one.where is not None and one.where.exact for one in found),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

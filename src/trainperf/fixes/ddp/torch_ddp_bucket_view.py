@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from trainperf.fixes import Fix
-from trainperf.fixes.common.words import worth
-from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
-from trainperf.fixes.ranks._exchange import (
-    all_exact,
-    bound_if_uncopied,
-    ddp_sites,
-    ddps_with,
-    exchange,
-    exchange_said,
-    exchanged_said,
-    to_try_on_exchange,
-)
+from trainperf.fixes.ddp._edits import DdpSetting, set_ddp
+from trainperf.fixes.ranks._exchange import bound_if_sent, ddps_with, exchange
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
 from trainperf.model.words import size
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 SETTING = "gradient_as_bucket_view"
 
 
-class BucketView(Fix):
+class BucketView(DdpSetting):
     """Let gradients live in DDP's buckets: `gradient_as_bucket_view=True`.
 
     ## Why it is slow
@@ -43,55 +30,28 @@ class BucketView(Fix):
     - Where the first steps must not differ in memory: the views are made after one.
     """
 
-    category = "sync"
     equivalence = Equivalence.EXACT
-    framework = "torch"
     try_before = ("torch_ddp_no_sync",)
+    basis = "copies take no longer than the all-reduces alone, or the whole exchange"
 
-    def detect(self, evidence: Evidence) -> Finding | None:
-        """Find DDP models that copy, where the exchange takes a real part of the step."""
-        copying = ddps_with(evidence, SETTING, False)
-        if not copying:
-            return None
-        bound = bound_if_uncopied(evidence)
-        if not worth(evidence, bound):
-            return None
+    def models(self, evidence: Evidence) -> tuple[Ddp, ...]:
+        """Return those that copy."""
+        return ddps_with(evidence, SETTING, False)
+
+    def bound(self, evidence: Evidence) -> float:
+        """Return the speed-up without the copies at most; raises `NotMeasured`."""
+        return bound_if_sent(evidence)
+
+    def told(self, evidence: Evidence, models: tuple[Ddp, ...], said: str) -> dict[str, Any]:
+        """Say how much is copied."""
         given = exchange(evidence).bytes
         much = f"{size(given)} are" if given else "each gradient is"
-        text = (
-            f"{exchange_said(evidence)}. In it {much} copied into buckets, and back into `.grad`."
-        )
-        basis = "copies take no longer than the all-reduces alone, or the whole exchange"
-        return self._finding(evidence, copying, text, bound, basis)
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try it wherever DDP copies."""
-        copying = ddps_with(evidence, SETTING, False)
-        if not copying:
-            return None
-        bound, basis = to_try_on_exchange(evidence)
-        text = f"{exchanged_said(evidence)}, copied into buckets and back into `.grad`."
-        return self._finding(evidence, copying, text, bound, basis)
-
-    def _finding(
-        self,
-        evidence: Evidence,
-        copying: tuple[Ddp, ...],
-        text: str,
-        bound: float | None,
-        basis: str,
-    ) -> Finding:
-        return self.finding(
-            title="DDP copies all gradients into its buckets and back",
-            text=text,
-            bound=bound,
-            bound_basis=basis,
-            where=ddp_sites(copying),
-            advice=f"Give DistributedDataParallel {SETTING}=True.",
-            snippet=f"model = DistributedDataParallel(model, {SETTING}=True)",
-            data=ddp_seen(evidence, copying),
-            rewritable=all_exact(copying),
-        )
+        return {
+            "title": "DDP copies all gradients into its buckets and back",
+            "text": f"{said}. In it {much} copied into buckets, and back into `.grad`.",
+            "advice": f"Give DistributedDataParallel {SETTING}=True.",
+            "snippet": f"model = DistributedDataParallel(model, {SETTING}=True)",
+        }
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the keyword in each call."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -16,15 +15,10 @@ from trainperf.fixes.ranks._exchange import (
     exchange_seconds,
     to_try_on_exchange,
 )
-from trainperf.fixes.torch_step._loop_source import innermost_loop
-from trainperf.fixes.torch_step._source import model_target, refuse_if_named
+from trainperf.fixes.torch_step._source import innermost_loop, model_target, refuse_if_named
 from trainperf.model import Ddp, Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import called, walk
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 SEVERAL = 1.5
 """Backward passes per update from which gradients are added up; between, it varies."""

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from trainperf.fixes import Fix
-from trainperf.fixes.common.words import worth
-from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
-from trainperf.fixes.ranks._exchange import (
-    AT_MOST_ALL,
-    all_exact,
-    bound_if_hidden,
-    ddp_sites,
-    ddps_with,
-    exchange_said,
-    exchanged_said,
-    to_try_on_exchange,
-)
+from trainperf.fixes.ddp._edits import DdpSetting, set_ddp
+from trainperf.fixes.ranks._exchange import ddps_with
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 
-class StaticGraph(Fix):
+class StaticGraph(DdpSetting):
     """Tell DDP that the graph stays the same: `static_graph=True`.
 
     ## Why it is slow
@@ -40,65 +27,32 @@ class StaticGraph(Fix):
     - With `no_sync()` in the first step.
     """
 
-    category = "sync"
     equivalence = Equivalence.EXACT
-    framework = "torch"
 
-    def detect(self, evidence: Evidence) -> Finding | None:
-        """Find DDP models that search a graph of which PyTorch itself says it is static."""
-        found = _static(evidence)
-        if not found:
-            return None
-        bound = bound_if_hidden(evidence)
-        if not worth(evidence, bound):
-            return None
-        return self._finding(evidence, found, exchange_said(evidence), bound, AT_MOST_ALL)
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try it wherever DDP searches a graph that is static."""
-        found = _static(evidence)
-        if not found:
-            return None
-        return self._finding(
-            evidence, found, exchanged_said(evidence), *to_try_on_exchange(evidence)
+    def models(self, evidence: Evidence) -> tuple[Ddp, ...]:
+        """Return those that search a graph of which PyTorch itself says it is static."""
+        return tuple(
+            one
+            for one in ddps_with(evidence, "find_unused_parameters", True)
+            if one.settings.get("static_graph") is False
+            and one.graph_is_static is True
+            and one.unused != 0
         )
 
-    def _finding(
-        self,
-        evidence: Evidence,
-        found: tuple[Ddp, ...],
-        said: str,
-        bound: float | None,
-        basis: str,
-    ) -> Finding:
-        unused = sum(one.unused or 0 for one in found)
+    def told(self, evidence: Evidence, models: tuple[Ddp, ...], said: str) -> dict[str, Any]:
+        """Say what the search finds, each time."""
+        unused = sum(one.unused or 0 for one in models)
         which = f" for {unused} unused parameter{'s' if unused > 1 else ''}" if unused else ""
-        return self.finding(
-            title="DDP searches a graph that never changes in each step",
-            text=f"`find_unused_parameters=True` makes DDP walk over the graph{which} before "
+        return {
+            "title": "DDP searches a graph that never changes in each step",
+            "text": f"`find_unused_parameters=True` makes DDP walk over the graph{which} before "
             f"each backward; in this run it used the same parameters every time. "
             f"{said}, with the search in it.",
-            bound=bound,
-            bound_basis=basis,
-            where=ddp_sites(found),
-            advice="Give DistributedDataParallel static_graph=True.",
-            snippet="model = DistributedDataParallel(model, static_graph=True)",
-            data=ddp_seen(evidence, found),
-            rewritable=all_exact(found),
-        )
+            "advice": "Give DistributedDataParallel static_graph=True.",
+            "snippet": "model = DistributedDataParallel(model, static_graph=True)",
+        }
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the keyword in each call."""
         for site in finding.where:
             set_ddp(script, site, "static_graph", "True", finding.data)
-
-
-def _static(evidence: Evidence) -> tuple[Ddp, ...]:
-    """The DDP models that search a graph which is the same in each step."""
-    return tuple(
-        one
-        for one in ddps_with(evidence, "find_unused_parameters", True)
-        if one.settings.get("static_graph") is False
-        and one.graph_is_static is True
-        and one.unused != 0
-    )

@@ -5,24 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import named, places
-from trainperf.fixes.torch_step._loop_source import counter, function_around, innermost_loop
-from trainperf.fixes.torch_step._source import file_text
+from trainperf.fixes.torch_step._source import counter, file_text, function_around, innermost_loop
 from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.source.loops import assigned_in, iterated
 from trainperf.source.module import Module
 from trainperf.source.scopes import Loop
 from trainperf.source.statements import dotted, parameters
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 WHOLE = ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 """Samplers of PyTorch that know nothing of ranks."""

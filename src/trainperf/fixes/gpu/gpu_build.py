@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.fixes import Fix
-from trainperf.fixes.gpu._build import fit, version
+from trainperf.fixes.gpu._health import fit, version
 from trainperf.model import Equivalence, Evidence, Finding
 
 

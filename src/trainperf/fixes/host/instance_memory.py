@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import GIB, worth
 from trainperf.fixes.host._instance_types import WHOLE, change_said, here, price_said, same_gpus
-from trainperf.fixes.host._quota import STALLING, signs, suffered
+from trainperf.fixes.host.cpu_quota import STALLING, signs, suffered
 from trainperf.model import ContainerUse, Equivalence, Evidence, Finding
 
 NEAR = 0.80

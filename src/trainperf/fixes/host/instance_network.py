@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.host._instance_rates import (
+from trainperf.fixes.host._instance_types import (
     Flow,
+    change_said,
     files_on,
     objects,
+    price_said,
     rate_said,
     shortage,
 )
-from trainperf.fixes.host._instance_types import change_said, price_said
 from trainperf.model import Equivalence, Evidence, Finding, InstanceType
 from trainperf.recording.machine.storage import VolumeKind
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import GB
-from trainperf.fixes.host._instance_rates import files_on, rate_said, shortage
-from trainperf.fixes.host._instance_types import change_said, price_said
+from trainperf.fixes.host._instance_types import (
+    change_said,
+    files_on,
+    price_said,
+    rate_said,
+    shortage,
+)
 from trainperf.model import Equivalence, Evidence, Finding, InstanceType
 
 

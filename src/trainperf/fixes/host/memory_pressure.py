@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import GIB, worth
-from trainperf.fixes.host._quota import STALLING, signs
+from trainperf.fixes.host.cpu_quota import STALLING, signs
 from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, Missing, Site
 
 HOLDERS = {"Cache": "cache()", "Shuffle": "shuffle()"}

@@ -9,7 +9,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.step import at_most, bound_if_saved
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.dataloader._loader import ranks
-from trainperf.fixes.host._quota import OFTEN, throttled_share
+from trainperf.fixes.host.cpu_quota import OFTEN, throttled_share
 from trainperf.model import Equivalence, Evidence, Finding, is_taken
 
 VARIABLE = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}

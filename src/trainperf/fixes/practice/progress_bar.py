@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common import trainers
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Missing,
-)
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
+from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
+from trainperf.rewrite import Script
 
 OF_KERAS = "ProgbarLogger"
 DRAWS = "Progress"

@@ -6,18 +6,16 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, set_at_origin
 from trainperf.rewrite.wanted import Wanted
 from trainperf.source.arguments import keyword
 from trainperf.source.origins.calls import Elsewhere
 from trainperf.source.statements import last_name
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import MIB, ms, percent, worth
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 SETTERS = ("set_floatx", "set_dtype_policy", "set_global_policy")
 """Functions of Keras by which a script chooses float64 for all that follows."""

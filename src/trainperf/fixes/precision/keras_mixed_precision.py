@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.keras_source import keras_name
 from trainperf.fixes.common.step import at_most, bound_if_saved, gpu_busy, step_can_matter
 from trainperf.fixes.common.words import percent, times, worth
-from trainperf.fixes.precision._peaks import capability, sixteen_bit_ratio
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    ModelFacts,
-)
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.fixes.precision.torch_matmul_precision import capability, sixteen_bit_ratio
+from trainperf.model import Equivalence, Evidence, Finding, ModelFacts
+from trainperf.rewrite import Script
 
 TENSOR_CORES_FROM = 7.0
 """Compute capability of Volta, the first with tensor cores (16-bit floats only)."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
+from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.precision._autocast_edits import put_autocast, put_scaler, turn_on
-from trainperf.fixes.precision._peaks import capability, peaks, sixteen_bit_ratio
+from trainperf.fixes.precision.torch_matmul_precision import capability, peaks, sixteen_bit_ratio
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
     DENSE,
@@ -24,16 +22,8 @@ from trainperf.fixes.torch_step._step import (
     taken_probe,
     to_try,
 )
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Probe,
-    Site,
-)
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
+from trainperf.rewrite import Script
 
 TENSOR_CORES_FROM = 7.0
 """Compute capability of Volta, the first with tensor cores (16-bit floats only)."""

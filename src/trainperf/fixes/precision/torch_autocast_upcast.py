@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -12,12 +11,8 @@ from trainperf.fixes.common.words import at, ms, percent, times, worth
 from trainperf.fixes.torch_step._step import compute_seconds, step_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.model.torch.step import Products, WideProduct
+from trainperf.rewrite import Script
 from trainperf.source.statements import Function
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 LEAST = 0.10
 """Share of the products' time in float32 below which it is left alone: a small head, a

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import PROBE_LEAST
 from trainperf.fixes.common.words import ms, times, worth
-from trainperf.fixes.torch_step._loop_source import outermost_loop
-from trainperf.fixes.torch_step._source import model_target
+from trainperf.fixes.torch_step._source import model_target, outermost_loop
 from trainperf.fixes.torch_step._step import (
     PROBED,
     bound_by_probe,
@@ -19,9 +16,7 @@ from trainperf.fixes.torch_step._step import (
     to_try,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, TorchModel
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 CONVOLUTIONS = ("Conv2d", "ConvTranspose2d")
 

@@ -6,7 +6,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.torch_step._step import UNTRIED, part_seconds
-from trainperf.model import Ddp, Evidence, Exchange, Missing, Site, is_taken, taken
+from trainperf.model import Ddp, Evidence, Exchange, Missing, is_taken, taken
 from trainperf.model.words import size
 
 WORTH_CHANGING = 0.10
@@ -51,9 +51,9 @@ def exchange_share(evidence: Evidence) -> float:
     return exchange_seconds(evidence) / evidence.times.real
 
 
-def bound_by_share(evidence: Evidence, share: float = 1.0) -> float:
-    """Upper bound of the speed-up without so much of the exchange; raises `NotMeasured`."""
-    return bound_if_saved(evidence, share * exchange_seconds(evidence))
+def bound_without(evidence: Evidence) -> float:
+    """Upper bound of the speed-up without the exchange; raises `NotMeasured`."""
+    return bound_if_saved(evidence, exchange_seconds(evidence))
 
 
 def bound_if_hidden(evidence: Evidence) -> float:
@@ -69,16 +69,16 @@ def bound_if_hidden(evidence: Evidence) -> float:
     return bound_if_saved(evidence, seconds)
 
 
-def bound_if_uncopied(evidence: Evidence) -> float:
-    """Upper bound of the speed-up if gradients were not copied to buckets and back.
+def bound_if_sent(evidence: Evidence, share: float = 1.0) -> float:
+    """Upper bound of the speed-up if `share` of all bytes were not moved; raises `NotMeasured`.
 
-    An all-reduce alone reads and writes each gradient at least as often as both copies
-    do, over links that are no faster than memory. Raises `NotMeasured`.
+    An all-reduce alone reads and writes each gradient at least as often as copies to buckets
+    and back do, over links that are no faster than memory.
     """
     seconds, alone = exchange_seconds(evidence), exchange(evidence).all_reduce
     if not isinstance(alone, Missing):
-        seconds = min(seconds, alone.seconds)
-    return bound_if_saved(evidence, seconds)
+        seconds = min(seconds, alone.seconds)  # the rest waits for a late rank
+    return bound_if_saved(evidence, share * seconds)
 
 
 def _backward_seconds(evidence: Evidence) -> float | None:
@@ -135,16 +135,6 @@ def ddps_with(evidence: Evidence, setting: str, value: object) -> tuple[Ddp, ...
     return tuple(one for one in found if setting in one.settings and one.settings[setting] == value)
 
 
-def ddp_sites(ddps: tuple[Ddp, ...]) -> tuple[Site, ...]:
-    """Return where they are built, each place once."""
-    return tuple(dict.fromkeys(one.where for one in ddps if one.where is not None))
-
-
-def all_exact(ddps: tuple[Ddp, ...]) -> bool:
-    """Say whether each of them is built at a place that can be edited."""
-    return bool(ddps) and all(one.where is not None and one.where.exact for one in ddps)
-
-
 def step_without_exchange(evidence: Evidence) -> float:
     """Return the seconds of a step with the exchange switched off; raises `NotMeasured`.
 
@@ -179,7 +169,7 @@ def priced(evidence: Evidence) -> tuple[float | None, str, str, bool]:
     Without a bound where the exchange was not measured.
     """
     try:
-        bound = bound_by_share(evidence)
+        bound = bound_without(evidence)
     except NotMeasured:
         return None, "not measured", "", True
     basis = "no time spent on the exchange of gradients"

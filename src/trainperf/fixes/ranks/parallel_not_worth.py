@@ -8,13 +8,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.ranks._exchange import exchange_seconds, step_without_exchange
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Parallel,
-    taken,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Parallel, taken
 
 
 class NotWorthIt(Fix):

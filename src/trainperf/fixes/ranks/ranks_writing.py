@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at
 from trainperf.fixes.ranks._exchange import exchange
 from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import Function, called
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 SNIPPET = """\
 from torch import distributed

@@ -7,15 +7,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.ranks._exchange import waiting_seconds
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Measure,
-    Parallel,
-    Site,
-    Straggler,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Measure, Parallel, Site, Straggler
 
 LOOK = """\
 # on the host of rank {rank}, while it trains

@@ -53,6 +53,25 @@ def from_storage(one: Reads) -> bool:
     return one.stored_per_step >= FROM_STORAGE * one.bytes_per_step
 
 
+def file_seconds(one: Reads, remote: bool = False) -> tuple[float, float | None]:
+    """Return the share of a step's bytes from storage, and mean seconds to open and read a file.
+
+    Of a few bytes none is worth a word. What is not known comes from afar, where it is `remote`;
+    else that raises `NotMeasured`.
+    """
+    try:
+        stored = (one.stored_per_step or 0.0) / (one.bytes_per_step or 1.0)
+        share = min(1.0, stored) if from_storage(one) else 0.0
+    except NotMeasured:
+        if not remote and one.volume.kind not in REMOTE:
+            raise
+        share = 1.0
+    cold, warm = one.cold_file_s, one.warm_file_s
+    if cold is None or warm is None:
+        return share, (warm if cold is None and not share else cold)
+    return share, share * cold + (1 - share) * warm
+
+
 def by_file(one: Reads) -> bool:
     """Whether each step opens many files so small that opening them is what costs."""
     mean, opens = one.mean_bytes, one.opens_per_step

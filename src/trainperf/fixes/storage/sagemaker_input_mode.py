@@ -8,6 +8,7 @@ from trainperf.fixes.storage._storage import (
     MANY,
     SHARD,
     at_most,
+    file_seconds,
     readers,
     through,
     waits,
@@ -67,8 +68,8 @@ class FitInputMode(Fix):
 
     def _small(self, channel: Channel, one: Reads, evidence: Evidence) -> Finding | None:
         mean, opens = one.mean_bytes or 0.0, one.opens_per_step
-        each = one.cold_file_s or one.warm_file_s
-        if mean > SMALL or one.files < MANY or opens is None or each is None:
+        share, each = file_seconds(one, remote=True)
+        if mean > SMALL or one.files < MANY or opens is None or each is None or not share:
             return None
         seconds = opens * each / readers(evidence)
         most = at_most(one, seconds, evidence)
@@ -80,7 +81,7 @@ class FitInputMode(Fix):
         return self.finding(
             title=f"Channel {channel.name} reads small files in FastFile mode",
             text=f"{one.files:,} files of {size(mean)} on average, {opens:.0f} opened in each "
-            f"step, {ms(each)} for each: every one is a request to S3.",
+            f"step, {ms(each)} for each: what is not in memory is a request to S3.",
             bound=bound,
             bound_basis="opening and reading the files of a step takes no time",
             advice=f"Pack them into shards of {SHARD}. {other}FSx for Lustre suits random reads.",

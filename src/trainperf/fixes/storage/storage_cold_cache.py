@@ -6,13 +6,7 @@ from dataclasses import replace
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, times, worth
-from trainperf.fixes.storage._storage import (
-    epoch_bytes,
-    folder,
-    from_storage,
-    place,
-    rate,
-)
+from trainperf.fixes.storage._storage import epoch_bytes, folder, from_storage, place, rate
 from trainperf.model import Equivalence, Evidence, Finding, Reads
 from trainperf.model.words import size
 

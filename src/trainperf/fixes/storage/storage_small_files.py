@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.storage._storage import (
@@ -14,7 +13,7 @@ from trainperf.fixes.storage._storage import (
     SHARD,
     SMALL_FILE,
     at_most,
-    from_storage,
+    file_seconds,
     place,
     readers,
     slower_said,
@@ -115,7 +114,7 @@ class PackSmallFiles(Fix):
 
 def _apart(one: Reads) -> str:
     """Say what a file takes from storage and from memory, where a step reads from both."""
-    share = _from_storage(one)
+    share, _ = file_seconds(one)
     if not 0 < share < NEARLY_ALL or one.warm_file_s is None or one.cold_file_s is None:
         return ""
     return (
@@ -145,33 +144,11 @@ def _cost(one: Reads, evidence: Evidence) -> tuple[float, float] | None:
         return None
     if mean is None or mean > (SMALL if one.volume.kind in REMOTE else SMALL_FILE):
         return None
-    share = _from_storage(one)
-    each = _each(one, share)
-    if each is None:
+    share, each = file_seconds(one)
+    if each is None or not (share or one.volume.kind in REMOTE):  # in memory: microseconds each
         return None
     seconds, parallel = opens * each / readers(evidence), one.cold_parallel_bytes_s
     if readers(evidence) > 1 and parallel:
         # What four readers got together, where that is less than these would get apart.
         seconds = max(seconds, share * opens * mean / parallel)
     return seconds, each
-
-
-def _from_storage(one: Reads) -> float:
-    """The share of a step's bytes that came from storage; of a few, none is worth a word."""
-    try:
-        if not from_storage(one):
-            return 0.0
-    except NotMeasured:
-        if one.volume.kind not in REMOTE:
-            raise
-        return 1.0
-    return min(1.0, (one.stored_per_step or 0.0) / (one.bytes_per_step or 1.0))
-
-
-def _each(one: Reads, share: float) -> float | None:
-    """Mean seconds to open and read a file, where `share` of them come from storage."""
-    if one.warm_file_s is None:
-        return one.cold_file_s
-    if one.cold_file_s is None:
-        return None if share else one.warm_file_s
-    return share * one.cold_file_s + (1 - share) * one.warm_file_s

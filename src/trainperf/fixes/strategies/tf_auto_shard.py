@@ -44,7 +44,7 @@ class ShardByData(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find files shared out among workers, of which some get clearly more than others."""
-        found = evidence.parallel.strategy
+        found = evidence.strategy
         if found is None or found.workers < 2 or not found.files:
             return None
         if found.auto_shard not in BY_FILE:

@@ -7,7 +7,7 @@ from trainperf.fixes.common.words import worth
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,
     WORTH_CHANGING,
-    bound_by_share,
+    bound_without,
     exchange_said,
     exchange_share,
 )
@@ -46,7 +46,7 @@ class CrossDeviceOps(Fix):
         found = _slow(evidence)
         if found is None or exchange_share(evidence) < WORTH_CHANGING:
             return None
-        bound = bound_by_share(evidence)
+        bound = bound_without(evidence)
         if not worth(evidence, bound):
             return None
         gpus = evidence.device.kind == "GPU"
@@ -68,7 +68,7 @@ class CrossDeviceOps(Fix):
 
 def _slow(evidence: Evidence) -> Strategy | None:
     """The strategy of several replicas that is told to exchange by other than the fastest."""
-    found = evidence.parallel.strategy
+    found = evidence.strategy
     if found is None or found.cls != "MirroredStrategy" or found.replicas < 2:
         return None
     if not found.cross_device_ops_given or found.cross_device_ops.partition(" ")[0] in FAST:

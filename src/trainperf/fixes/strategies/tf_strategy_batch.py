@@ -39,7 +39,7 @@ class ScaledBatch(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find replicas whose part of the batch is small against what they exchange."""
-        found = evidence.parallel.strategy
+        found = evidence.strategy
         if found is None or found.replicas < 2 or evidence.input_bound:
             return None
         share = exchange_share(evidence)

@@ -41,7 +41,7 @@ class DistributeDataset(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a loop of the user's under a strategy whose dataset is not distributed."""
-        found = evidence.parallel.strategy
+        found = evidence.strategy
         if found is None or found.replicas < 2 or found.distributed is not False:
             return None
         if evidence.loop.kind != "iterator":

@@ -39,7 +39,7 @@ class BuildInScope(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a `fit` on one device of a model outside of the scope of several."""
-        found = evidence.parallel.strategy
+        found = evidence.strategy
         alone = evidence.loop.replicas == 1 and evidence.loop.kind == "fit"
         if found is None or found.replicas < 2 or not found.models_outside or not alone:
             return None

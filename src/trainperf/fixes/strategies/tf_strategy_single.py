@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import at_most, step_can_matter
 from trainperf.fixes.common.words import at
 from trainperf.model import Equivalence, Evidence, Finding, Site, Strategy
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 
 class WithoutStrategy(Fix):
@@ -101,8 +98,8 @@ def _factors(module: ast.Module, near: Site) -> list[Site]:
 
 def _mirrored(evidence: Evidence) -> Strategy | None:
     """The strategy that has one replica, or only devices of this host's CPU."""
-    found = evidence.facts.get("strategy")
-    if not isinstance(found, Strategy) or found.cls != "MirroredStrategy" or found.workers > 1:
+    found = evidence.strategy
+    if found is None or found.cls != "MirroredStrategy" or found.workers > 1:
         return None
     on_cpu = bool(found.devices) and all("CPU" in device.upper() for device in found.devices)
     return found if found.replicas == 1 or on_cpu else None

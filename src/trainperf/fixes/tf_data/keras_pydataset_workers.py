@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import cores, input_at_most, known, saved_on, upper
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.model import Equivalence, Evidence, Finding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 QUEUE = 10
 """Keras's default `max_queue_size`: more workers than that need a longer queue."""

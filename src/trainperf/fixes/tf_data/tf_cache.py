@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.pipeline import (
-    input_at_most,
-    known,
-    label,
-    opening,
-    upper,
-)
+from trainperf.fixes.common.pipeline import input_at_most, known, label, opening, upper
 from trainperf.fixes.common.repeating import not_repeated
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.tf_data.edits.caches import (
@@ -25,15 +19,20 @@ from trainperf.fixes.tf_data.edits.caches import (
     put_cache,
     room_for,
 )
-from trainperf.fixes.tf_data.edits.late_changes import (
+from trainperf.fixes.tf_data.edits.mapped import (
+    GIVEN,
+    YIELDS,
     attribute_changed,
+    call_at,
+    generator_at,
     given_changed,
     name_changed,
+    parsed,
     with_called,
 )
-from trainperf.fixes.tf_data.edits.mapped import GIVEN, YIELDS, call_at, generator_at, parsed
 from trainperf.fixes.tf_data.edits.slices import maker_asked, maker_given
-from trainperf.model import Equivalence, Evidence, Finding, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
 from trainperf.source.iterations import of_this_function
@@ -41,11 +40,6 @@ from trainperf.source.module import Module
 from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import made_here, parameters, root
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 _KEPT = "no cache keeps what it yields"
 

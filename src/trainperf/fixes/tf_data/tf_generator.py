@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import (
@@ -18,18 +18,8 @@ from trainperf.fixes.common.pipeline import (
 from trainperf.fixes.common.pipeline import cores as usable_cores
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
 from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    FunctionCost,
-    Site,
-    Stage,
-    is_taken,
-)
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, Stage, is_taken
+from trainperf.rewrite import Script
 
 CALLS = ("from_generator", "generator")
 """The user's own `from_generator`, and what Keras makes of a generator given to `fit`."""

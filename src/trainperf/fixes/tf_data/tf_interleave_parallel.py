@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import (
     cores,
@@ -21,9 +19,7 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Stage
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 
 class InterleaveParallel(Fix):

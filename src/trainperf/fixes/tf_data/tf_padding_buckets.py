@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.tf_data.edits.buckets import batch_by_length
 from trainperf.fixes.tf_data.tf_padding import place_of_padding
 from trainperf.model import Equivalence, Evidence, Finding, Padding
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 MOSTLY_DATA = 0.6
 """Mean over padded length from which padding is a cost of doing business: bucketing

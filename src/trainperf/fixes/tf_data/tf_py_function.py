@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import (
@@ -18,15 +16,13 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.tf_data.edits.mapped import mapped
-from trainperf.fixes.tf_data.edits.parallel_calls import choices, run_in_parallel, runs_serially
+from trainperf.fixes.tf_data.tf_map_parallel import choices, run_in_parallel, runs_serially
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
+from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, python_op
 from trainperf.source.iterations import arguments
 from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import FUNCTIONS
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 
 class PyFunction(Fix):

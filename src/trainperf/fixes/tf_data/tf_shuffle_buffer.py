@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.pipeline import label
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, worth
-from trainperf.fixes.tf_data._moves import move_ahead
 from trainperf.fixes.tf_data.tf_cache import Cache
+from trainperf.fixes.tf_data.tf_vectorised_map import move_ahead
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Stage
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 LONG_FILL = 20
 """Steps a fill must cost to be spoken of: fewer drown in what an epoch's start costs anyway."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -19,14 +18,10 @@ from trainperf.fixes.common.pipeline import (
     upper,
 )
 from trainperf.fixes.common.words import ms, worth
-from trainperf.model import Equivalence, Evidence, Finding, Stage
+from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
+from trainperf.rewrite import Script
 from trainperf.source.arguments import starred
 from trainperf.source.module import Module
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 FEWEST = 16
 """Windows of a batch below which there is little to put together."""

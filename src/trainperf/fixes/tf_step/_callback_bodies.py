@@ -6,10 +6,11 @@ import ast
 import copy
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import RANDOM
+from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import (
     COLLECTS,
     Function,
@@ -22,10 +23,6 @@ from trainperf.source.statements import (
     root,
     walk,
 )
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 EVERY = 100
 """Batches between two times that a callback of the user's own still does its work."""
@@ -44,26 +41,11 @@ ENDS = ("on_batch_end", "on_train_batch_end")
 READS_LATE = {"on_epoch_end", "on_train_end"}
 """Methods that are called when an epoch, or all of them, have ended."""
 
-CHANGES = frozenset(
-    [
-        "apply",
-        "apply_gradients",
-        "assign",
-        "assign_add",
-        "assign_sub",
-        "compile",
-        "evaluate_and_stop",
-        "exit",
-        "fit",
-        "load_weights",
-        "minimize",
-        "reset_state",
-        "reset_states",
-        "set_value",
-        "set_weights",
-        "train_on_batch",
-    ]
-)
+CHANGES = frozenset({
+    "apply", "apply_gradients", "assign", "assign_add", "assign_sub", "compile",
+    "evaluate_and_stop", "exit", "fit", "load_weights", "minimize", "reset_state", "reset_states",
+    "set_value", "set_weights", "train_on_batch",
+})  # fmt: skip
 """Methods and functions that change the model, the optimizer or the run."""
 
 PLAIN = frozenset({"float", "int", "len", "get", "item", "numpy"})

@@ -6,16 +6,12 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_step._traced_bodies import NUMBERS_ONLY, acts_once
+from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import Function, assigned, dotted, root
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 NAMES = ("train_step", "compiled_train_step", "compiled_step")
 """Names for the function: the first that the file does not use is taken."""

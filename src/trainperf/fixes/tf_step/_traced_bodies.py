@@ -27,32 +27,11 @@ GROW = (ast.Mult, ast.Pow, ast.LShift)
 LISTS = frozenset({"append", "appendleft", "extend", "insert", "pop", "popleft", "put"})
 """Methods of Python's own collections; `add` and `update_state` may be TensorFlow's."""
 
-NEEDS_NUMBER = frozenset(
-    [
-        "bool",
-        "divmod",
-        "enumerate",
-        "float",
-        "format",
-        "hash",
-        "int",
-        "isinstance",
-        "len",
-        "list",
-        "max",
-        "min",
-        "open",
-        "print",
-        "range",
-        "repr",
-        "round",
-        "sorted",
-        "str",
-        "sum",
-        "tuple",
-        "type",
-    ]
-)
+NEEDS_NUMBER = frozenset({
+    "bool", "divmod", "enumerate", "float", "format", "hash", "int", "isinstance", "len", "list",
+    "max", "min", "open", "print", "range", "repr", "round", "sorted", "str", "sum", "tuple",
+    "type",
+})  # fmt: skip
 """Built-in functions that make something else of a tensor than of a number, or fail."""
 
 NUMBERS_ONLY = ("math", "np", "numpy", "random", "itertools")
@@ -61,28 +40,10 @@ NUMBERS_ONLY = ("math", "np", "numpy", "random", "itertools")
 BOUNDS = {"min": "minimum", "max": "maximum"}
 """Built-in functions of two numbers, and TensorFlow's of the same."""
 
-SETTINGS = frozenset(
-    [
-        "axis",
-        "axes",
-        "depth",
-        "dims",
-        "k",
-        "maxlen",
-        "minlength",
-        "name",
-        "num",
-        "num_or_size_splits",
-        "ndims",
-        "perm",
-        "repeats",
-        "seed",
-        "shape",
-        "size",
-        "training",
-        "units",
-    ]
-)
+SETTINGS = frozenset({
+    "axis", "axes", "depth", "dims", "k", "maxlen", "minlength", "name", "num",
+    "num_or_size_splits", "ndims", "perm", "repeats", "seed", "shape", "size", "training", "units",
+})  # fmt: skip
 """Keywords that want a number known when the graph is made."""
 
 

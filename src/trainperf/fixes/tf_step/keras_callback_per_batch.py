@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -20,9 +20,7 @@ from trainperf.fixes.common.words import (
 )
 from trainperf.fixes.tf_step._callback_bodies import EVERY, call_seldom, work_last, work_seldom
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 HEAVY = 0.05
 """Share of a step from which a callback is named."""

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, percent, worth
-from trainperf.model import (
-    BetweenEpochs,
-    Equivalence,
-    Evidence,
-    Finding,
-    Missing,
-)
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Missing
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 LEAST_SHARE = 0.10
 """Share of an epoch from which a pause for callbacks or a restart is told."""

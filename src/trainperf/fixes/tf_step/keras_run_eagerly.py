@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
+from trainperf.fixes.common.keras_source import compile_seen, set_compile
 from trainperf.fixes.common.step import (
     PROBE_LEAST,
     bound_by,
@@ -13,11 +12,8 @@ from trainperf.fixes.common.step import (
     step_may_matter,
 )
 from trainperf.fixes.common.words import at, ms, times, worth
-from trainperf.fixes.tf_step._compile_arguments import compile_seen, set_compile
 from trainperf.model import Equivalence, Evidence, Finding, Missing
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 
 class RunAsGraph(Fix):

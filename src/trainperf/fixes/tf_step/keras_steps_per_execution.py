@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
+from trainperf.fixes.common.keras_source import compile_seen, set_compile
 from trainperf.fixes.common.step import PROBE_LEAST, at_most, bound_if_saved, step_can_matter
 from trainperf.fixes.common.words import at, ms, times, worth
-from trainperf.fixes.tf_step._compile_arguments import compile_seen, set_compile
-from trainperf.model import (
-    CallbackCost,
-    Equivalence,
-    Evidence,
-    Finding,
-    Probe,
-    is_taken,
-)
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Probe, is_taken
+from trainperf.rewrite import Script
 
 STEPS = 16
 """Steps run by one call, as in the probe; an epoch that is shorter sets its own length."""

@@ -6,12 +6,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.step import step_may_matter
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.tf_step.rnn_cudnn import CUDNN_LAYERS, UNROLL, why_not
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    LayerFacts,
-)
+from trainperf.model import Equivalence, Evidence, Finding, LayerFacts
 
 LONG_TRACING_S = 10.0
 """Tracing that takes longer than this is felt at every start of the script."""

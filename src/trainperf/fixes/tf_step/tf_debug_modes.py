@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import step_can_matter, step_may_matter
 from trainperf.fixes.common.words import at
 from trainperf.model import Equivalence, Evidence, Finding, Site
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 WHAT = {
     "numerics": "Each result of each operation is searched for NaN and infinity, in the graph "

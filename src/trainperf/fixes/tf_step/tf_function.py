@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import (
     PROBE_LEAST,
@@ -15,9 +13,7 @@ from trainperf.fixes.common.step import (
 from trainperf.fixes.common.words import at, ms, times, worth
 from trainperf.fixes.tf_step._inline_step import compile_inline
 from trainperf.model import Equivalence, Evidence, Finding, Missing, StepFunction
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 
 class CompileStep(Fix):

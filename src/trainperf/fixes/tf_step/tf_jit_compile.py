@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import PROBE_LEAST, bound_by, left_by, step_can_matter
 from trainperf.fixes.common.words import at, ms, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Site, StepFunction
+from trainperf.rewrite import Script
 from trainperf.source.statements import dotted
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 
 class CompileStepWithXla(Fix):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -19,10 +19,8 @@ from trainperf.fixes.tf_step._traced_bodies import (
     needs_shape,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Retracing, is_taken
+from trainperf.rewrite import Script
 from trainperf.source.statements import Function
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 RECURRING = 3
 """Tracings after the first from which they recur.

@@ -8,11 +8,12 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import RANDOM
-from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step import _source as source
+from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import (
     Function,
     assigned,
@@ -23,34 +24,11 @@ from trainperf.source.statements import (
     walk,
 )
 
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
-
-CHANGES = frozenset(
-    [
-        "all_gather",
-        "all_reduce",
-        "backward",
-        "barrier",
-        "broadcast",
-        "eval",
-        "exit",
-        "load_state_dict",
-        "manual_seed",
-        "next",
-        "reduce",
-        "seed",
-        "setattr",
-        "step",
-        "terminate",
-        "train",
-        "unscale_",
-        "update_parameters",
-        "zero_grad",
-    ]
-)
+CHANGES = frozenset({
+    "all_gather", "all_reduce", "backward", "barrier", "broadcast", "eval", "exit",
+    "load_state_dict", "manual_seed", "next", "reduce", "seed", "setattr", "step", "terminate",
+    "train", "unscale_", "update_parameters", "zero_grad",
+})  # fmt: skip
 """Functions and methods that change the model, the optimizer, other ranks or the run.
 
 Those whose name ends in `_` change a tensor, by PyTorch's own convention.

@@ -24,29 +24,11 @@ STEERING = ("bool", "index", "int")
 MAKES_BATCHES = re.compile(r"batch|sampl|load|data|collate|transform|augment", re.IGNORECASE)
 """Names of functions that read numbers to make the input of a step."""
 
-WRITERS = frozenset(
-    [
-        "add_histogram",
-        "add_image",
-        "add_images",
-        "add_scalar",
-        "add_scalars",
-        "debug",
-        "dump",
-        "dumps",
-        "flush",
-        "info",
-        "log",
-        "print",
-        "save",
-        "savefig",
-        "set_description",
-        "set_postfix",
-        "warning",
-        "write",
-        "writerow",
-    ]
-)
+WRITERS = frozenset({
+    "add_histogram", "add_image", "add_images", "add_scalar", "add_scalars", "debug", "dump",
+    "dumps", "flush", "info", "log", "print", "save", "savefig", "set_description", "set_postfix",
+    "warning", "write", "writerow",
+})  # fmt: skip
 """Functions of libraries that put something on record."""
 
 COUNTS = ("tqdm.update",)
@@ -196,3 +178,25 @@ def gap_seconds(evidence: Evidence) -> float:
 def places_of(found: Iterable[Work]) -> tuple[Site, ...]:
     """Return where each work stands."""
     return tuple(work.where for work in found)
+
+
+METHODS = ("item", "tolist", "numpy", "cpu", "to", "cuda")
+CONVERSIONS = ("bool", "float", "int")
+OTHERS = {"index": "an index", "format": "format", "print": "print"}
+
+
+def call(what: str) -> str:
+    """Write a call that waits for the device as a reader knows it: ".item()", "float()"."""
+    if what in METHODS:
+        return f".{what}()"
+    if what in CONVERSIONS:
+        return f"{what}()"
+    return OTHERS.get(what, what)
+
+
+def unsent(logs: Iterable[LogCall]) -> str:
+    """Say that sending was not timed, as trackers are kept off the network; "" if none sends."""
+    names = sorted({log.unsent for log in logs} - {""})
+    were = "was" if len(names) == 1 else "were"
+    offline = f"{' and '.join(names)} {were} kept offline: what sending takes was not measured."
+    return offline if names else ""

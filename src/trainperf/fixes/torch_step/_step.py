@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.step import (
-    bound_if_saved,
-    no_faster,
-    step_may_matter,
-    traced_kernels,
-)
+from trainperf.fixes.common.step import bound_if_saved, no_faster, step_may_matter, traced_kernels
 from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch.step import Part
 
@@ -20,13 +15,8 @@ UNTRIED = "only trying it tells"
 """The basis of a finding to be tried whose gain has no known limit."""
 
 CONVOLUTIONS = (
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-)
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+)  # fmt: skip
 DENSE = ("Linear", "Bilinear", "MultiheadAttention", "Conv1D")
 """Modules that multiply matrices; `Conv1D` is what the transformers library calls a `Linear`."""
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step import _source as source
 from trainperf.fixes.torch_step._changes import log_seldom
 from trainperf.fixes.torch_step._lookers import WRITERS
+from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import Function, called
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 FUNCTIONS = Function | ast.Lambda | ast.ClassDef
 Use = tuple[ast.Name, tuple[ast.AST, ...]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -11,11 +10,9 @@ from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import GIB, ms, percent, worth
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
 from trainperf.source.statements import called
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 ROOM = 0.60
 """Share of the GPU's memory below which a peak leaves room for activations."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
 from trainperf.fixes.common.words import ms, times, worth
@@ -20,9 +18,7 @@ from trainperf.fixes.torch_step._step import (
     to_try,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
+from trainperf.rewrite import Script
 
 MOST_OF_A_STEP = 0.5
 """Share of a step that kernels must take before trying others is proposed unmeasured."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import bound_if_saved, step_may_matter
+from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.wanted import Wanted
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 MODES = ("anomaly", "profiler", "deterministic")
 

@@ -5,24 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step import _source as source
 from trainperf.fixes.torch_step._changes import trains
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Outside,
-    Site,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
+from trainperf.rewrite import Script
 from trainperf.source.statements import Function, called, walk
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 MAY_TRAIN = re.compile(
     r"train|fit|optimi[sz]e|^grad$|requires_grad|enable_grad|jacobian|hessian", re.IGNORECASE

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -23,7 +22,7 @@ from trainperf.fixes.common.words import (
     worth,
 )
 from trainperf.fixes.torch_step import _changes as changes
-from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step import _source as source
 from trainperf.fixes.torch_step._changes import log_seldom
 from trainperf.fixes.torch_step._lookers import (
     DETACH,
@@ -37,23 +36,13 @@ from trainperf.fixes.torch_step._lookers import (
     own_seconds,
     places_of,
     step_site,
+    unsent,
 )
 from trainperf.fixes.torch_step._sums import kept_on_device
-from trainperf.fixes.torch_step._words import unsent
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Site,
-    is_taken,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
+from trainperf.rewrite import Script
 from trainperf.source.statements import Function, assigned, called, last_name, names_in, walk
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-    from trainperf.source.text import Source
-
+from trainperf.source.text import Source
 
 EVERY = 50
 """Steps between two that are still logged: PyTorch's tuning guide only says "not each"."""

@@ -5,21 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Site
+from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
 from trainperf.source.statements import called, dotted
-
-if TYPE_CHECKING:
-    from trainperf.model import Loader, Site
-    from trainperf.rewrite import Script
-
 
 LEAST_SHARE = 0.10
 """Share of a step in copies below which they are no subject."""
@@ -31,21 +26,9 @@ _MAKES = ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "ten
 """Functions of PyTorch that make the same tensor on any device."""
 
 _SHAPES = (
-    "bool",
-    "contiguous",
-    "expand",
-    "float",
-    "int",
-    "long",
-    "repeat",
-    "reshape",
-    "t",
-    "transpose",
-    "tril",
-    "triu",
-    "unsqueeze",
-    "view",
-)
+    "bool", "contiguous", "expand", "float", "int", "long", "repeat", "reshape", "t", "transpose",
+    "tril", "triu", "unsqueeze", "view",
+)  # fmt: skip
 """Methods that compute the same on any device."""
 
 _DEVICE = re.compile(r"dev|cuda|gpu|rank|^\d+$", re.IGNORECASE)

@@ -24,6 +24,7 @@ def parallel(evidence: Evidence) -> ReportedParallel | None:
         ranks=_ranks(job),
         exchange=None if job.exchange is None else _exchange(job.exchange, _seconds(real)),
         break_even_batch=None if isinstance(even, Missing) else even,
+        strategy=evidence.strategy,
     )
 
 

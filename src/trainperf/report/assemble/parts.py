@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trainperf.evidence.events import read_as
-from trainperf.fixes.torch_step._words import call
+from trainperf.fixes.torch_step._lookers import call
 from trainperf.model import Evidence, Missing, ReportedStage, Stage, StepPart, SyncPoint
 from trainperf.model.diagnosis import DeviceMemory
 

@@ -9,8 +9,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from rewriting import changed, executed, script_of
-from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
-from trainperf.fixes.dataloader.torch_padding import TorchPadding
+from trainperf.fixes.dataloader.torch_padding import TorchPadding, cut_to_longest
 from trainperf.model import Equivalence, PaddedPlace
 
 torch = pytest.importorskip("torch")

@@ -8,7 +8,7 @@ import pytest
 
 from fixes.case_text import edited_runs
 from rewriting import changed, executed, script_of
-from trainperf.fixes.dataloader.edits.hoisting import build_before_loop
+from trainperf.fixes.dataloader.torch_loader_rebuilt import build_before_loop
 from trainperf.model import Site
 
 torch = pytest.importorskip("torch")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rewriting import changed, executed, script_of
-from trainperf.fixes.dataloader.edits.cutting import pack_in_trainer
+from trainperf.fixes.dataloader.torch_padding import pack_in_trainer
 
 PADS = {"padded": False}
 HEAD = "from transformers import Trainer\n"

@@ -10,7 +10,7 @@ import pytest
 from fixes.case_text import evidence_of
 from rewriting import changed, executed, project_of, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader.edits.keeping import keep_items, keepable
+from trainperf.fixes.dataloader.torch_item_work import keep_items, keepable
 
 MEMORY = {"store": "memory", "whole": True, "copied": False, "files": []}
 PART = {**MEMORY, "whole": False}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
+from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
 
 PADDED = ("batch_size", "padded_shapes", "padding_values", "drop_remainder")
 """The arguments of `padded_batch` in their order; the last three are those of buckets as well."""

@@ -6,22 +6,19 @@ import ast
 import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.pipeline import REAL_SHARE, share
 from trainperf.fixes.common.words import size
 from trainperf.fixes.tf_data.edits.mapped import mapped
 from trainperf.model import DrawnFrom, Evidence, Site, Stage, is_taken
+from trainperf.rewrite import Script
 from trainperf.source.bodies import drawing, function_of
 from trainperf.source.iterations import loaded, stored
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import assigned, parameters
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
-
 
 FOLDER = "cache_folder"
 """The name of a disk cache's temporary folder, which Python removes at the end."""

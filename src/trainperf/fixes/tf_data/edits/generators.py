@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, put_in
-from trainperf.fixes.tf_data.edits.counted import make_counted
 from trainperf.fixes.tf_data.edits.mapped import (
     YIELDS,
     call_at,
@@ -19,6 +17,7 @@ from trainperf.fixes.tf_data.edits.mapped import (
 )
 from trainperf.fixes.tf_data.edits.slices import rows, use_slices
 from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.iterations import (
     carried,
     declared,
@@ -31,10 +30,6 @@ from trainperf.source.module import Module
 from trainperf.source.mutations import changed_by, changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import names_in
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
-
 
 _LEAVES = (ast.Yield, ast.YieldFrom, ast.Return, ast.Await, ast.Global, ast.Nonlocal)
 _PARTS = ("made", "made_too", "made_third", "made_fourth")
@@ -79,9 +74,6 @@ def make_apart(script: Script, head: Site, calls: int) -> None:
     """Let threads make the items of the generator whose `def` is at `head`, `calls` at once."""
     function, module = script.definition(head), parsed(script, head.file)
     loop = _loop(function)
-    if isinstance(loop, ast.While):
-        make_counted(script, Site(head.file, loop.lineno), module, function, calls)
-        return
     name = script.free_name(head.file, "make", "make_item")
     item = script.free_name(head.file, "item", "each_item")
     at = Site(head.file, loop.lineno)
@@ -105,7 +97,7 @@ def make_apart(script: Script, head: Site, calls: int) -> None:
 # ------------------------------------------------------------- whether it can be taken apart
 
 
-def _loop(function: Function) -> ast.For | ast.While:
+def _loop(function: Function) -> ast.For:
     """The innermost loop around all that is yielded, which makes what it yields."""
     if isinstance(function, ast.AsyncFunctionDef):
         raise CannotRewrite("the generator is asynchronous")
@@ -117,7 +109,9 @@ def _loop(function: Function) -> ast.For | ast.While:
     inner = [each for each in loops if not _inside(each, loops)]
     if len(inner) != 1:
         raise CannotRewrite("the generator yields in more than one loop, or in none")
-    loop: ast.For | ast.While = inner[0]
+    loop = inner[0]
+    if isinstance(loop, ast.While):
+        raise CannotRewrite("the generator yields in a `while` loop: what it counts is not seen")
     if not any(isinstance(each, ast.Call) for each in of_this_function(loop.body)):
         raise CannotRewrite("the loop that yields makes nothing: it hands out what is there")
     return loop
@@ -242,3 +236,48 @@ def _part(function: Function, loop: ast.For, taken: int, alone: Sequence[ast.exp
         return None
     results |= {name: ast.unparse(each) for each, name in hoisted}
     return Part(taken, results, hoisted) if results else None
+
+
+IN_PARALLEL = '''\
+def in_parallel(function, items, calls):
+    """Yield what `function` yields for each item, in order; threads work ahead on the next."""
+    pool, ahead = {futures}.ThreadPoolExecutor(calls), {collections}.deque()
+    try:
+        for item in items:
+            ahead.append(pool.submit(lambda item: list(function(item)), item))
+            if len(ahead) > 2 * calls:
+                yield from ahead.popleft().result()
+        while ahead:
+            yield from ahead.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+'''
+
+AHEAD_OF = '''\
+def ahead_of(items, count=4):
+    """Yield the items in order; a thread makes the next ones meanwhile."""
+    items, end = iter(items), object()
+    pool = {futures}.ThreadPoolExecutor(1)
+    ahead = {collections}.deque(pool.submit(next, items, end) for _ in range(count))
+    try:
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(pool.submit(next, items, end))
+            yield item
+    finally:
+        pool.shutdown(cancel_futures=True)
+'''
+
+
+def put_in(script: Script, file: str, function: str) -> str:
+    """Put one of the functions into a file, below its imports, and return its name.
+
+    Raises `CannotRewrite` where the file uses what it imports for something else.
+    """
+    (definition,) = ast.parse(function.format(futures="futures", collections="collections")).body
+    assert isinstance(definition, ast.FunctionDef)
+    name = script.free_name(file, definition.name)
+    collections = script.module_name(file, "collections")
+    futures = script.module_name(file, "concurrent.futures")
+    text = function.format(futures=futures, collections=collections)
+    script.insert_function(file, text.replace(definition.name, name, 1))
+    return name

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.late_changes import DEEP, handed_in, scope_of, with_called
-from trainperf.fixes.tf_data.edits.mapped import yields
+from trainperf.fixes.tf_data.edits.mapped import DEEP, handed_in, scope_of, with_called, yields
+from trainperf.model import Site
+from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword
 from trainperf.source.bodies import function_of
 from trainperf.source.iterations import may_be_sequence
@@ -17,11 +17,6 @@ from trainperf.source.module import Module
 from trainperf.source.mutations import changed_in_place
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import called
-
-if TYPE_CHECKING:
-    from trainperf.model import Site
-    from trainperf.rewrite import Script
-
 
 DTYPES = {
     "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",

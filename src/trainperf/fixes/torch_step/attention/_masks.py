@@ -5,9 +5,15 @@ from __future__ import annotations
 import ast
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step.attention._calls import number, operation, whole
+from trainperf.fixes.torch_step.attention._calls import (
+    Scope,
+    number,
+    operation,
+    own_attribute,
+    plain_value,
+    whole,
+)
 from trainperf.fixes.torch_step.attention._reading import Step
-from trainperf.fixes.torch_step.attention._scope import Scope, own_attribute, plain_value
 from trainperf.source.statements import Function
 
 HIDDEN = -1e4
@@ -124,10 +130,7 @@ class Masks:
         assert step.fill is not None
         if not isinstance(step.fill, ast.Name):
             return step.fill
-        try:
-            held = self.scope.held(step.fill.id, step.at)
-        except CannotRewrite:
-            held = None
+        held = self.scope.held(step.fill.id, step.at)
         if held is not None:
             return held[0]
         top = [

@@ -6,15 +6,18 @@ import ast
 from dataclasses import dataclass, replace
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step.attention._calls import Operation, operation, whole
-from trainperf.fixes.torch_step.attention._products import Product, product
-from trainperf.fixes.torch_step.attention._scope import (
+from trainperf.fixes.torch_step.attention._calls import (
+    Operation,
+    Product,
     Scope,
     called_name,
     changes,
     is_name,
+    operation,
     own_attribute,
     plain_value,
+    product,
+    whole,
 )
 
 CASTS = ("float", "contiguous", "to", "type_as", "type")

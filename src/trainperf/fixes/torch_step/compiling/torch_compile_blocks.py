@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at, ms, worth_counted
-from trainperf.fixes.torch_step.compiling._fusing import compile_blocks
+from trainperf.fixes.torch_step.compiling.torch_compile import compile_blocks
 from trainperf.model import Equivalence, Evidence, Finding, Missing
+from trainperf.rewrite import Script
 from trainperf.source.statements import dotted
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
 
 SNIPPET = """\
 for block in model.blocks:  # not: model = torch.compile(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, worth
-from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
+from trainperf.fixes.torch_step.compiling.torch_compile import FUSING, fusing
 from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.model.torch.compiling import GraphBreak
 

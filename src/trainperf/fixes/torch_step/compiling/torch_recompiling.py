@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved, step_can_matter
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.fixes.torch_step.compiling._fusing import FUSING, fusing
+from trainperf.fixes.torch_step.compiling.torch_compile import FUSING, fusing
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
 from trainperf.model.torch.compiling import Recompiling
-
-if TYPE_CHECKING:
-    from trainperf.rewrite import Script
-
+from trainperf.rewrite import Script
 
 WAY, ANY_SHAPE, FEW_LENGTHS = "code", "for all shapes", "for a few lengths"
 """Key of a finding's data, and its two values."""

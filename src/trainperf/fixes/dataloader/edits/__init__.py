@@ -1,1 +1,0 @@
-"""Edits of datasets, collate functions and loaders, as source."""

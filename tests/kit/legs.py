@@ -24,6 +24,7 @@ TRIES = 3
 
 LOOP = """
 import json, os, queue, signal, sys, threading, time
+from types import SimpleNamespace
 from _trainperf_child.timing.device.clock import HostClock
 from _trainperf_child.timing.drivers.driver import Driver
 from _trainperf_child.timing.loops import Loops
@@ -32,11 +33,19 @@ from _trainperf_child.timing.training import Training
 
 class Plain(Loops):
     name = "torch"
-    batches = None
+    batches = SimpleNamespace(undistributed=lambda dataset: dataset)
 
     def __init__(self, training):
         super().__init__(training)
         self.device = HostClock(self.process.clock)
+
+    def facts(self, driver):
+        return {}
+
+    def record_facts(self, *_):
+        pass
+
+    stages = probes = record_facts
 
 class Loop(Driver):
     kind = "call"

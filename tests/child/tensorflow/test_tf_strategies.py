@@ -59,7 +59,7 @@ DATASETS = """
 
     import tensorflow as tf
 
-    from trainperf.child.tensorflow.strategies import sharding as tf_sharding
+    from trainperf.child.tensorflow.strategies import facts
 
     folder = sys.argv[1]
     names = [f"{folder}/{number}.tfrecord" for number in range(3)]
@@ -81,7 +81,7 @@ DATASETS = """
         "listed one by one": listed.flat_map(lambda name: data.TFRecordDataset(name)),
         "not sharded": records.with_options(options),
     }
-    told = {name: tf_sharding.described(one, 2) for name, one in datasets.items()}
+    told = {name: facts.spread(one, 2) for name, one in datasets.items()}
     print(json.dumps({name: [one["files"], one["auto_shard"]] for name, one in told.items()}))
 """
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from kit.processes import drop_inductor_cache, events, observed, patient, script
-from trainperf import evidence as per_step
-from trainperf.evidence import stages
+from trainperf.evidence import reads, stages
 from trainperf.evidence.events import choose
 from trainperf.evidence.timing import times
 from trainperf.machine.storage.reads import Found, examined, of_files
@@ -103,7 +102,7 @@ def watched(folder: Path, source: str, *words: str) -> tuple[Recording, tuple[Re
     assert not reason
     loop = choose(recording)
     taken = times(loop)
-    return recording, per_step(found, loop, taken.resident_, stages(loop, taken.input_))
+    return recording, reads(found, loop, taken.resident_, stages(loop, taken.input_))
 
 
 def counted(folder: Path) -> int:

@@ -40,7 +40,7 @@ class Plain(Loops):
         self.device = HostClock(self.process.clock)
 
     def facts(self, driver):
-        return {}
+        return dict()
 
     def record_facts(self, *_):
         pass

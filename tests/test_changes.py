@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -187,7 +188,8 @@ def test_a_revision_is_what_differs_from_the_tree_as_it_stands(project):
 
 
 def test_nothing_of_the_repository_is_touched(project):
-    (project / "helper.py").touch()  # its index is out of date
+    later = (project / "helper.py").stat().st_mtime + 5
+    os.utime(project / "helper.py", (later, later))  # the index is out of date, and tells it
     before = state(project)
     repository = Repository.around(str(project))
     assert repository.contents("HEAD~1")

@@ -345,7 +345,11 @@ def _run_git(
         env = {name: text for name, text in env.items() if name not in ("GIT_DIR", "GIT_WORK_TREE")}
     try:
         return subprocess.run(
-            ("git", *words), cwd=folder, env=env, input=given or b"", capture_output=True
+            ("git", "-c", "diff.autoRefreshIndex=false", *words),
+            cwd=folder,
+            env=env,
+            input=given or b"",
+            capture_output=True,
         )
     except FileNotFoundError as error:
         raise TrainperfError("git is not installed, which diffs need", "install git") from error

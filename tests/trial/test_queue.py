@@ -253,6 +253,18 @@ def test_changes_in_whole_epochs_and_in_steps_share_the_legs_and_each_kind_its_o
     assert {*asked[0]} & {*asked[1]} == set()
 
 
+def test_where_two_fit_nobody_waits_for_a_control_in_whole_epochs_beside_that_in_steps(compared):
+    epoch = Epoch(20, 2.4)
+    opens = {"opening_s": 0.4}
+    machine = Machine(base=dict(opens), control=dict(opens), steps={"step_s": 0.05}, input={})
+    changes = [replace(candidate("input"), holds=epoch), candidate("steps")]
+    found = compared(machine, changes, slots=2)
+    assert all(one.ratio is not None for one in found.values())
+    series = compared.queue._series
+    assert len(series[None].control.pairs) >= MIN_PAIRS
+    assert series[epoch].control.pairs == []
+
+
 def test_a_gain_in_whole_epochs_that_may_be_noise_waits_for_their_own_control(compared):
     opens, epoch = {"opening_s": 0.4}, Epoch(20, 2.4)
     machine = Machine(base=dict(opens), control=dict(opens), input={})

@@ -175,7 +175,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
             compared_s=engine.compared_s,
         ),
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
-        control=baseline.control,
+        control=baseline.control or engine.baseline().control,
         stack=_stack(stacked, found, baseline, subject.evidence, once, passing),
         patch=written.patch,
         sources=written.contents,

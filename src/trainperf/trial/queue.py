@@ -164,7 +164,7 @@ class Queue:
         self._at_least = at_least
         if self._slots == 1:
             return self._in_fresh_processes(candidates, clock, keep)
-        for candidate in candidates:
+        for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
         waiting, entered, failure = list(candidates), list[Contest](), LATE
         early, known = clock.keeping(keep(())), 0
@@ -216,9 +216,13 @@ class Queue:
         return baseline(series.slices, losses, band, ratio, starts)
 
     def _series_of(self, holds: Epoch | None) -> Series:
-        """The series of slices that hold such epochs, or steps."""
+        """The series of slices that hold such epochs, or steps.
+
+        Each has a control; the first alone where that takes the room of the candidates.
+        """
         if holds not in self._series:
-            control = Contest(self._control, holds=holds, decided=not self._controlled)
+            without = not self._controlled or (self._slots == 2 and bool(self._series))
+            control = Contest(self._control, holds=holds, decided=without)
             self._series[holds] = Series(self.bench.costs.holding(holds), control)
         return self._series[holds]
 

@@ -11,7 +11,7 @@ from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import Baseline, Measured, control_of
 from trainperf.trial.parity import Band, Losses
 from trainperf.trial.ratio import Pair
-from trainperf.trial.stack import on_top, stack
+from trainperf.trial.stack import Means, on_top, stack
 
 RUN = Run(("python", "train.py"), "/home/me", "train.py")
 LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
@@ -81,12 +81,15 @@ class Bench:
                 return Measured(candidate.name, None, None, how)
         return measured(candidate.name, self.speedup(candidate.fixes), with_pairs=self.with_pairs)
 
+    def means(self, holds):
+        return Means(holds, BASELINE, self.join, self.compare, self.clock)
+
     def stack(self):
         winners = [
             measured(name, gain, with_pairs=self.with_pairs)
             for name, gain in sorted(self.alone.items(), key=lambda item: -item[1])
         ]
-        return stack(winners, BASELINE, self.join, self.compare, self.clock)
+        return stack(winners, self.means)
 
 
 def reasons(found):
@@ -208,7 +211,7 @@ def test_when_the_unchanged_script_has_ended_what_was_measured_stays():
         raise LegFailed("was killed by SIGKILL")
 
     winners = [measured("a", 2.0), measured("b", 1.5)]
-    found = stack(winners, BASELINE, bench.join, compare, bench.clock)
+    found = stack(winners, lambda holds: replace(bench.means(holds), compare=compare))
     assert (found.fixes, found.ratio.speedup) == (("a",), 2.0)
     assert reasons(found) == {
         "b": "not measured on top of a: the script as it is was killed by SIGKILL"
@@ -237,36 +240,52 @@ def test_without_pairs_the_distances_of_the_limits_add_in_quadrature():
     assert (more.low, more.speedup, more.high) == pytest.approx((1.5 / away, 1.5, 1.5 * away))
 
 
-def test_the_best_is_measured_again_where_stacks_hold_other_slices():
-    """Twice as fast in steps, 1.6 times in whole epochs, in which the other one shows."""
-    epoch = Epoch(20, 4.0)
+EPOCH = Epoch(20, 4.0)
 
-    def compare(candidates, _):
-        gains = {"steps": 1.6, "steps+input": 2.4}
-        return [replace(measured(one.name, gains[one.name]), holds=epoch) for one in candidates]
 
-    def join(ids):
-        return Candidate(tuple(ids), RUN, Equivalence.EXACT, None, 0, holds=epoch)
+def stacked_in_two_kinds(gains, asked=None):
+    """Two that show in steps, the better one first, and one that shows in whole epochs alone."""
 
-    winners = [measured("steps", 2.0), replace(measured("input", 1.5), holds=epoch)]
-    found = stack(winners, BASELINE, join, compare, Clock(1e3, lambda: False, lambda: 0.0))
-    assert (found.fixes, found.holds) == (("steps", "input"), epoch)
+    def means(holds):
+        def compare(candidates, _):
+            if asked is not None:
+                asked.append((holds, [one.name for one in candidates]))
+            return [
+                replace(measured(one.name, gains[one.name, holds]), holds=holds)
+                if (one.name, holds) in gains
+                else late(one.name)
+                for one in candidates
+            ]
+
+        def join(ids):
+            return Candidate(tuple(ids), RUN, Equivalence.EXACT, None, 0, holds=holds)
+
+        return Means(holds, BASELINE, join, compare, Clock(1e3, lambda: False, lambda: 0.0))
+
+    winners = [measured("a", 2.0), replace(measured("input", 1.5), holds=EPOCH), measured("b", 1.2)]
+    return stack(winners, means)
+
+
+def test_what_shows_in_longer_slices_comes_last_on_what_is_measured_again_in_them():
+    gains, asked = {("a+b", None): 2.4, ("a+b", EPOCH): 1.8, ("a+b+input", EPOCH): 2.7}, []
+    found = stacked_in_two_kinds(gains, asked)
+    assert (found.fixes, found.holds) == (("a", "b", "input"), EPOCH)
+    assert found.ratio.speedup == pytest.approx(2.7)
+    assert asked == [(None, ["a+b"]), (EPOCH, ["a+b", "a+b+input"])]
+
+
+def test_where_there_is_no_time_for_longer_slices_what_shows_in_steps_stands():
+    found = stacked_in_two_kinds({("a+b", None): 2.4})
+    assert (found.fixes, found.holds) == (("a", "b"), None)
     assert found.ratio.speedup == pytest.approx(2.4)
-    late_ = stack(
-        winners,
-        BASELINE,
-        join,
-        lambda *_: [late("steps"), late("steps+input")],
-        Clock(1e3, lambda: False, lambda: 0.0),
-    )
-    assert (late_.fixes, late_.holds, late_.ratio.speedup) == (("steps",), None, 2.0)
+    assert reasons(found)["input"].startswith("not measured on top of a, b")
 
 
 def test_a_partner_that_gives_nothing_alone_stays_where_it_pays_on_top():
     bench = Bench({"autocast": 2.0})
     bench.alone["layout"] = 1.4  # on top
     winners = [measured("autocast", 2.0)]
-    found = stack(winners, BASELINE, bench.join, bench.compare, bench.clock, ["layout"])
+    found = stack(winners, bench.means, ["layout"])
     assert found.fixes == ("autocast", "layout")
     assert found.ratio.speedup == pytest.approx(2.8, rel=0.01)
 
@@ -275,6 +294,6 @@ def test_a_partner_that_adds_nothing_is_left_out():
     bench = Bench({"autocast": 2.0})
     bench.alone["layout"] = 0.8
     winners = [measured("autocast", 2.0)]
-    found = stack(winners, BASELINE, bench.join, bench.compare, bench.clock, ["layout"])
+    found = stack(winners, bench.means, ["layout"])
     assert found.fixes == ("autocast",)
     assert "on top of autocast it gives 0.80×" in reasons(found)["layout"]

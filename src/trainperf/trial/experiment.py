@@ -34,7 +34,7 @@ from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Edits, Plan, Subject, plan
 from trainperf.trial.queue import CACHES, Bench, Queue
 from trainperf.trial.repeat import FOR_LIFE, left_to_whole_runs, needed_s, repeat
-from trainperf.trial.stack import Stacked, stack
+from trainperf.trial.stack import Means, Stacked, stack
 from trainperf.trial.variants import SortedOut, of_another, sort_out
 
 ON_TOP = 10
@@ -142,17 +142,19 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     )
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
-    compare = partial(engine.compare, at_least=ON_TOP)
-    holds = _together_hold(sorted_out, partners, planned.chosen)
-    assert planned.costs is not None
-    repeating_s = needed_s(planned.costs.holding(holds))
-    before = clock if subject.changes else clock.keeping(repeating_s)
+    costs = planned.costs
+    assert costs is not None
 
-    def join(ids: Sequence[str]) -> Candidate | str:
-        made = edits.join(ids)
-        return made if isinstance(made, str) else replace(made, holds=holds)
+    def means(holds: Epoch | None) -> Means:
+        def join(ids: Sequence[str]) -> Candidate | str:
+            made = edits.join(ids)
+            return made if isinstance(made, str) else replace(made, holds=holds)
 
-    stacked = stack(sorted_out.winners, engine.baseline(holds), join, compare, before, partners)
+        repeating_s = 0.0 if subject.changes else needed_s(costs.holding(holds))
+        compare = partial(engine.compare, at_least=ON_TOP)
+        return Means(holds, engine.baseline(holds), join, compare, clock.keeping(repeating_s))
+
+    stacked = stack(sorted_out.winners, means, partners)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     for name in set(partners) & set(stacked.fixes):
@@ -256,15 +258,6 @@ def _partners(sorted_out: SortedOut) -> list[str]:
     return [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
 
 
-def _together_hold(
-    sorted_out: SortedOut, partners: Sequence[str], chosen: Sequence[Candidate]
-) -> Epoch | None:
-    """What slices hold in which all that may be kept together shows: steps, epochs, or turns."""
-    names = {*partners, *(one.name for one in sorted_out.winners)}
-    kinds = [one.holds for one in chosen if one.fixes[0] in names and one.holds is not None]
-    return max(kinds, key=lambda epoch: epoch.written, default=None)
-
-
 def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]], float]:
     """Return what says how many seconds are needed for what comes after the fixes alone.
 
@@ -281,11 +274,10 @@ def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]
             return without_any
         of = [chosen[one.name] for one in compared]
         sorted_out = sort_out(compared, of, engine.baseline, "")
-        partners = _partners(sorted_out)
-        winners = len(sorted_out.winners) + len(partners)
-        costs = of_steps.holding(_together_hold(sorted_out, partners, of))
+        winners = len(sorted_out.winners) + len(_partners(sorted_out))
         if not winners:
             return without_any
+        costs = of_steps.holding(sorted_out.winners[0].holds)
         return needed_s(costs) + costs.starting(winners - 1) + costs.comparing(winners - 1)
 
     return keep

@@ -43,64 +43,91 @@ class Stacked:
     holds: Epoch | None = None
 
 
+@dataclass(frozen=True)
+class Means:
+    """The means of measuring stacks in slices that hold such epochs, or steps, until a time."""
+
+    holds: Epoch | None
+    baseline: Baseline
+    join: Join
+    compare: Compare
+    clock: Clock
+
+
+Top = tuple[tuple[str, ...], Measured]
+"""The fixes of a stack, and what they give together."""
+
+
 def stack(
     winners: Sequence[Measured],
-    baseline: Baseline,
-    join: Join,
-    compare: Compare,
-    clock: Clock,
+    means: Callable[[Epoch | None], Means],
     partners: Sequence[str] = (),
 ) -> Stacked:
     """Measure the winners together and keep those that pay on top of the better ones.
 
     `winners` are fixes that were kept alone, the best first, `partners` others that may pay on top
-    of them. Where slices of the stacks hold something else than those of the best, it is measured
-    again beside them. The stacks of the best two, three, … are alive together, so that each is
-    compared with the one before it. A fix that breaks its stack (it fails, or trains differently),
-    or adds nothing to it, is left out, and the stacks of those after it are measured again without
-    it. Where that cannot be done, or breaks, what adds nothing stays in. What there is no time for
-    is left out.
+    of them. Those that show in longer slices than the best does come after the others, and what
+    there is by then is measured again in theirs.
     """
     if not winners:
         return Stacked((), None)
-    top = winners[0]
-    fixes: tuple[str, ...] = (top.name,)
-    rest = [*(one.name for one in winners[1:]), *partners]
-    dropped: dict[str, Dropped] = {}
-    with_idle = fixes, top
+    best, dropped = winners[0], dict[str, Dropped]()
+    longer = [one for one in winners if _length(one.holds) > _length(best.holds)]
+    alike = [one.name for one in winners[1:] if one not in longer]
+    fixes, top = _added(((best.name,), best), [*alike, *partners], means(best.holds), dropped)
+    if longer:
+        holds = max((one.holds for one in longer), key=_length)
+        names = [one.name for one in longer]
+        fixes, top = _added((fixes, top), names, means(holds), dropped)
+    dropped = {name: drop for name, drop in dropped.items() if name not in fixes}
+    return Stacked(fixes, top.ratio, dropped, top.start, top.holds)
+
+
+def _length(holds: Epoch | None) -> int:
+    """The place of slices of steps, of epochs and of turns by what shows in them."""
+    return 0 if holds is None else 1 + holds.written
+
+
+def _added(top: Top, names: Sequence[str], means: Means, dropped: dict[str, Dropped]) -> Top:
+    """What pays of some fixes on top of what there is; why another does not goes into `dropped`.
+
+    The stacks of the first, the first two, … are alive together, so that each is compared with the
+    one before it. A fix that breaks its stack (it fails, or trains differently), or adds nothing to
+    it, is left out, and the stacks of those after it are measured again without it. Where that
+    cannot be done, or breaks, what adds nothing stays in. What there is no time for is left out.
+    """
+    (fixes, best), rest, baseline = top, list(names), means.baseline
+    with_idle = top
     while rest:
-        stacks = _stacks(fixes, rest, join, dropped)
-        again = join(fixes) if any(one.holds != top.holds for one in stacks) else ""
+        stacks = _stacks(fixes, rest, means.join, dropped)
+        again = means.join(fixes) if best.holds != means.holds else ""
         first = [again] if isinstance(again, Candidate) else []
-        found, unmeasured = _measured([*first, *stacks], compare, clock)
+        found, unmeasured = _measured([*first, *stacks], means.compare, means.clock)
         if first and (measured_again := found.get(first[0].name)) and measured_again.ratio:
-            top = measured_again
-            with_idle = fixes, top
+            best = measured_again
+            with_idle = fixes, best
         rest = []
         for at, candidate in enumerate(stacks):
             name, measured = candidate.fixes[-1], found.get(candidate.name)
-            if measured is None or measured.late or measured.holds != top.holds:
+            if measured is None or measured.late or measured.holds != best.holds:
                 reason = f"not measured on top of {', '.join(fixes)}: {unmeasured}"
                 for later in stacks[at:]:
                     dropped[later.fixes[-1]] = Dropped(Outcome.NOT_TRIED, reason)
                 break
-            drop = _breaks(measured, candidate, baseline) or _idle(measured, top, fixes, baseline)
+            drop = _breaks(measured, candidate, baseline) or _idle(measured, best, fixes, baseline)
             if drop is not None:
                 dropped[name] = drop
                 rest = [later.fixes[-1] for later in stacks[at + 1 :]]
                 if drop.outcome is Outcome.REDUNDANT:
                     with_idle = _largest(stacks[at:], found, baseline)
                 break
-            fixes, top = candidate.fixes, measured
-    if _speedup(with_idle[1]) > (1 + floor(baseline.control)) * _speedup(top):
-        fixes, top = with_idle
-    dropped = {name: drop for name, drop in dropped.items() if name not in fixes}
-    return Stacked(fixes, top.ratio, dropped, top.start, top.holds)
+            fixes, best = candidate.fixes, measured
+    if _speedup(with_idle[1]) > (1 + floor(baseline.control)) * _speedup(best):
+        return with_idle
+    return fixes, best
 
 
-def _largest(
-    stacks: Sequence[Candidate], found: Mapping[str, Measured], baseline: Baseline
-) -> tuple[tuple[str, ...], Measured]:
+def _largest(stacks: Sequence[Candidate], found: Mapping[str, Measured], baseline: Baseline) -> Top:
     """The largest of some stacks, the first of which adds nothing, that pays and is sound."""
     fixes, top = stacks[0].fixes, found[stacks[0].name]
     for candidate in stacks[1:]:

@@ -233,7 +233,7 @@ def _path(value: object) -> Path:
 def ids_of(value: object) -> tuple[str, ...]:
     """The ids in a text with commas between them, or in several; `ValueError` for all else."""
     given = value if isinstance(value, list | tuple) else [value]
-    texts = [text for text in given if isinstance(text, str) and text]
+    texts = [text for text in given if isinstance(text, str)]
     if len(texts) == len(given):
         ids = (part.strip().replace("-", "_") for text in texts for part in text.split(","))
         return tuple(dict.fromkeys(id_ for id_ in ids if id_))

@@ -37,13 +37,13 @@ def test_the_smallest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
             "sys/fs/cgroup/slice/pod/cpu.max": "250000 100000\n",
             "sys/fs/cgroup/slice/pod/job/cpu.max": "max 100000\n",
             "sys/fs/cgroup/slice/memory.max": f"{16 * GIB}\n",
+            "sys/fs/cgroup/slice/memory.current": f"{6 * GIB}\n",
+            "sys/fs/cgroup/slice/memory.stat": f"anon 5\ninactive_file {4 * GIB}\n",
             "sys/fs/cgroup/slice/pod/job/memory.max": f"{64 * GIB}\n",
         },
     )
     assert cgroup.cpu_quota(root) == 2.5
-    limit = cgroup.memory_limit(root)
-    assert limit is not None
-    assert limit.limit == 16 * GIB
+    assert cgroup.memory_limit(root) == cgroup.MemoryLimit(limit=16 * GIB, available=14 * GIB)
 
 
 def test_version_1_limits_are_read(tmp_path: Path) -> None:
@@ -52,10 +52,13 @@ def test_version_1_limits_are_read(tmp_path: Path) -> None:
         {
             "proc/self/mountinfo": MOUNT_V1,
             "proc/self/cgroup": "5:cpu,cpuacct:/job\n4:memory:/job\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",  # no limit
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
             "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us": "150000\n",
             "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us": "100000\n",
             "sys/fs/cgroup/memory/job/memory.limit_in_bytes": f"{4 * GIB}\n",
-            "sys/fs/cgroup/memory/job/memory.usage_in_bytes": f"{GIB}\n",
+            "sys/fs/cgroup/memory/job/memory.usage_in_bytes": f"{3 * GIB}\n",
+            "sys/fs/cgroup/memory/job/memory.stat": f"total_inactive_file {2 * GIB}\n",
         },
     )
     assert cgroup.cpu_quota(root) == 1.5

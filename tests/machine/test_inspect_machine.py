@@ -8,10 +8,9 @@ from kit.stubs import write
 from trainperf.machine import inspect_machine
 
 GIB = 1024**3
-ZERO = ("MemFree", "Buffers", "Cached", "Active", "Inactive", "SReclaimable", "Shmem", "Slab",
-        "SwapTotal", "SwapFree")  # fmt: skip
-MEMORY = f"MemTotal: {16 * 1024**2} kB\nMemAvailable: {8 * 1024**2} kB\n" + "".join(
-    f"{name}: 0 kB\n" for name in ZERO
+MEMORY = (
+    f"MemTotal: {16 * 1024**2} kB\nMemFree: 0 kB\nMemAvailable: {8 * 1024**2} kB\n"
+    "SwapTotal: 0 kB\nSwapFree: 0 kB\n"
 )
 
 
@@ -20,7 +19,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine of 16 GiB whose container may use half a core and 4 GiB."""
     files = {
         "proc/meminfo": MEMORY,
-        "proc/vmstat": "pswpin 0\npswpout 0\n",
         "proc/cpuinfo": "model name : A CPU\n",
         "proc/self/cgroup": "0::/\n",
         "proc/self/mountinfo": "1 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
@@ -39,3 +37,10 @@ def test_the_limits_of_a_container_count(root: Path) -> None:
     assert machine.memory_limit == 4 * GIB
     assert machine.memory_available == 3 * GIB
     assert machine.cpu_model == "A CPU"
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_not_there_is_none_and_not_zero(root: Path) -> None:
+    machine = inspect_machine(root, directory=root / "missing")
+
+    assert (machine.shm_total, machine.shm_free, machine.disk_free) == (None, None, None)

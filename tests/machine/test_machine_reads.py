@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recordings import recording
-from trainperf.machine.storage.reads import Found, examined, of_files
+from trainperf.machine.storage.reads import NO_ANSWER, NO_TIME, Found, examined, of_files
 from trainperf.model import Recording
 
 
@@ -99,7 +99,9 @@ def test_each_volume_has_an_entry_and_memory_has_no_cold_rate(tmp_path: Path) ->
     )
     event = reads_event(opens=50, files=5, paths=here + memory)
 
-    found, _ = probe(recording(event), tmp_path)
+    told: list[Found] = []
+
+    found, _ = probe(recording(event), tmp_path, tell=told.append)
 
     assert [(one.volume.kind, one.files, one.opens) for one in found] == [
         ("", 3, 30),
@@ -107,6 +109,9 @@ def test_each_volume_has_an_entry_and_memory_has_no_cold_rate(tmp_path: Path) ->
     ]
     assert found[1].cold_bytes_s is None
     assert "in memory" in found[1].reason
+    first, second = ([one.reason for one in known] for known, _ in told)
+    assert first == [NO_ANSWER, NO_TIME]  # of what hangs, and of what was not asked yet
+    assert second == [found[0].reason, NO_ANSWER]
 
 
 def test_pipes_devices_and_what_lies_in_proc_are_never_read(tmp_path: Path) -> None:

@@ -332,6 +332,14 @@ def test_the_command_refuses_an_unknown_fix(home):
     assert os.listdir(home.parent) == ["diagnosis.json"]
 
 
+@pytest.mark.parametrize("only", ["", ","])
+def test_no_name_at_all_is_not_every_fix(home, only):
+    result = CliRunner().invoke(cli, ["fix", "--only", only])
+    assert isinstance(result.exception, SystemExit)
+    assert "names no fix" in result.output
+    assert text(home) == marked(TEXT)[0]
+
+
 def test_show_writes_the_same_patch(home, tmp_path):
     result = CliRunner().invoke(cli, ["show", "--patch", "fix.diff"])
     assert result.exit_code == 0, result.output

@@ -200,7 +200,10 @@ def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
     from trainperf.patch import fix as fixing
     from trainperf.settings import ids_of
 
-    fixed = fixing.fix(run_folders.find(run, read_settings({})), ids_of(only), dry)
+    ids = ids_of(only)
+    if only and not ids:  # an empty variable, say: without --only all would be written
+        raise click.UsageError("--only names no fix")
+    fixed = fixing.fix(run_folders.find(run, read_settings({})), ids, dry)
     if dry:
         click.echo(fixed.diff.encode("utf-8", "surrogateescape"), nl=False)
     for line in fixed.lines:

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import socket
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def inspect_machine(
     visible = os.cpu_count() or 1
     affinity = len(os.sched_getaffinity(0))
     quota = host.cpu_quota(root)
-    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        # of counters that no /proc/vmstat tells, which nobody reads
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
     limit = host.memory_limit(root)
     shm, disk = _space(root / "dev/shm"), _space(directory or Path())
     available = memory.available

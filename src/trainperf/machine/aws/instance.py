@@ -229,7 +229,7 @@ def ask_metadata_service(environment: Mapping[str, str], timeout: float) -> Meta
     except TimeoutError:
         return Metadata(reason=f"the instance metadata service did not answer within {timeout:g} s")
     except ValueError:
-        return Metadata(reason=f"its endpoint, {ENDPOINT}, is no URL")
+        return Metadata(reason=f"the metadata service's address, {ENDPOINT}, is no URL of http")
     except (OSError, http.client.HTTPException) as error:
         why = str(getattr(error, "strerror", "") or type(error).__name__).lower()
         return Metadata(reason=f"no instance metadata service can be reached ({why})")

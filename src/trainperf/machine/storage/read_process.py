@@ -101,4 +101,3 @@ def serve() -> None:
         out.flush()
 
     tell(reads.examined(events, instance=instance, tell=tell))
-    os._exit(0)  # a reader that hangs is not waited for

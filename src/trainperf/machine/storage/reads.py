@@ -43,6 +43,8 @@ NO_NAMES = "bytes were read, but by code that names no files"
 
 NO_ANSWER = "the file system did not answer in time"
 
+NO_TIME = "no time was left to probe it"
+
 PSEUDO = frozenset(
     {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "bpf",
      "securityfs", "configfs", "fusectl", "mqueue", "pstore", "binfmt_misc", "nsfs"}
@@ -98,16 +100,16 @@ def _timed(
     tell: Callable[[Found], None],
 ) -> Found:
     until = time.monotonic() + PROBES_S
-    silent = read_probe.Probed(reason=NO_ANSWER)
+    later = read_probe.Probed(reason=NO_TIME)
     found = {
-        volume: _reads(volume, seen, events, stated, silent) for volume, seen in by_volume.items()
+        volume: _reads(volume, seen, events, stated, later) for volume, seen in by_volume.items()
     }
     ordered = sorted(found, key=lambda volume: -found[volume].files)
     for volume in ordered:
-        tell((tuple(found[one] for one in ordered), ""))
         if time.monotonic() > until:
-            found[volume] = replace(found[volume], reason="no time was left to probe it")
-            continue
+            break
+        silent = replace(found[volume], reason=NO_ANSWER)
+        tell((tuple(silent if one is volume else found[one] for one in ordered), ""))
         timed = _probed(volume, by_volume[volume])
         found[volume] = _reads(volume, by_volume[volume], events, stated, timed)
     return tuple(found[one] for one in ordered), ""

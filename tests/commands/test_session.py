@@ -8,12 +8,12 @@ from rich.console import Console
 
 from recordings import recording
 from reporters.samples import INPUT_BOUND
-from trainperf import store
+from trainperf import diagnose, store
 from trainperf.commands import session
 from trainperf.commands.run_folders import find, new_folder
 from trainperf.commands.session import Target, _Shown, check_script, target
 from trainperf.errors import TrainperfError
-from trainperf.model import TraceFile
+from trainperf.model import Run, TraceFile
 from trainperf.settings import Settings
 
 FINE = {
@@ -145,8 +145,9 @@ def test_the_latest_run_is_found(tmp_path):
 
 
 BEFORE = """
-import subprocess
+import pathlib
 import sys
+import trainperf.diagnose
 from trainperf.commands.cli import main
 from trainperf.run import launch
 
@@ -155,6 +156,7 @@ def start(*_):
     sys.exit()
 
 launch.start = start
+trainperf.diagnose.NVIDIA = pathlib.Path("no driver")
 sys.argv = ["trainperf", "diagnose", "--output-dir", "runs", "train.py"]
 main()
 """
@@ -169,3 +171,21 @@ def test_nothing_that_judges_a_run_is_imported_before_the_script_starts(tmp_path
     judging = "evidence fixes lint machine model patch proof rewrite trial verdict whole_training"
     assert not before & {("trainperf", package) for package in judging.split()}
     assert not {package for package, *_ in before} & {"boto3", "jinja2", "pynvml"}
+
+
+def test_who_is_on_a_gpu_is_asked_before_the_script_is(tmp_path, monkeypatch):
+    done = []
+
+    def launched(*_):
+        done.append("launch")
+        raise TrainperfError("no script")
+
+    monkeypatch.setattr(diagnose, "launch", launched)
+    monkeypatch.setattr(diagnose.Request, "inspect", lambda _: done.append("look"))
+    request = diagnose.Request(Run(("python", "train.py"), str(tmp_path), "train.py"), tmp_path)
+    for driver, order in ((tmp_path, ["look", "launch"]), (tmp_path / "none", ["launch"])):
+        monkeypatch.setattr(diagnose, "NVIDIA", driver)
+        done.clear()
+        with pytest.raises(TrainperfError):
+            diagnose.diagnose(request, print)
+        assert done == order

@@ -22,6 +22,10 @@ from trainperf.run.spawn import interruptible
 if TYPE_CHECKING:
     from trainperf.model import Diagnosis, Machine
 
+NVIDIA = Path("/proc/driver/nvidia")
+"""Where there is a driver, who else is on its GPUs is asked before the script is one of them: a
+driver that has to load first answers seconds later."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -61,6 +65,8 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     """
     began = time.monotonic()
     meanwhile = _Meanwhile(request)
+    if NVIDIA.exists():
+        meanwhile.look()
 
     def starting(event: Event) -> None:
         if meanwhile.ident is None:
@@ -88,9 +94,13 @@ class _Meanwhile(threading.Thread):
         self._request = request
         self._machine: Machine | None = None
 
-    def run(self) -> None:
+    def look(self) -> None:
+        """Look at the machine, if nobody has."""
         with suppress(OSError):  # it is asked, and told, where the result is
-            self._machine = self._request.inspect()
+            self._machine = self._machine or self._request.inspect()
+
+    def run(self) -> None:
+        self.look()
         import_module("trainperf.diagnose.judging")
         import_module("trainperf.fixes").all_fixes()
 

@@ -341,7 +341,7 @@ def restart_s(evidence: Evidence, loader: Loader) -> float:
 
 @dataclass(frozen=True)
 class Starts:
-    """An epoch of `steps` with the start of its workers: seconds, and what no start gives."""
+    """An epoch of `steps` with the start of its loader: seconds, and what no start gives."""
 
     steps: int
     seconds: float
@@ -353,7 +353,7 @@ class Starts:
     def basis(self) -> str:
         """What the bound rests on."""
         known = self.bound is not None
-        return "the start of the workers against the length of an epoch" if known else UNTRIED
+        return "the start of the loader against the length of an epoch" if known else UNTRIED
 
     @property
     def epoch(self) -> dict[str, float]:

@@ -114,13 +114,13 @@ def product(node: ast.expr) -> Product | None:
 
 def _einsum(node: ast.expr) -> Product | None:
     assert isinstance(node, ast.Call)
-    texts = [each for each in node.args if _is_text(each)]
-    others = [each for each in node.args if not _is_text(each)]
+    others = node.args[1:]
     if len(others) == 1 and isinstance(others[0], ast.List | ast.Tuple):
         others = list(others[0].elts)
-    if len(texts) != 1 or len(others) != 2 or node.keywords:
+    # Where the text comes last it is of einops, and a dimension's name may have several letters.
+    if len(others) != 2 or not isinstance(node.args[0], ast.Constant) or node.keywords:
         return None
-    text = str(texts[0].value)  # type: ignore[attr-defined]
+    text = str(node.args[0].value)
     inputs, arrow, result = text.partition("->")
     parts = [*inputs.split(","), result]
     if not arrow or len(parts) != 3:
@@ -130,10 +130,6 @@ def _einsum(node: ast.expr) -> Product | None:
         return None
     rank = None if "..." in text else len(named[2])
     return Product(others[0], others[1], rank, named)
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _dimensions(text: str) -> tuple[str, ...]:

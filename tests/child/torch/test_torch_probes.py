@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections import UserDict
 from types import SimpleNamespace
 
 import pytest
@@ -208,6 +209,38 @@ def test_tensors_are_changed_in_every_container_and_the_containers_are_new():
     assert changed.x["b"][1] == 3
     assert float(changed.x["a"][0][0]) == float(changed.x["b"][0][0]) == 2.0
     assert float(batch.x["a"][0][0]) == 1.0
+
+
+class Held:
+    """A container that is none of Python's, as those of graphs are."""
+
+    def __init__(self, **tensors):
+        self.tensors = tensors
+
+    def keys(self):
+        return self.tensors.keys()
+
+    def __getitem__(self, name):
+        return self.tensors[name]
+
+
+class Failing(UserDict):
+    """One that is copied, and not filled."""
+
+    def __setitem__(self, name, value):
+        if self.data:
+            raise RuntimeError("out of memory")
+        super().__setitem__(name, value)
+
+
+@pytest.mark.parametrize("batch", [Held(x=torch.ones(3, 4)), Failing(x=torch.ones(3, 4))])
+def test_no_larger_batch_is_told_of_where_the_samples_stayed_as_they_were(batch):
+    class Reading(torch.nn.Linear):
+        def forward(self, batch):
+            return super().forward(batch["x"])
+
+    events = probed(Reading(4, 4), batch)
+    assert "container" in reason(events, "double_batch")
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")

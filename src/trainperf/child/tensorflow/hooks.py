@@ -8,17 +8,13 @@ traced; such a function is marked, and each later call of it is an update.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..process import frames
 from ..process.patching import after, before, replace, undo
 from ..timing.training import Training
 from . import debug_modes
 from .loops import TensorFlowLoops
-
-if TYPE_CHECKING:
-    from .loops import TensorFlowLoops
-
 
 ENOUGH = 50
 """So many runs in a graph that has an update of weights are a training."""

@@ -24,7 +24,6 @@ from .strategies.scopes import Strategies
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
-    from .strategies.scopes import Strategies
 
 
 KIND = "GPU"

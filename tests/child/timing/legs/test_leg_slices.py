@@ -7,7 +7,7 @@ import pytest
 
 from kit.child import FakeProcess
 from trainperf.child.timing.legs import leg
-from trainperf.child.timing.legs.words import WHOLE
+from trainperf.child.timing.legs.words import AS_WRITTEN, STEPS_ONLY, WHOLE
 
 
 @pytest.fixture
@@ -76,6 +76,17 @@ def steps_to_the_end(plan, losses):
         if plan.step_ended(0.1) or plan.arrived():
             return steps
     raise AssertionError("it does not end")
+
+
+def test_each_slice_holds_what_trainperf_asks_for(slices):
+    """Epochs end by themselves only in turns that are taken as they are written."""
+    plan, words, *_ = slices()
+    assert (plan.whole_epochs, plan.wants_more) == (False, True)  # as it warms up
+    kinds = {STEPS_ONLY: (False, True), WHOLE: (True, True), AS_WRITTEN: (True, False)}
+    for turn, holds in enumerate((WHOLE, STEPS_ONLY, AS_WRITTEN, STEPS_ONLY), start=1):
+        words[leg.EPOCHS], words[leg.STEPS], words[leg.TURN] = holds, 3, turn
+        plan.advance()
+        assert (plan.whole_epochs, plan.wants_more) == kinds[holds]
 
 
 def test_ranks_warm_up_for_the_same_number_of_steps_whatever_their_clocks_say(slices):

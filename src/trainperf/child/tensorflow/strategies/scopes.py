@@ -54,7 +54,7 @@ class Strategies:
     def made(self, strategy: Any) -> None:
         """A strategy was built."""
         name = type(strategy).__name__
-        if self.process.off or name.startswith("_Default"):
+        if name.startswith("_Default"):
             return
         where = frames.here(skip_self=strategy)
         if where is None or any(one.strategy is strategy for one in self.built):
@@ -77,7 +77,7 @@ class Strategies:
 
     def model(self, model: Any) -> None:
         """A Keras model is built."""
-        if self.process.off or model in self.models or len(self.models) >= OUTSIDE:
+        if model in self.models or len(self.models) >= OUTSIDE:
             return
         if not _outside_scope():
             return
@@ -87,7 +87,7 @@ class Strategies:
 
     def variable(self, variable: Any) -> None:
         """A variable was made; those by which a model is made by hand are looked at."""
-        if not self.built or self.process.off or len(self.variables) >= OUTSIDE:
+        if not self.built or len(self.variables) >= OUTSIDE:
             return
         shape = variable.shape
         if not (variable.trainable and variable.dtype.is_floating and shape.rank):

@@ -43,8 +43,8 @@ class Spent(Exception):  # noqa: N818 - an outcome, not an error
         return any(source is not None and hasattr(source, "__next__") for source in sources)
 
 
-def sampled(loader: Any, seconds: float, indices: list[Any]) -> tuple[float, int, float]:
-    """Draw batches of indices; return seconds per batch, how many, seconds to the first.
+def sampled(loader: Any, seconds: float, indices: list[Any]) -> tuple[float, float]:
+    """Draw batches of indices; return seconds per batch, and to the first.
 
     Fills `indices`. What the first takes (shuffling) is spread over the epoch.
 
@@ -77,7 +77,7 @@ def sampled(loader: Any, seconds: float, indices: list[Any]) -> tuple[float, int
     except TypeError:
         whole = drawn
     rest = (at - began - first) / (drawn - 1) if drawn > 1 else 0.0
-    return rest + first / whole, drawn, first
+    return rest + first / whole, first
 
 
 class Items:

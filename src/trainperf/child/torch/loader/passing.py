@@ -30,8 +30,8 @@ def value_bytes(value: Any, depth: int = 0) -> int:
     return 0
 
 
-def copied_s(batch: Any, seconds: float) -> tuple[float, int]:
-    """Seconds to get a batch out of a worker, at least, and how often that was timed.
+def copied_s(batch: Any, seconds: float) -> float:
+    """Seconds to get a batch out of a worker, at least.
 
     What is in tensors goes through shared memory (copied into it, a file without a
     name that is gone with its tensor); the rest is pickled and read again. What the
@@ -52,7 +52,7 @@ def copied_s(batch: Any, seconds: float) -> tuple[float, int]:
         if took > seconds:
             break
     warm = times[1:] or times
-    return sum(warm) / len(warm), len(times)
+    return sum(warm) / len(warm)
 
 
 class _Pickler(pickle.Pickler):
@@ -87,8 +87,8 @@ def _shared_s(tensor: Any) -> float:
     return time.monotonic() - began
 
 
-def pinned_s(batch: Any, seconds: float) -> tuple[float, int]:
-    """Seconds to copy a batch into pinned memory, and how often that was timed."""
+def pinned_s(batch: Any, seconds: float) -> float:
+    """Seconds to copy a batch into pinned memory."""
     torch: Any = sys.modules["torch"]
     pin_memory: Any = sys.modules["torch.utils.data._utils.pin_memory"].pin_memory
 
@@ -103,4 +103,4 @@ def pinned_s(batch: Any, seconds: float) -> tuple[float, int]:
         if times[-1] > seconds:
             break
     warm = times[1:] or times
-    return sum(warm) / len(warm), len(times)
+    return sum(warm) / len(warm)

@@ -156,7 +156,7 @@ class _Taking:
         return found if size is None else {**found, "element_bytes": size}
 
     def _sampler(self, seconds: float, indices: list[Any]) -> dict[str, Any]:
-        per_batch, _, first = sampled(self.loader, seconds, indices)
+        per_batch, first = sampled(self.loader, seconds, indices)
         return self._timed(per_batch, first_s=first)
 
     def _items(self, items: Items, indices: list[Any]) -> str:
@@ -230,8 +230,7 @@ class _Taking:
     def _handed(self, time_it: Any, seconds: float) -> dict[str, Any]:
         if self.batch is None:
             return {"missing": "no batch was made"}
-        mean, _ = time_it(self.batch, seconds)
-        return self._timed(mean, value_bytes(self.batch))
+        return self._timed(time_it(self.batch, seconds), value_bytes(self.batch))
 
     def _workers_start(self) -> float | None:
         """Seconds to the first batch of workers that are started once more, None if not known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import batches
@@ -114,6 +114,23 @@ def emptied(held: list[dict[Any, Any]]) -> Iterator[None]:
     finally:
         for one, members in zip(held, before, strict=True):
             one.update(members)
+
+
+def changed(arguments: tuple[Any, Any], change: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """The arguments with each tensor changed; raises `NotOffered` where one stays as it is.
+
+    `mapped` hands on what it does not know, and what fails within: the loop needs its batch.
+    """
+    new: list[Any] = []
+
+    def noted(tensor: Any) -> Any:
+        new.append(change(tensor))
+        return new[-1]
+
+    made: tuple[Any, Any] = batches.mapped(arguments, noted)
+    if not {id(leaf) for leaf in batches.leaves(made)} <= {id(one) for one in new}:
+        raise NotOffered("a container among the arguments of the model could not be changed")
+    return made
 
 
 def surrogate(outputs: Any) -> Any:

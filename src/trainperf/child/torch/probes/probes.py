@@ -18,7 +18,7 @@ from ...timing.probing import spare_memory
 from ...timing.probing.alternating import CALLS, PROBE_S
 from .. import batches, memory
 from . import forward_backward, updates
-from .passes import NotNeeded, NotOffered, Pass
+from .passes import NotNeeded, NotOffered, Pass, changed
 from .probing import NO_ANSWER, Probing, text
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _double_batch(probing: Probing) -> None:
     found = probing.training_pass(calls=2 * CALLS)
     size = _samples(found, probing.driver)
     _check_memory(found)
-    doubled = batches.mapped(found.arguments, _twice)
+    doubled = changed(found.arguments, _twice)
     trained = {id(each) for each in found.parameters}
     steppers = [
         each

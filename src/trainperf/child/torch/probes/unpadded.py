@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import batches
 from ..loader.padding import sequence_ends
-from .passes import evaluated
+from .passes import changed, evaluated
 
 CLOSE = 5e-3
 """Largest distance of two outputs that other rounding may make, over their usual size."""
@@ -63,7 +63,7 @@ def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
         return short[:, :longest] if short.dim() > 1 and short.shape[1] == steps else short
 
     with evaluated(module):
-        whole, short = (_outputs(module, batches.mapped(arguments, one)) for one in (some, cut))
+        whole, short = (_outputs(module, changed(arguments, one)) for one in (some, cut))
     return _alike(whole, short, steps, longest)
 
 

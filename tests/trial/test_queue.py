@@ -253,6 +253,15 @@ def test_changes_in_whole_epochs_and_in_steps_share_the_legs_and_each_kind_its_o
     assert {*asked[0]} & {*asked[1]} == set()
 
 
+@pytest.mark.parametrize(("seconds", "dropped"), [(2.0, 1), (12.0, 0)])
+def test_the_first_short_turn_of_each_leg_counts_for_nobody(compared, seconds, dropped):
+    machine = Machine(predict={"step_s": 0.05})
+    turn = Epoch(20, seconds, written=True)
+    found = compared(machine, [replace(candidate("predict"), holds=turn)])
+    (changed,) = [leg for leg in machine.legs if leg.name == "predict"]
+    assert len(changed.asked_steps) == len(found["predict"].pairs) + dropped
+
+
 def test_where_two_fit_nobody_waits_for_a_control_in_whole_epochs_beside_that_in_steps(compared):
     epoch = Epoch(20, 2.4)
     opens = {"opening_s": 0.4}

@@ -14,6 +14,8 @@ BESIDE_S = 1.5
 LEAST_BESIDE = 2
 """So many slices of changes at most stand between two of the script, if they do not last longer:
 neighbours come and go in seconds. Two stand there in any case, each beside one of the script."""
+LONG_TURN_S = 3.0
+"""What the end of a turn takes once (tracing an evaluation) is little of one that takes so long."""
 
 
 class Series:
@@ -60,14 +62,22 @@ class Series:
             piece, took_s = take(leg, step_s, base.slowest_s, clock.over, self.holds)
             if piece is None:
                 return None
+            first = leg not in self._step_s
+            self._step_s[leg] = took_s
+            if first and self._traces_once:
+                continue
             if not piece.retries:
                 self.compared_s += piece.seconds
-                self._step_s[leg] = took_s
                 if leg is base:
                     self.slices.append(piece)
                 return piece
         leg.failure, leg.short_of_memory = SHORT, True
         raise LegFailed(SHORT)
+
+    @property
+    def _traces_once(self) -> bool:
+        """Whether the first slice of a leg may be longer than the others: it warmed up in steps."""
+        return self.holds is not None and self.holds.written and self.holds.seconds < LONG_TURN_S
 
     def _unchanged_s(self, base: Leg) -> float:
         """Seconds for a step's work of the unchanged script."""

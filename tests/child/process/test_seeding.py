@@ -26,7 +26,8 @@ def said(seed: int, source: str, start: str = START) -> str:
 NUMPY = """
     import random
     import numpy as np
-    print(random.random(), np.random.rand(), np.random.default_rng().random(), np.random.default_rng().random(),
+    print(random.random(), np.random.rand(), np.random.default_rng().random(),
+          np.random.default_rng().random(),
           np.random.RandomState().rand(), np.random.Generator(np.random.PCG64()).random())
 """
 

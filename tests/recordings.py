@@ -23,11 +23,11 @@ def observed(*events: Event) -> Observed:
     return choose(recording(*events))
 
 
-def steps(phase: str, seconds: list[float], block: int = 0, busy: float = 0.0) -> list[Event]:
+def steps(phase: str, seconds: list[float], block: int = 0) -> list[Event]:
     """Steps of the given durations, one after the other."""
     made, at = [], 100.0 + 1000 * block
     for duration in seconds:
-        made.append({"e": "step", "p": phase, "b": block, "s": at, "t": at + duration, "w": busy})
+        made.append({"e": "step", "p": phase, "b": block, "s": at, "t": at + duration, "w": 0.0})
         at += duration
     return made
 

@@ -256,6 +256,11 @@ def test_a_usage_error_is_one_line_and_a_hint(monkeypatch, capsys, words, line, 
     assert second == f"  {hint}"
 
 
+def test_fail_on_makes_the_exit_status_1(asked, records):
+    assert asked("--fail-on", "1.2", "train.py")["result"].exit_code == 1
+    assert CliRunner().invoke(cli, ["merge", "--fail-on", "1.2", str(records)]).exit_code == 1
+
+
 def test_without_a_word_the_help_is_shown(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["trainperf"])
     with pytest.raises(SystemExit) as ended:

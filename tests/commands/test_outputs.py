@@ -157,6 +157,15 @@ def test_githubs_commands_come_last_and_its_summary_is_added_to(tmp_path: Path, 
     assert summary.read_text().startswith("of an earlier command\n## trainperf: ")
 
 
+@pytest.mark.parametrize(("room", "added"), [(3000, "Left out to keep this short"), (0, "")])
+def test_the_summary_stays_below_its_limit_with_what_is_there(tmp_path: Path, room, added) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_bytes(b"x" * (1024 * 1024 - room))
+    write(["github"], env={"GITHUB_STEP_SUMMARY": str(summary)})
+    assert summary.stat().st_size <= 1024 * 1024
+    assert added in summary.read_text()
+
+
 def test_a_summary_that_cannot_be_written_is_told_after_the_commands(tmp_path: Path, capfd) -> None:
     with pytest.raises(TrainperfError, match="summary of the step"):
         write(["github"], env={"GITHUB_STEP_SUMMARY": str(tmp_path / "no" / "summary")})

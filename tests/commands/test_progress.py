@@ -34,6 +34,15 @@ def test_nothing_of_a_phase_is_written_into_a_pipe() -> None:
     assert written(pipe) == ""
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_quiet_writes_nothing_at_all(terminal: bool) -> None:
+    on = console(terminal)
+    with Progress(on, quiet=True) as progress:
+        progress.phase("Warming up", 5)
+        progress.note("something")
+    assert written(on) == ""
+
+
 def test_a_note_is_written_into_a_pipe_once_as_one_line() -> None:
     pipe = console(terminal=False)
     with Progress(pipe) as progress:

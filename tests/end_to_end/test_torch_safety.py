@@ -98,6 +98,12 @@ for number in range(5):
         print("kept", number, same(torch.load(path(f"kept-{number}.pt")), state()))
     except FileNotFoundError:
         print("gone", number)
+for attempt in range(2):  # what an earlier run left is removed for this run alone
+    try:
+        os.remove(path("earlier.pt"))
+        print("removed")
+    except FileNotFoundError:
+        print("removed already")
 """
 
 GLOBBING = """

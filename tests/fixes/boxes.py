@@ -79,7 +79,6 @@ def instance(name: str = "g5.xlarge", hosts: int = 1, prices: Any = (), **fields
 
 G5_XLARGE = instance("g5.xlarge")
 PRICED = instance("g5.xlarge", prices=(("g5.2xlarge", 1.2), ("g5.4xlarge", 1.6), ("g5.xlarge", 1)))
-G5_2XLARGE = instance("g5.2xlarge")
 G5_8XLARGE = instance("g5.8xlarge")
 G5_12XLARGE = instance("g5.12xlarge")
 G5_16XLARGE = instance("g5.16xlarge")

@@ -69,9 +69,7 @@ def serving(answer: Callable[[BaseHTTPRequestHandler, str], Answer]) -> Iterator
         thread.join()
 
 
-def imds(
-    request: BaseHTTPRequestHandler, body: str, metadata: dict[str, str] | None = None
-) -> Answer:
+def imds(request: BaseHTTPRequestHandler, body: str) -> Answer:
     """Answer as an instance with IMDSv2 does: a token first, then what it is asked with it."""
     if request.path == "/latest/api/token":
         if request.command != "PUT":
@@ -80,7 +78,7 @@ def imds(
         return (200, "a-token==") if known else (400, "")
     if request.headers.get(TOKEN_HEADER) != "a-token==":
         return 401, ""
-    text = (METADATA if metadata is None else metadata).get(request.path)
+    text = METADATA.get(request.path)
     return (404, "") if text is None else (200, text)
 
 

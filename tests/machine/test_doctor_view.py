@@ -17,10 +17,10 @@ CHECKS = (
 )
 
 
-def shown(width: int, color: bool = False, checks: tuple[Check, ...] = CHECKS) -> str:
+def shown(width: int, color: bool = False) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, no_color=not color)
-    render(Checkup(machine(), checks), console)
+    render(Checkup(machine(), CHECKS), console)
     return out.getvalue()
 
 

@@ -113,6 +113,15 @@ def test_a_store_that_fails_is_a_reason_and_an_error_by_name(
     assert found.errors == ()  # those of the script are its own
 
 
+def test_a_bucket_in_another_region_that_redirects_says_where_it_is(store: Store) -> None:
+    store.fault = refusing(301, "PermanentRedirect", x_amz_bucket_region="ap-south-1")
+
+    found = probed(store)
+
+    assert found.region == "ap-south-1"
+    assert "another region" in found.reason
+
+
 def test_a_store_that_never_answers_takes_no_more_than_the_time(store: Store) -> None:
     store.fault = refusing(-1)
     began = time.monotonic()

@@ -148,8 +148,8 @@ def test_a_folder_that_cannot_be_written_to_is_named(rank, tmp_path):
 # ------------------------------------------------------------------ the run directory
 
 
-def folder_for(place, settings, sagemaker="/no/such/folder", environ=None):
-    return observe_rank.run_folder(place, settings, Path(sagemaker), environ or {})
+def folder_for(place, settings, sagemaker="/no/such/folder"):
+    return observe_rank.run_folder(place, settings, Path(sagemaker), {})
 
 
 def test_all_ranks_of_a_job_take_the_same_folder(tmp_path):

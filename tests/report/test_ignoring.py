@@ -10,7 +10,6 @@ from reporters.samples import PARALLEL_MAP
 from trainperf.model import Finding, Site
 from trainperf.report.ignored import comments, said, suppressed
 
-CODE = "x = f(1)\nloss = item()"
 IGNORE = "# trainperf: ignore"
 
 

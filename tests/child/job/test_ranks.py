@@ -205,6 +205,17 @@ def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
     assert event["tied"] is False
 
 
+@pytest.mark.parametrize(
+    "environ", [{"SLURM_STEP_ID": "4294967291"}, {"SLURM_STEP_NUM_TASKS": "1"}]
+)
+def test_a_batch_script_or_a_single_task_of_slurm_is_no_rank(environ, monkeypatch):
+    usual = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}
+    assert ranks._announced() is None
+    for name, value in {**usual, **environ}.items():
+        monkeypatch.setenv(name, value)
+    assert ranks._announced() is None
+
+
 def test_a_process_by_itself_has_no_rank(monkeypatch):
     for names in ranks.LAUNCHERS:
         for name in names[1:]:

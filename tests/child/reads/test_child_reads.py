@@ -44,6 +44,8 @@ def test_what_is_written_made_or_a_program_is_not_counted(reads, process):
     for path in ("/data/train.py", "/proc/self/io", "/a/site-packages/x/y.json", os.__file__, 3):
         opened(reads, path)
     opened(reads, os.path.join(process.settings["folder"], "run.json"))
+    process.off = True  # trainperf itself reads
+    opened(reads, "/data/a")
 
     assert summary(reads, process)["opens"] == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,12 @@ class Pictures:
         self.classes = ["cat", "dog"]
 
 
+def test_the_list_of_a_dataset_gives_names(tmp_path: Path) -> None:
+    paths = files(tmp_path, 30)
+    dataset = Pictures([(path, 1) for path in paths])
+    assert names(SimpleNamespace(dataset=dataset)) == paths  # its list of classes names no files
+
+
 def test_strings_that_are_no_files_are_no_names(tmp_path: Path) -> None:
     assert names(None) == []
     assert names(SimpleNamespace(dataset=Pictures(["cat", "dog"]))) == []
@@ -41,6 +48,14 @@ def test_a_dataset_that_fails_to_answer_has_no_names() -> None:
             raise RuntimeError("not now")
 
     assert names(Broken()) == []
+
+
+def test_a_file_that_is_mapped_is_held(tmp_path: Path) -> None:
+    (path,) = files(tmp_path, 1)
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+        assert path in read_names._held_names("/nowhere")
+        assert path not in read_names._held_names(str(tmp_path))  # trainperf's own
+    assert path not in read_names._held_names("/nowhere")
 
 
 def test_a_file_open_for_writing_is_not_held(tmp_path: Path) -> None:

@@ -87,6 +87,18 @@ def sums(process: SimpleNamespace) -> dict[str, Any]:
     return process.record.last["buckets"][0]
 
 
+def test_requests_bytes_keys_and_times_add_up(store, process, client):
+    store.delay_s = 0.02
+    for number in range(3):
+        body = client.get_object(Bucket="hooked", Key=f"train/{number}")["Body"]
+        assert body.read() == b"x" * SIZE
+    client.get_object(Bucket="hooked", Key="train/0", Range="bytes=0-9")
+    one = sums(process)
+    assert (one["requests"], one["gets"], one["bytes"]) == (4, 4, 3 * SIZE + 10)
+    assert one["seconds"] >= 4 * store.delay_s
+    assert (one["prefix"], one["endpoint"], one["errors"]) == ("train/", store.url, {})
+
+
 def test_an_attempt_that_botocore_repeats_by_itself_is_counted(store, process, client, monkeypatch):
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda seconds: None))
     answers = iter([Answer(503, "SlowDown"), Answer(503, "SlowDown")])

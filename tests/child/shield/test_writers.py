@@ -39,6 +39,7 @@ def test_a_path_that_is_guarded_stays(tmp_path, user):
     assert scratch.redirect(str(inside)) == str(inside)
     assert scratch.redirect(inside) is inside
     assert scratch.reading(inside) is inside
+    assert scratch.redirect("/dev/null") == "/dev/null"
     assert not (tmp_path / "run/scratch").exists()
 
 

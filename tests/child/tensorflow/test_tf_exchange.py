@@ -49,8 +49,8 @@ def test_gradients_are_sent_in_packs_as_the_strategy_makes_them(extended, call, 
     assert packs(extended, [10, 20, 30], call, eager) == sent
 
 
-def reduction(graph, size, joint=True):
-    return Reduction(graph, (((size,), "int8", ""),), (size,), (size,), joint)
+def reduction(graph, size):
+    return Reduction(graph, (((size,), "int8", ""),), (size,), (size,), True)
 
 
 def exchange(*seen):

@@ -17,18 +17,17 @@ REOPEN_S = 0.5
 class Input:
     """A driver over an input of `length` batches, opened again as often as `opens` says."""
 
-    def __init__(self, length, opens=1000, ready=0, batch_s=BATCH_S):
+    def __init__(self, length, opens=1000, batch_s=BATCH_S):
         self.clock = Clock()
         self.plan = SimpleNamespace(slow=False)
         self.restarts = 0.0
         self.epochs_ended = 0
         self._length = self._left = length
         self._opens = opens
-        self._ready = ready
         self._batch_s = batch_s
 
     def buffered(self) -> int:
-        return self._ready
+        return 0
 
     def pull(self, count: int) -> int:
         for _ in range(count):

@@ -100,6 +100,14 @@ def train(loops: Made, loader: Loader, epochs: int = 200, updates: tuple[str, ..
     return got
 
 
+def test_input_that_ends_for_good_ends_the_loop_without_a_fault(loops, watcher):
+    train(loops, Loader(40, once=True), epochs=1)
+    assert not watcher.finished
+    (missing,) = watcher.record.of("missing")
+    assert missing["what"] == "input"
+    assert {"real", "resident"} <= {block["p"] for block in watcher.record.of("block")}
+
+
 @pytest.mark.parametrize("aside", [0.0, 2.0])
 def test_what_is_laid_aside_between_epochs_is_in_no_pause(loops, watcher, monkeypatch, aside):
     monkeypatch.setattr(IteratorDriver, "can_end", lambda self: True)

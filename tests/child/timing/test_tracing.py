@@ -16,14 +16,13 @@ from trainperf.child.timing import tracing
 class Tracer:
     """Remembers what it is told."""
 
-    def __init__(self, refusal: str = "", fails: str = "") -> None:
+    def __init__(self, fails: str = "") -> None:
         self.told: list[str] = []
-        self.refused = refusal
         self.fails = fails
         self.file = ""
 
     def refusal(self) -> str:
-        return self.refused
+        return ""
 
     def start(self) -> None:
         self._do("start")

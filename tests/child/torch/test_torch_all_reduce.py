@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from kit.exchange import HOOKED_RANK
+from kit.exchange import HOOKED_RANK, driver_of, hooked, process_group
 from kit.processes import patient, script
-from trainperf.child.torch.exchange import all_reduce
+from trainperf.child.torch.exchange import all_reduce, exchange
 from trainperf.child.torch.exchange.all_reduce import MOST_BYTES, MOST_SIZES
 
 TESTS = Path(__file__).parents[2]
@@ -30,6 +31,20 @@ def test_some_of_many_sizes_stand_for_all():
 def test_a_bucket_of_gigabytes_is_timed_in_part():
     assert all_reduce.representatives([10 * MOST_BYTES]) == [MOST_BYTES]
     assert all_reduce.in_all([10 * MOST_BYTES], [(MOST_BYTES, 0.5)]) == 5.0
+
+
+def test_ranks_that_do_not_come_are_not_waited_for_in_a_collective(monkeypatch):
+    monkeypatch.setattr(exchange, "sent", lambda loops: (4, [4]))
+    waited = []
+    with hooked() as loops, process_group():
+        driver = driver_of(loops)
+        driver.training.world = SimpleNamespace(meet=lambda *words: waited.append(words))
+        all_reduce.all_reduce(driver, driver.clock() + 5)
+        (event,) = loops.process.record.of("missing")
+    assert "not all ranks came" in event["reason"]
+    ((name, timeout_s),) = waited
+    assert name == "all_reduce"
+    assert 0 < timeout_s <= 5
 
 
 # ------------------------------------------------------------------------------ two ranks

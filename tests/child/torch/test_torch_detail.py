@@ -168,6 +168,13 @@ def test_the_loop_computes_what_it_computes_without_hooks(observed):
     assert run.parts["forward"] == 3
 
 
+def test_an_exception_in_a_forward_is_the_user_s_and_leaves_nothing_open(observed):
+    run = observed("try:\n    net(x[:, :2])\nexcept RuntimeError:\n    caught = i\n" + STEP)
+    assert run.module.caught == 2
+    assert (run.parts["forward"], run.parts["optimizer"]) == (6, 3)
+    assert not run.detail._ledger.open
+
+
 def test_a_fault_of_ours_is_recorded_and_the_loop_goes_on(monkeypatch):
     one = Run()
     before = patched_names()

@@ -107,6 +107,18 @@ def test_a_loop_that_leaves_no_sync_by_itself_stays_off(loops):
     assert exchanges(ddp) == 1
 
 
+def test_what_the_user_set_stays_set(loops):
+    ddp, optimizer = trained(loops)
+    exchange = Exchange(loops)
+    exchange.off()
+    for kept in (False, True):
+        ddp.require_backward_grad_sync = kept
+        train(loops, ddp, optimizer, [X], [True])
+        assert ddp.require_backward_grad_sync is kept
+    exchange.on()
+    assert ddp.require_backward_grad_sync is ddp.require_forward_param_sync is True
+
+
 def test_while_off_a_forward_that_fails_leaves_all_as_it_was(loops):
     ddp, _ = trained(loops)
     Exchange(loops).off()

@@ -15,13 +15,13 @@ from trainperf.child.torch import facts as torch_facts
 from trainperf.child.torch.loops import TorchLoops
 
 
-def made_driver(batch=None, loader=None, calls=(), recent=()):
+def made_driver(batch=None, loader=None, calls=()):
     loops = TorchLoops(Watcher())
     loops.model_calls = {id(call[0]): call for call in calls}
     loops.updates, loops.process._lenient = 10, True
     driver = driver_of(loops)
     driver.batch, driver.loader, driver.batches_per_step = batch, loader, 4
-    driver.recent_batches = lambda: [*recent, *([] if batch is None else [batch])]
+    driver.recent_batches = lambda: [] if batch is None else [batch]
     driver.epochs_ended, driver.epoch_batches = 2, None
     return driver
 

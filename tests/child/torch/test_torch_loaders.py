@@ -1,9 +1,11 @@
 """Loaders are seen where they are built, and behave as if they were not."""
 
 import copy
+import gc
 import io
 import pickle
 import threading
+import weakref
 
 import msgspec
 import pytest
@@ -86,6 +88,14 @@ def test_a_loader_that_is_watched_batches_pickles_and_copies_as_ever(loops):
         assert [batch.tolist() for (batch,) in other] == batches
     with pytest.raises(ValueError, match="should not be set"):
         loader.batch_size = 3
+
+
+def test_no_loader_is_kept_alive(loops):
+    loader = DataLoader(NUMBERS)
+    gone = weakref.ref(loader)
+    del loader
+    gc.collect()
+    assert gone() is None
 
 
 def test_wrong_arguments_fail_as_ever_and_count_for_nothing(loops):

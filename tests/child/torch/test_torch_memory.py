@@ -1,5 +1,6 @@
 """The GPU memory of a process, on a CUDA that counts as the real one does."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from kit.child import Record
 from trainperf.child.torch import memory
-from trainperf.child.torch.probes import probes
+from trainperf.child.torch.probes import probes, updates
 from trainperf.child.torch.probes.passes import NotOffered
 
 GIB = 2**30
@@ -83,6 +84,17 @@ def test_each_gpu_that_holds_something_is_told_and_no_other_is_opened(cuda):
         }
     ]
     assert made.opened == [1]
+
+
+@pytest.mark.parametrize(("free", "fits"), [(8 * 4 * 100, False), (2 * 8 * 4 * 100, True)])
+def test_copies_of_an_optimizers_tensors_take_half_of_the_free_gpu_memory(
+    cuda, monkeypatch, free, fits
+):
+    cuda(1, free=free, allocated=1)
+    weights = SimpleNamespace(device=GPU, grad=None, numel=lambda: 100, element_size=lambda: 4)
+    monkeypatch.setattr(updates, "type", lambda _: torch.nn.Parameter, raising=False)
+    with nullcontext() if fits else pytest.raises(NotOffered, match="too little memory"):
+        updates._check([weights])
 
 
 @pytest.mark.parametrize(("free", "fits"), [(9, False), (10, True)])

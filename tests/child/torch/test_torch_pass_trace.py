@@ -65,6 +65,17 @@ def compiled() -> Any:
     torch._dynamo.reset()
 
 
+def test_weights_and_environment_and_tracer_are_as_they_were(monkeypatch):
+    monkeypatch.setenv("KINETO_LOG_LEVEL", "1")
+    model = mlp()
+    weights = [each.detach().clone() for each in model.parameters()]
+    before = dict(os.environ)
+    assert traced(model, torch.ones(3, 4))["e"] == "torch_trace"
+    assert dict(os.environ) == before
+    assert all(map(torch.equal, weights, model.parameters()))
+    assert not torch.autograd._profiler_enabled()
+
+
 def test_nothing_is_compiled_to_be_traced(compiled):
     assert "recompile" in reason(traced(compiled, torch.ones(5, 4)))
     assert compiled(torch.ones(5, 4)).shape == (5, 2)  # but the script compiles as ever

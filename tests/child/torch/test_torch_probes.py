@@ -107,6 +107,16 @@ def test_optimizers_that_step_within_the_backward_do_not_step_in_a_probe():
     assert not any(map(torch.equal, before, model.parameters()))
 
 
+def test_out_of_memory_is_a_reason_and_the_probes_after_it_run(monkeypatch):
+    def full(probing):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setitem(probes.PROBES, "autocast", full)
+    events = probed(mlp(), torch.ones(3, 4))
+    assert "out of memory" in reason(events, "autocast")
+    assert events["double_batch"]["e"] == "probe"
+
+
 def test_a_model_whose_pass_cannot_be_repeated_is_named_with_its_error():
     class Once(torch.nn.Module):
         def __init__(self):

@@ -110,6 +110,11 @@ def test_a_step_gives_the_same_numbers_watched_or_not(watched):
     assert all(torch.equal(one, two) for one, two in zip(alone, beside, strict=True))
 
 
+def test_what_the_program_raises_comes_through(watched):
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        watched(lambda: torch.ones(2, 3) @ torch.ones(2, 3))
+
+
 def test_a_compiled_model_is_left_alone(monkeypatch):
     utils = pytest.importorskip("torch._dynamo.utils")
     monkeypatch.setitem(utils.counters, "stats", {"unique_graphs": 1})

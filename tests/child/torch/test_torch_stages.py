@@ -109,6 +109,32 @@ def test_an_item_that_raises_leaves_a_reason_and_no_time():
     assert "random" not in driver.loader_facts
 
 
+def test_slow_items_are_given_up_in_time():
+    began = time.monotonic()
+    driver = taken(DataLoader(Slow(0.2), batch_size=40), seconds=1.5)
+    assert time.monotonic() - began < 8 * 0.95  # the whole batch takes 8 s
+    assert stages(driver)["dataset item"].seconds_per_step >= 8.0
+
+
+def test_what_can_be_iterated_once_is_left_to_the_loop():
+    class Once(IterableDataset):
+        rows = iter(range(10))
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            return next(self.rows)
+
+    driver = taken(DataLoader(dataset := Once(), batch_size=2))
+    assert "only once" in reasons(driver, "stages")[0]
+    assert next(dataset) == 0
+    order = (index for index in range(40))
+    driver = taken(DataLoader(Slow(), batch_size=4, sampler=order))
+    assert "only once" in driver.record.of("stage_time")[0]["missing"]
+    assert next(order) == 0
+
+
 def test_what_a_dataset_opens_for_workers_does_not_stay_open_here():
     class Lazy(Slow):
         file = None

@@ -193,6 +193,16 @@ def test_waits_of_the_scripts_own_count_as_often_as_they_come(every, item_s, dev
     assert found.resident == pytest.approx(closed_form(OWN_S, device_s, every), rel=CLOSE)
 
 
+@pytest.mark.parametrize(
+    ("item_s", "how"),
+    [(0.150, {"ready": 4, "every": 1}), (0.001, {"side_stream": True}), (0.001, {"devices": 3})],
+    ids=["items made ahead", "a copy on a side stream", "several devices"],
+)
+def test_what_is_done_beside_a_step_hides(item_s, how):
+    found = observe(item_s, 0.040, **how)
+    assert found.real == pytest.approx(max(item_s, 0.040), rel=CLOSE)
+
+
 @pytest.mark.parametrize("clock_of", [MarkedClock, UnmarkedClock])
 @pytest.mark.parametrize(
     ("item_s", "device_s", "epoch", "opening_s"),

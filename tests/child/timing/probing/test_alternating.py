@@ -8,7 +8,7 @@ from trainperf.child.timing.probing import alternating
 from trainperf.child.timing.probing.alternating import BLOCKS, alternate
 
 
-def _alternated(monkeypatch, base_s, candidate_s, deadline=100.0, per_candidate=1):
+def _alternated(monkeypatch, base_s, candidate_s, deadline=100.0):
     """Run it on a clock that only the two sides move on; the event, and who was called."""
     now, called, events = [0.0], [], []
 
@@ -25,7 +25,7 @@ def _alternated(monkeypatch, base_s, candidate_s, deadline=100.0, per_candidate=
         record=record, sync=lambda: None, device=HostClock(lambda: now[0]), world=None
     )
     base, candidate = side("base", base_s), side("candidate", candidate_s)
-    alternate(driver, "faster", deadline, base, candidate, per_candidate, k=7)
+    alternate(driver, "faster", deadline, base, candidate, 1, k=7)
     ((kind, fields),) = events
     assert kind == "probe"
     return fields, called

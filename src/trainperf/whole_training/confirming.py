@@ -165,8 +165,8 @@ def _by_runs(training: Training, runs: PlainRuns, last: int) -> Training:
         basis="whole runs",
         seconds_now=statistics.fmean(now),
         seconds_after=statistics.fmean(after),
-        low=min(after),
-        high=max(after),
+        low=None if runs.once else min(after),
+        high=None if runs.once else max(after),
         runs=(now[0], after[0]) if runs.once else (now[0], after[0], after[1], now[1]),
         reason="",
     )

@@ -200,6 +200,7 @@ def test_an_addition_stands_on_what_the_trials_kept(confirm, predicts, kept):
     assert (first, second.kept) == (KEPT, True)
     assert second.speedup == pytest.approx(20.2 / 4.1)
     assert whole.seconds_after == pytest.approx(2.05)
+    assert whole.items == BEFORE.items, "with the first alone they would not add up to that"
     assert len(confirm.asked[0]) == 3
 
 

@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +41,8 @@ def save(diagnosis: Diagnosis, path: Path) -> None:
     `TrainperfError` where a number is NaN or infinite, naming the field, and where
     the file cannot be written.
     """
-    _write(path, _plain(diagnosis, _refuse))
+    # msgspec would leave out the defaults of what it has read itself, as the loop of events
+    _write(path, _plain(asdict(diagnosis), _refuse))
 
 
 def load(path: Path) -> Diagnosis:

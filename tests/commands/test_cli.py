@@ -185,6 +185,9 @@ def test_a_saved_run_is_shown_again(tmp_path, monkeypatch):
         assert "Input-bound" in result.output
     result = CliRunner().invoke(cli, ["show", "--json", str(path)])
     assert result.output.startswith("{")
+    store.save(INPUT_BOUND, copied := tmp_path / "of a mail.json")
+    result = CliRunner().invoke(cli, ["show", str(copied)])
+    assert f"trainperf show --full '{copied}'" in result.output
 
 
 def test_explain_lists_all_and_tells_one():

@@ -15,8 +15,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from reporters.samples import INPUT_BOUND, NASTY, TORCH, TRIED
-from trainperf import model
+from reporters.samples import INPUT_BOUND, NASTY, TORCH, TRIED, first
+from trainperf import model, store
 from trainperf.reporters.json import render
 from trainperf.reporters.json.schema import schema
 
@@ -107,6 +107,11 @@ def test_mistakes_in_what_the_trials_wrote_are_caught(key: str, mistakes: dict[s
     trial = report["trials"][0]
     for name, value in (("outcome", "won"), ("break_even_steps", -1), ("one_off_s", -1.0)):
         assert not valid(report | {"trials": [trial | {name: value}]}), name
+
+
+def test_the_saved_run_has_every_key_of_what_was_read_from_events(tmp_path: Path) -> None:
+    store.save(first("generator"), file := tmp_path / "saved.json")
+    assert json.loads(file.read_bytes()) == json.loads(render(first("generator")))
 
 
 def test_a_number_that_is_not_finite_is_null() -> None:

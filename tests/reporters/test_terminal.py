@@ -34,7 +34,16 @@ from reporters.samples import (
     TWO_GPUS,
     WHOLE_RUNS,
 )
-from trainperf.model import Diagnosis, Ending, Outcome, Overhead, Patch, ReportedTimes, Verdict
+from trainperf.model import (
+    Diagnosis,
+    Ending,
+    Function,
+    Outcome,
+    Overhead,
+    Patch,
+    ReportedTimes,
+    Verdict,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 SHORT = ("tried", "nothing_kept", "exchange", "failed")
@@ -163,6 +172,12 @@ def test_stages_are_shown_only_where_input_takes_a_tenth_of_the_step() -> None:
     assert "stage by stage" in text(INPUT_BOUND)
     fast = replace(INPUT_BOUND, times=replace(INPUT_BOUND.times, input_s=0.001))
     assert "stage by stage" not in text(fast)
+
+
+def test_a_stage_whose_call_is_not_known_stands_where_its_function_is() -> None:
+    load = Function("load", f"{INPUT_BOUND.cwd}/data.py", 7)
+    stages = tuple(replace(one, where=None, function=load) for one in INPUT_BOUND.stages)
+    assert re.search(r"load +data\.py:7 ", text(replace(INPUT_BOUND, stages=stages), 120))
 
 
 def test_a_callback_is_named_from_a_hundredth_of_the_time() -> None:

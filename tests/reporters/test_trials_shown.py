@@ -279,6 +279,7 @@ def test_every_format_tells_what_changes_the_experiment() -> None:
     page = markdown.render(ONE_KEPT)
     before, apart = page.split(f"### {HEADING}")
     assert "| changed | 1,850 (1,610 to 2,130) | 3.6× (3.1 to 4.1) |" in apart
+    assert "\n**Most of each sequence is padding**\n" in apart
     assert "Most of each sequence is padding" not in before
     assert HEADING not in markdown.render(TRIED)
 

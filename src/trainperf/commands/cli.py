@@ -150,7 +150,7 @@ def show(run: Path | None, as_json: bool, **flags: Any) -> None:
     diagnosis = store.load(path)
     if flags["patch"]:
         run_folders.write_outputs(diagnosis, settings)
-    saved = run_folders.saved_name(path.parent)
+    saved = run_folders.saved_name(path.parent if path.name == store.DIAGNOSIS_FILE else path)
     print_report(diagnosis, settings, saved=saved, patch_file=flags["patch"] or "")
 
 

@@ -71,12 +71,12 @@ def _first_free(folder: Path) -> Path:
             return free
 
 
-def saved_name(folder: Path) -> str:
-    """A run as `trainperf show` takes it: its name where it looks without `--output-dir`."""
+def saved_name(run: Path) -> str:
+    """A folder or file as `trainperf show` takes it: its name where that looks by itself."""
     from trainperf.settings import load_settings
 
     kept_in = load_settings(Path.cwd(), os.environ, {}).output_dir
-    return folder.name if folder.parent == kept_in else str(folder)
+    return run.name if run.parent == kept_in else str(run)
 
 
 def find(run: Path | None, settings: Settings) -> Path:

@@ -287,7 +287,7 @@ def read_as(kind: type[T], event: Event, /, **more: object) -> T:
     """Read an event whose fields are those of a value; None is what the value has by itself."""
     own = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
     given = {
-        name: _plain(value)
+        name: value
         for name, value in {**event, **more}.items()
         if name in own and (value is not None or not _optional(own[name]))
     }
@@ -296,10 +296,3 @@ def read_as(kind: type[T], event: Event, /, **more: object) -> T:
 
 def _optional(field: Field[object]) -> bool:
     return field.default is not MISSING or field.default_factory is not MISSING
-
-
-def _plain(value: object) -> object:
-    """Columns that are not known are None in an event, and 0 in a `Site`."""
-    if isinstance(value, dict) and "line" in value:
-        return {key: each for key, each in value.items() if each is not None}
-    return value

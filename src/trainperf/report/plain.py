@@ -107,7 +107,7 @@ def defined(function: Function, cwd: str) -> str:
     """Return where a function is defined; nothing if that is not known."""
     if not function.file:
         return ""
-    return place(Site(function.file, function.line), cwd)
+    return spot(_file(function.file, cwd), function.line)
 
 
 def places(sites: Sequence[Site], cwd: str, most: int = 3) -> str:

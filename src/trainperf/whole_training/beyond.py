@@ -157,7 +157,7 @@ def additions(
 def judged(addition: Addition, runs: PlainRuns, last: int) -> Trial | None:
     """The trial of a change on top of the version that is `last` among `runs`; None without one.
 
-    Its interval spans the ratios of each run without it to each with it.
+    Its interval spans the ratios of each run without it to each with it; one run each has none.
     """
     fix, bound = addition.finding.id, addition.finding.bound
     if last + 1 >= len(runs.seconds):
@@ -175,8 +175,8 @@ def judged(addition: Addition, runs: PlainRuns, last: int) -> Trial | None:
         outcome=Outcome.KEPT if kept else rejected,
         reason="",
         speedup=sum(without) / sum(with_it),
-        low=low,
-        high=high,
+        low=None if runs.once else low,
+        high=None if runs.once else high,
         pairs=1 if runs.once else len(with_it),
         kept=kept,
         bound=bound,

@@ -79,6 +79,8 @@ def confirm(
         if _broken(runs) or _no_faster(runs):
             return _without(tried, *_why(runs)), before
     tried, last = _with(tried, more, runs, len(first) - 1)
+    if last >= len(first):
+        after = replace(after, items=before.items)  # the ledger does not hold what only runs tell
     return tried, _by_runs(after, runs, last)
 
 
@@ -165,8 +167,8 @@ def _by_runs(training: Training, runs: PlainRuns, last: int) -> Training:
         basis="whole runs",
         seconds_now=statistics.fmean(now),
         seconds_after=statistics.fmean(after),
-        low=min(after),
-        high=max(after),
+        low=None if runs.once else min(after),
+        high=None if runs.once else max(after),
         runs=(now[0], after[0]) if runs.once else (now[0], after[0], after[1], now[1]),
         reason="",
     )

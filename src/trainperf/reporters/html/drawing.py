@@ -70,7 +70,6 @@ class Interval:
     point: str
     low: str
     high: str
-    length: str
     bound: str
     noise_from: str
     noise_length: str
@@ -99,16 +98,13 @@ def interval(
         told.append(f"at most {units.bound(bound)}")
     if floor is not None:
         told.append(f"gains below {units.share(floor)} could be noise")
-    whole = low is not None and high is not None
-    start, end = on.at(low or 0.0), on.at(high or 0.0)
     least = on.at(1 / (1 + floor)) if floor is not None else 0.0
     most = on.at(1 + floor) if floor is not None else 0.0
     return Interval(
         one=percent(on.at(1.0)),
         point="" if speedup is None else percent(on.at(speedup)),
-        low=percent(start) if whole else "",
-        high=percent(end) if whole else "",
-        length=percent(end - start) if whole else "",
+        low="" if low is None else percent(on.at(low)),
+        high="" if high is None else percent(on.at(high)),
         bound="" if bound is None else percent(on.at(bound)),
         noise_from="" if floor is None else percent(least),
         noise_length="" if floor is None else percent(most - least),

@@ -192,8 +192,7 @@ def _detail(finding: Finding, diagnosis: Diagnosis, root: str) -> Iterator[str]:
         yield f"Bound: {inline(finding.bound_basis)}."
     trial = by_fix(diagnosis.trials).get(finding.id)
     if trial is not None and (trial.why or trial.parity):
-        losses = f"losses: {trial.parity}" if trial.parity else ""
-        came_of = "; ".join(one.rstrip(".") for one in (trial.why, losses) if one)
+        came_of = "; ".join(one.rstrip(".") for one in (trial.why, trial.parity) if one)
         yield f"Tried: {inline(trial.outcome)}; {inline(came_of)}."
     yield paragraphs(finding.advice)
     if finding.snippet.strip():

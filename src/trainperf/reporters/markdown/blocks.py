@@ -45,7 +45,8 @@ def _block(block: Block) -> str:
         case Heading(text):
             return f"### {inline(text)}"
         case Prose(said, _, first):
-            return inline(plain_text((*first, *said)).strip())
+            text = inline(plain_text((*first, *said)).strip())
+            return f"**{text}**" if {span.tone for span in said} == {document.STRONG} else text
         case Apart(one, other):
             return inline(f"{one} · {other}" if one else other)
         case Fact(label, said):

@@ -103,6 +103,13 @@ def test_what_lies_on_the_floor_goes_on_even_if_it_is_narrow():
     assert not enough(narrow, 0.10)
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_another_experiment_is_to_give_more(apart):
+    small = contest(*spread(1.03, 0.005, 4))
+    small.candidate = replace(candidate("batch_size"), apart=apart)
+    assert enough(small, 0.02, small.worth) is apart
+
+
 def racing(*ratios, race="workers"):
     return contest(*ratios, race=race)
 

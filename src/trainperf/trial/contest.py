@@ -39,6 +39,8 @@ MOST_PAIRS = 36
 """So many pairs where fewer leave open whether there is a gain."""
 WORTH = 0.05
 """A change that gives less than this, by its whole interval, is not looked at more closely."""
+WORTH_ANOTHER = 0.1
+"""The same of one that makes another experiment: nobody does so for less."""
 HASTE = 0.02
 """By so much the interval of fewer than `MIN_PAIRS` pairs must clear what decides."""
 WIDE = 0.15
@@ -106,6 +108,11 @@ class Contest:
         """What it runs against others for: several values of one fix. "" for none."""
         one = self.candidate
         return "+".join(one.fixes) if one is not None and one.variant else ""
+
+    @property
+    def worth(self) -> float:
+        """The gain below which it is not looked at more closely, as a share."""
+        return WORTH_ANOTHER if self.candidate is not None and self.candidate.apart else WORTH
 
     @property
     def hope(self) -> float:
@@ -236,7 +243,8 @@ def pairs_to_come(contest: Contest, floor: float) -> float:
     if found is None:
         return float(MIN_PAIRS - count)
     half = math.log(found.high / found.low) / 2
-    above, below = math.log(found.speedup / (1 + floor)), math.log((1 + WORTH) / found.speedup)
+    above = math.log(found.speedup / (1 + floor))
+    below = math.log((1 + contest.worth) / found.speedup)
     wanted = count * (half / max(above, below, 0.01)) ** 2
     return min(max(count / 2, wanted - count), float(MOST_PAIRS))
 

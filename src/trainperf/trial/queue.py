@@ -24,7 +24,6 @@ from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import (
     FAR,
     MOST_TO_JUDGE,
-    WORTH,
     Contest,
     beaten,
     enough,
@@ -358,7 +357,7 @@ class Queue:
         if contest.candidate is not None and contest.candidate.difference is not None:
             return False
         told = self._series_of(contest.holds).tells_noise
-        return not told and self._over(contest, SMALLEST_GAIN, WORTH)
+        return not told and self._over(contest, SMALLEST_GAIN, contest.worth)
 
     def _both(self, contest: Contest) -> Ratio | None:
         """The speed-up of a change until now, in all processes that run it."""
@@ -563,7 +562,7 @@ class Queue:
         if contest.decided:  # with its twin
             return
         if candidate.difference is None:
-            worth = candidate.worth(WORTH, self._kept(entered, contest))
+            worth = candidate.worth(contest.worth, self._kept(entered, contest))
             over = len(contest.pairs) >= self._at_least and self._over(contest, least, worth)
         else:
             found = self._both(contest)
@@ -604,7 +603,7 @@ class Queue:
             return True
         if self._over is enough:
             return met_itself(control, least)
-        return self._over(control, least, WORTH)
+        return self._over(control, least, control.worth)
 
     def _base_slice(self, clock: Clock, series: Series) -> Slice | None:
         try:

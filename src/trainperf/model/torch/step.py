@@ -214,7 +214,6 @@ class StepCalls:
     step: Site | None = None
     zero_grad: Site | None = None
     clip: Site | None = None
-    scale: Site | None = None
     autocast: str = ""
     scaler: bool = False
     backwards: float = 1.0

@@ -145,7 +145,6 @@ class Split:
             "step": site(_first(updates)),
             "zero_grad": site(_first(self._sums(lambda key: key.part == "zero_grad"))),
             "clip": site(_first(self._sums(lambda key: key.what == "clip"))),
-            "scale": site(_first(self._sums(lambda key: key.what == "scale"))),
             "autocast": seen.autocast.get(forward, ""),
             "scaler": seen.scales,
             "backwards": _calls(backwards.values()) / steps,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kit.evidence import machine
-from recordings import FIT, recording, steps
+import zoo
 from trainperf import evidence
 
 
 def reached(command: list[str], argv: list[str]) -> bool:
-    made = recording({"e": "hello", "argv": argv}, FIT, *steps("real", [0.1] * 4))
-    made = replace(made, run=replace(made.run, command=tuple(command)))
-    return bool(evidence.read(made, machine()).facts["command_reaches_script"])
+    recorded = zoo.load("torch_healthy")
+    run = replace(recorded.recording.run, command=tuple(command))
+    events = {
+        pid: tuple({**event, "argv": argv} if event["e"] == "hello" else event for event in events)
+        for pid, events in recorded.recording.events.items()
+    }
+    made = replace(recorded.recording, run=run, events=events)
+    return bool(evidence.read(made, recorded.machine).facts["command_reaches_script"])
 
 
 def test_words_of_a_module_are_those_behind_its_name() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kit.evidence import GIB, machine
+from fixes.boxes import GIB, box
 from recordings import FIT, observed
 from trainperf.errors import NotMeasured
 from trainperf.evidence.devices import device, of_others
@@ -47,7 +47,7 @@ def on(
         {"e": "fact", "k": "cuda_visible_devices", "v": shown},
         {"e": "fact", "k": "cuda_device_order", "v": order},
     ]
-    return device(observed(*facts, LOOP, framework), machine(gpus=cards))
+    return device(observed(*facts, LOOP, framework), box(gpus=cards))
 
 
 # ---------------------------------------------------------------- what is not known
@@ -88,22 +88,22 @@ def test_what_cuda_says_is_known_without_nvml() -> None:
 
 def test_a_process_that_sees_gpus_and_uses_none_computes_on_the_cpu() -> None:
     found = on(told(0, used=False), told(1, used=False), cards=TWO)
-    assert (found.kind, found.name, len(found.gpus), found.used) == ("CPU", "a CPU", 2, ())
+    assert (found.kind, found.name, len(found.gpus), found.used) == ("CPU", "AMD EPYC", 2, ())
     with pytest.raises(NotMeasured):
         _ = found.first
 
 
 def test_whether_there_are_gpus_is_not_known_of_a_process_that_did_not_begin_with_cuda() -> None:
-    assert on(cards=TWO) == Device("CPU", "a CPU", 1)
+    assert on(cards=TWO) == Device("CPU", "AMD EPYC", 1)
 
 
 def test_a_run_that_ended_before_its_framework_was_asked_does_not_know_its_device() -> None:
-    assert device(observed(LOOP), machine()) == Device("", "", 0)
+    assert device(observed(LOOP), box()) == Device("", "", 0)
 
 
 def test_logical_cpus_are_counted() -> None:
     framework = {"e": "framework", "name": "torch", "gpus": [], "logical": 2}
-    assert device(observed(LOOP, framework), machine()).count == 2
+    assert device(observed(LOOP, framework), box()).count == 2
 
 
 # --------------------------------------------------------------------- what is known
@@ -192,7 +192,7 @@ def test_the_gpus_of_the_other_ranks_are_told_apart_by_their_uuids() -> None:
         framework = {"e": "framework", "name": "torch", "gpus": seen, "logical": 1}
         made = observed({"e": "rank", "rank": rank}, LOOP, framework)
         processes.append(made)
-    box = machine(gpus=cards)
+    machine = box(gpus=cards)
     records = [one.process for one in processes]
-    assert device(processes[0], box).first.index == 7
-    assert of_others(processes[0], records, box) == (5, 6)
+    assert device(processes[0], machine).first.index == 7
+    assert of_others(processes[0], records, machine) == (5, 6)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kit.evidence import machine, measure
-from kit.parallel_evidence import rank
-from recordings import FIT, block, recording, steps
+import zoo
+from fixes.boxes import box
+from fixes.case_text import evidence_of
+from recordings import steps
 from trainperf.evidence import read
 from trainperf.evidence.events import choose
 from trainperf.evidence.exchange import LONGER
@@ -25,7 +26,6 @@ from trainperf.model import (
     Event,
     Gpu,
     GpuSample,
-    Loop,
     Measure,
     Missing,
     Parallel,
@@ -36,94 +36,55 @@ from trainperf.model import (
 )
 from trainperf.model.parallel import GONE
 
-LOOP = {
-    **FIT,
-    "kind": "iterator",
-    "framework": "torch",
-    "phases": ["real", "local", "resident", "input"],
-}
-FACTS = {"e": "facts", "replicas": 1, "batch_size": 32, "epoch_steps": 100, "strategy": ""}
-EXCHANGE = {
-    "e": "exchange",
-    "method": "DistributedDataParallel",
-    "backend": "gloo",
-    "replicas": 2,
-    "bytes": 12_600_000,
-    "buckets": [12_600_000],
-}
-DONE = {"e": "measured"}
+NAME = "ddp_large_gradients"
+RECORDED = zoo.load(NAME).recording
+LAUNCHER, *RANKS = RECORDED.events.values()
+LOOP = evidence_of(NAME).loop
+REAL = evidence_of(NAME).parallel.processes[0].real
+assert isinstance(REAL, Measure)
 
 
-def place(number: int, size: int = 2, **fields: Any) -> Event:
-    return {
-        "e": "rank",
-        "rank": number,
-        "world_size": size,
-        "local_rank": number,
-        "host": "node-a",
-        "launcher": "torchrun",
-        "backend": "gloo",
-        "device": "",
-        "cores": [0, 1],
-        "threads": 1,
-        **fields,
-    }
+def process(number: int, *more: Event, **changes: Event) -> tuple[Event, ...]:
+    """The record of a rank of a job, and more; `changes` are fields of its events, by kind."""
+    changes["rank"] = {"rank": number, **changes.get("rank", {})}
+    own = tuple({**event, **changes.get(event["e"], {})} for event in RANKS[number % 2])
+    return (*own, *({"t": own[-1]["t"], **event} for event in more))
 
 
-def timed(phase: str, seconds: float, drift: float = 0.0) -> list[Event]:
-    """Five rounds of eight steps; the machine gets slower by `drift` from round to round."""
-    made: list[Event] = []
-    for index in range(5):
-        each = seconds * (1 + drift * index)
-        made.append({"e": "phase", "p": phase, "b": index})
-        made += steps(phase, [each * (1 + 0.01 * (-1) ** step) for step in range(8)], index)
-        made.append(block(phase, 8 * each, 8, index))
-    return made
+def until(phase: str, number: int, *more: Event) -> tuple[Event, ...]:
+    """The record of a rank that ended in a phase, and more."""
+    own = process(number)
+    end = next(at for at, one in enumerate(own) if (one["e"], one.get("p")) == ("phase", phase))
+    return (*own[: end + 1], *({"t": own[end]["t"], **event} for event in more))
 
 
-def drained(seconds: float) -> list[Event]:
-    marks = [(seconds * count, count) for count in range(1, 9)]
-    return [{"e": "phase", "p": "input", "b": 0}, {"e": "input", "b": 0, "s": 0.0, "marks": marks}]
-
-
-def process(
-    number: int,
-    size: int = 2,
-    real: float = 0.100,
-    local: float | None = 0.060,
-    resident: float = 0.098,
-    input: float = 0.004,
-    extra: tuple[Event, ...] = (),
-    facts: Event = FACTS,
-    drift: float = 0.0,
-    **fields: Any,
-) -> tuple[Event, ...]:
-    """The record of one rank of a job that runs to its end."""
-    return stamped(
-        {"e": "hello", "pid": 100 + number},
-        place(number, size, **fields),
-        LOOP,
-        *timed("real", real, drift),
-        *([] if local is None else timed("local", local, drift)),
-        *timed("resident", resident),
-        *drained(input),
-        facts,
-        *extra,
-        DONE,
+def without(events: tuple[Event, ...], *names: str) -> tuple[Event, ...]:
+    """A record without the events of some kinds or phases."""
+    return tuple(
+        one for one in events if not {one["e"], str(one.get("p")).rstrip("~")} & set(names)
     )
 
 
-def stamped(*events: Event) -> tuple[Event, ...]:
-    return tuple({"t": float(index), **event} for index, event in enumerate(events))
+def run(*processes: tuple[Event, ...]) -> Recording:
+    return replace(RECORDED, events=dict(enumerate(processes, 100)))
 
 
-def run(*processes: tuple[Event, ...], **fields: Any) -> Recording:
-    return recording(events=dict(enumerate(processes, 100)), **fields)
+def job(*processes: tuple[Event, ...]) -> Parallel:
+    whole = run(*processes)
+    found = parallel(whole, choose(whole), box())
+    assert found is not None
+    return found
 
 
-def job(*processes: tuple[Event, ...], **fields: Any) -> Parallel:
-    whole = run(*processes, **fields)
-    found = parallel(whole, choose(whole), machine())
+def rank(number: int, **fields: Any) -> Rank:
+    """The first rank of the recorded job as another one, with at most three fields changed."""
+    laid = {f"parallel.processes[0].{name}": value for name, value in fields.items()}
+    return replace(evidence_of(NAME, laid).parallel.processes[0], rank=number)
+
+
+def of_ranks(*ranks: Rank, samples: tuple[Sample, ...] = ()) -> Parallel:
+    whole = run(process(0, rank={"world_size": len(ranks)}))
+    found = joined(ranks, choose(whole), samples)
     assert found is not None
     return found
 
@@ -138,12 +99,13 @@ def cost(found: Parallel) -> Measure:
 
 
 def test_a_process_that_neither_trains_nor_is_a_rank_is_none() -> None:
-    assert summarise(stamped({"e": "hello", "pid": 1})) is None
+    assert summarise(LAUNCHER) is None
 
 
 def test_what_is_not_said_is_not_known() -> None:
-    bare = {"e": "rank", "rank": 0, "world_size": 2}
-    found = summarise(stamped(bare, LOOP, *timed("real", 0.1)))
+    own = without(process(0), "hello", "facts", "local")
+    known = ("e", "t", "rank", "world_size")
+    found = summarise([{k: e[k] for k in known} if e["e"] == "rank" else e for e in own])
     assert found is not None
     assert (found.pid, found.local_rank, found.threads, found.cores) == (None, None, None, None)
     assert (found.batch_size, found.epoch_steps) == (None, None)
@@ -175,15 +137,15 @@ def test_what_is_not_said_is_not_known() -> None:
     ],
 )
 def test_how_a_rank_ended_is_said_in_words(last: list[Event], words: str) -> None:
-    begun = {"e": "phase", "p": "resident", "b": 1}
-    found = summarise(stamped(place(0), LOOP, *timed("real", 0.1), begun, *last))
+    found = summarise(until("resident", 0, *last))
     assert found is not None
     assert found.ended == words
 
 
 def test_a_rank_without_a_loop_is_a_rank_all_the_same() -> None:
     error = {"e": "error", "type": "OSError", "text": "no such file"}
-    found = summarise(stamped({"e": "hello", "pid": 7}, place(1), error))
+    known = [event for event in process(1) if event["e"] in ("hello", "rank")]
+    found = summarise([*known, error])
     assert found is not None
     assert found.ended == "failed before a training loop began with OSError: no such file"
     assert isinstance(found.real, Missing)
@@ -192,108 +154,115 @@ def test_a_rank_without_a_loop_is_a_rank_all_the_same() -> None:
 # -------------------------------------------------------------------- which is reported
 
 
+def lead(*processes: tuple[Event, ...]) -> int:
+    place = choose(run(*processes)).place
+    assert place is not None
+    return int(place["rank"])
+
+
 def test_rank_0_is_reported_though_another_made_more_steps() -> None:
-    longer = process(1, extra=(*steps("real~", [0.1] * 50),))
-    assert choose(run(longer, process(0))).process[1]["rank"] == 0
+    assert lead(process(1, *steps("real~", [0.1] * 50)), process(0)) == 0
 
 
 def test_a_rank_0_that_was_not_timed_is_passed_over() -> None:
-    cut = stamped(place(0), LOOP, *steps("warmup", [0.1] * 50))
-    assert choose(run(cut, process(1))).process[1]["rank"] == 1
+    assert lead(until("warmup", 0), process(1)) == 1
 
 
 # --------------------------------------------------------------------------- the job
 
+OF_THREE = {"rank": {"world_size": 3}, "exchange": {"replicas": 3}}
+
 
 def test_ranks_without_a_record_are_absent() -> None:
-    assert job(process(0, 4), process(2, 4)).absent == (1, 3)
+    size = {"world_size": 4}
+    assert job(process(0, rank=size), process(2, rank=size)).absent == (1, 3)
 
 
 def test_a_rank_that_was_started_again_counts_once_with_its_longer_record() -> None:
-    cut = stamped(place(1), LOOP, *steps("warmup", [0.1] * 3))
+    cut = until("warmup", 1)
     found = job(process(0), cut, process(1), cut)
     assert [one.ended for one in found.processes] == ["measured", "measured"]
 
 
 def test_a_rank_beyond_the_size_of_the_job_is_noted() -> None:
-    (note,) = job(process(0), process(1), process(5)).notes
-    assert note == "rank 5 reported, where the job was to have 2 ranks"
+    note = "rank 5 reported, where the job was to have 2 ranks"
+    assert note in job(process(0), process(1), process(5)).notes
 
 
 def test_the_batch_of_the_loop_is_that_of_all_ranks() -> None:
-    whole = run(process(0), process(1, facts={**FACTS, "batch_size": 24}))
-    loop = read(whole, machine()).loop
-    assert (loop.batch_size, loop.replicas) == (56, 2)
+    loop = read(run(process(0), process(1, facts={"batch_size": 24})), box()).loop
+    assert (loop.batch_size, loop.replicas) == (8 + 24, 2)
 
 
-def test_the_batch_of_an_absent_rank_is_that_of_the_others_if_they_are_alike() -> None:
-    loop = Loop("iterator", batch_size=32)
-    assert whole_job(loop, job(process(0, 3), process(1, 3))).batch_size == 96
-    other = process(1, 3, facts={**FACTS, "batch_size": 24})
-    assert whole_job(loop, job(process(0, 3), other)).batch_size is None
-    assert whole_job(loop, None) is loop
+@pytest.mark.parametrize(("other", "batch"), [({}, 24), ({"facts": {"batch_size": 24}}, None)])
+def test_the_batch_of_an_absent_rank_is_that_of_the_others_if_they_are_alike(
+    other: dict[str, Event], batch: int | None
+) -> None:
+    found = job(process(0, **OF_THREE), process(1, **OF_THREE, **other))
+    assert whole_job(LOOP, found).batch_size == batch
 
 
 def test_processes_that_nothing_ties_together_count_each_for_itself() -> None:
-    found = job(process(0, tied=False), process(1, tied=False))
+    untied = [process(number, rank={"tied": False}) for number in range(2)]
+    found = job(*(without(one, "exchange", "ddp") for one in untied))
     assert (found.expected, found.replicas) == (2, 1)
     assert "ties them together" in found.notes[0]
-    assert whole_job(Loop("iterator", batch_size=32), found).batch_size == 32
-    known = job(process(0, tied=False, extra=(EXCHANGE,)), process(1, tied=False))
+    assert whole_job(LOOP, found).batch_size == LOOP.batch_size
+    known = job(*untied)
     assert (known.replicas, known.notes) == (2, ())
 
 
 # ------------------------------------------------------------------------- the exchange
 
 
+def of(*blocks: float) -> Measure:
+    return Measure(sum(blocks) / len(blocks), 50, blocks, low=min(blocks), high=max(blocks))
+
+
+STEADY = of(0.099, 0.100, 0.101, 0.100, 0.100)
+
+
+def alike(real: object, local: object) -> Parallel:
+    return of_ranks(*(rank(number, real=real, local=local) for number in range(2)))
+
+
 def test_drift_of_the_machine_cancels_in_the_interval() -> None:
-    steady = cost(job(process(0, extra=(EXCHANGE,), drift=0.10), process(1, drift=0.10)))
+    drift = (1.0, 1.1, 1.2, 1.3, 1.4)
+    real = of(*(0.100 * slower for slower in drift))
+    steady = cost(alike(real, of(*(0.060 * slower for slower in drift))))
     assert steady.low is not None
     assert steady.high is not None
     assert steady.low > 0
-    own = summarise(process(0, drift=0.10))
-    assert own is not None
-    assert isinstance(own.real, Measure)
-    assert own.real.low is not None
-    assert own.real.high is not None
-    assert steady.high - steady.low < own.real.high - own.real.low
+    assert steady.high - steady.low < max(real.blocks) - min(real.blocks)
 
 
 def test_an_exchange_within_the_noise_has_an_interval_that_begins_at_0() -> None:
-    real = Measure(0.100, 50, (0.097, 0.103, 0.100, 0.098, 0.102), low=0.09, high=0.11)
-    local = Measure(0.099, 50, (0.102, 0.096, 0.099, 0.1, 0.098), low=0.09, high=0.11)
-    ranks = [rank(number, real=real, local=local) for number in range(2)]
-    found = joined(ranks, choose(run(process(0, extra=(EXCHANGE,)))))
-    assert found is not None
+    found = alike(of(0.097, 0.103, 0.100, 0.098, 0.102), of(0.102, 0.096, 0.099, 0.1, 0.098))
     assert cost(found).low == 0
     assert isinstance(found.break_even_batch_, Missing)
     assert "noise" in found.break_even_batch_.reason
 
 
 def test_runs_of_steps_that_cannot_be_paired_count_with_both_intervals() -> None:
-    real = Measure(0.100, 30, (0.1, 0.1), low=0.097, high=0.103)
-    local = Measure(0.080, 30, (0.08,) * 3, low=0.076, high=0.084)
-    ranks = [rank(number, real=real, local=local) for number in range(2)]
-    found = joined(ranks, choose(run(process(0, extra=(EXCHANGE,)))))
-    assert found is not None
-    assert cost(found).low == pytest.approx(0.015)
-    assert cost(found).high == pytest.approx(0.025)
+    found = cost(alike(of(0.097, 0.103), of(0.076, 0.080, 0.084)))
+    assert found.low == pytest.approx(0.015)
+    assert found.high == pytest.approx(0.025)
 
 
 def test_an_exchange_is_never_negative() -> None:
-    found = cost(job(process(0, local=0.104, extra=(EXCHANGE,)), process(1, local=0.104)))
+    found = cost(alike(STEADY, of(*(1.04 * block for block in STEADY.blocks))))
     assert (found.seconds, found.low) == (0, 0)
 
 
 def test_steps_that_are_much_longer_without_the_exchange_tell_nothing() -> None:
-    found = job(process(0, local=0.15, extra=(EXCHANGE,)), process(1, local=0.16))
+    found = alike(STEADY, of(*(1.5 * block for block in STEADY.blocks)))
     assert found.exchange is not None
     assert found.exchange.seconds_ == LONGER
 
 
 def test_without_a_local_phase_nothing_is_known_of_its_cost() -> None:
     said = {"e": "missing", "what": "local", "reason": "FSDP cannot be switched off"}
-    found = job(process(0, local=None, extra=(EXCHANGE, said)), process(1, local=None))
+    found = job(*(without(process(number, said), "local") for number in range(2)))
     assert found.exchange is not None
     assert found.exchange.seconds_ == Missing("FSDP cannot be switched off")
     assert isinstance(found.exchange.waiting_, Missing)
@@ -301,43 +270,31 @@ def test_without_a_local_phase_nothing_is_known_of_its_cost() -> None:
 
 
 def test_one_process_with_several_replicas_waits_for_nobody() -> None:
-    strategy = {"e": "tf_strategy", "cls": "MirroredStrategy", "replicas": 2, "workers": 1}
-    facts = {**FACTS, "replicas": 2, "strategy": "MirroredStrategy", "batch_size": 64}
-    events = (LOOP, *timed("real", 0.1), *timed("local", 0.07), facts, strategy)
-    whole = recording(*events)
-    found = parallel(whole, choose(whole), machine())
-    assert found is not None
-    assert cost(found).seconds == pytest.approx(0.03)
+    case = evidence_of("mirrored_cpus")
+    found = case.parallel
     assert found.exchange is not None
     assert (found.exchange.method, found.exchange.replicas) == ("MirroredStrategy", 2)
     assert found.exchange.waiting_ == Missing("one process runs all replicas")
-    assert (found.expected, found.replicas, found.processes[0].host) == (1, 2, "box")
-    assert whole_job(Loop("fit", batch_size=64), found).batch_size == 64
+    assert (found.expected, found.replicas, found.processes[0].host) == (1, 2, "zoo")
+    assert whole_job(case.loop, found).batch_size == case.loop.batch_size
 
 
 # ----------------------------------------------------------------------------- skew
 
 
-def late(*processes: Rank, samples: tuple[Sample, ...] = ()) -> Parallel:
-    whole = run(process(0, len(processes)))
-    found = joined(processes, choose(whole), samples)
-    assert found is not None
-    return found
-
-
-def four(**slow: Any) -> Parallel:
+def four(others: dict[str, Any] | None = None, **slow: Any) -> Parallel:
     """Four ranks, of which rank 2 is another."""
-    others = [rank(number, local=measure(0.012)) for number in (0, 1, 3)]
-    fields = {"local": measure(0.038), **slow}
-    return late(others[0], others[1], rank(2, **fields), others[2])
+    same = {"local": 0.012, **(others or {})}
+    usual = [rank(number, **same) for number in (0, 1, 3)]
+    return of_ranks(*usual, rank(2, **{"local": 0.038, **slow}))
 
 
 def test_equal_ranks_have_no_straggler() -> None:
-    assert late(*(rank(number) for number in range(4))).stragglers == ()
+    assert of_ranks(*(rank(number) for number in range(4))).stragglers == ()
 
 
 def test_a_rank_within_a_tenth_is_no_straggler() -> None:
-    assert four(local=measure(0.0131)).stragglers == ()
+    assert four(local=0.0131).stragglers == ()
 
 
 def test_a_rank_behind_within_the_noise_is_no_straggler() -> None:
@@ -346,57 +303,57 @@ def test_a_rank_behind_within_the_noise_is_no_straggler() -> None:
 
 
 def test_a_quick_rank_makes_no_straggler_of_the_others() -> None:
-    assert four(local=measure(0.004)).stragglers == ()
+    assert four(local=0.004).stragglers == ()
 
 
 def test_a_late_rank_is_named_with_how_far_it_is_behind() -> None:
     (found,) = four().stragglers
     assert (found.rank, found.phase, found.cause) == (2, "step", "")
     assert found.behind_s == pytest.approx(0.026)
-    assert found.share == pytest.approx(0.26)
+    assert found.share == pytest.approx(0.026 / REAL.seconds)
 
 
-def test_of_two_ranks_the_slower_one_is_late() -> None:
-    (found,) = late(rank(0, local=measure(0.038)), rank(1, local=measure(0.012))).stragglers
+def test_of_two_ranks_the_slower_one_is_of_ranks() -> None:
+    (found,) = of_ranks(rank(0, local=0.038), rank(1, local=0.012)).stragglers
     assert (found.rank, found.behind_s) == (0, pytest.approx(0.026))
 
 
 @pytest.mark.parametrize(
-    ("different", "cause"),
+    ("others", "different", "cause"),
     [
-        ({"batch_size": 64}, "its batch holds 64 samples, that of rank 0 32"),
-        ({"threads": 1}, "it computes with 1 thread, rank 0 with 4"),
-        ({"cores": (9,)}, "it may run on 1 core, rank 0 on 8"),
+        ({}, {"batch_size": 64}, "its batch holds 64 samples, that of rank 0 8"),
+        ({"threads": 4}, {}, "it computes with 1 thread, rank 0 with 4"),
+        ({}, {"cores": [9]}, "it may run on 1 core, rank 0 on 2"),
     ],
 )
 def test_what_is_different_about_a_late_rank_is_its_cause(
-    different: dict[str, Any], cause: str
+    others: dict[str, Any], different: dict[str, Any], cause: str
 ) -> None:
-    (found,) = four(**different).stragglers
+    (found,) = four(others, **different).stragglers
     assert found.cause == cause
 
 
 def test_a_late_input_is_told_from_a_late_step() -> None:
-    (found,) = four(input_=measure(0.030)).stragglers
+    (found,) = four({"input": 0.010}, input=0.030).stragglers
     assert found.phase == "input"
     assert found.cause == "its input takes 30.0 ms a step, that of rank 0 10.0 ms"
-    (found,) = four(input_=measure(0.020)).stragglers
+    (found,) = four({"input": 0.010}, input=0.020).stragglers
     assert found.phase == "step"
 
 
 def test_cores_that_another_rank_wants_are_a_cause() -> None:
-    ranks = [rank(number, local=measure(0.012), cores=(number,)) for number in range(3)]
-    slow = rank(3, local=measure(0.038), cores=(2,))
-    (found,) = late(*ranks, slow).stragglers
+    ranks = [rank(number, local=0.012, cores=[number]) for number in range(3)]
+    slow = rank(3, local=0.038, cores=[2])
+    (found,) = of_ranks(*ranks, slow).stragglers
     assert found.cause == "rank 2 may run on its cores as well"
 
 
 def test_a_host_whose_ranks_are_all_late_is_a_cause() -> None:
     ranks = [
-        rank(number, local=measure(0.038 if number > 2 else 0.012), host=f"node-{number // 3}")
+        rank(number, local=0.038 if number > 2 else 0.012, host=f"node-{number // 3}")
         for number in range(5)
     ]
-    first, second = late(*ranks).stragglers
+    first, second = of_ranks(*ranks).stragglers
     assert first.cause == second.cause == "all ranks on host node-1 are behind, and no others"
 
 
@@ -407,56 +364,55 @@ def test_a_gpu_with_a_slower_clock_is_a_cause_where_it_is_sure_whose_it_is() -> 
     )
     samples = (Sample(0.0, None, gpus),)
     ranks = (
-        rank(0, local=measure(0.012), device="cuda:1", gpu=0),
-        rank(1, local=measure(0.038), device="cuda:0", gpu=1),
+        rank(0, local=0.012, gpu=0),
+        rank(1, local=0.038, gpu=1),
     )
-    (found,) = late(*ranks, samples=samples).stragglers
+    (found,) = of_ranks(*ranks, samples=samples).stragglers
     assert found.cause == "its GPU ran at 1100 MHz, that of rank 0 at 1700 (power cap)"
     for unsure in (None, 0):
         others = (ranks[0], replace(ranks[1], gpu=unsure))
-        assert late(*others, samples=samples).stragglers[0].cause == ""
+        assert of_ranks(*others, samples=samples).stragglers[0].cause == ""
 
 
 def test_the_gpu_of_a_rank_is_found_by_its_uuid_on_its_own_host() -> None:
     cards = (Gpu(0, "a GPU", uuid="GPU-11-bb"), Gpu(1, "a GPU", uuid="GPU-00-aa"))
-    box = machine(gpus=cards)
+    machine = box(gpus=cards)
     ranks = (
         rank(0, gpu_uuid="00-aa"),
         rank(1, gpu_uuid="22-cc"),
         rank(2),
         rank(3, gpu_uuid="11-bb", host="another"),
     )
-    assert [one.gpu for one in on_gpus(ranks, box)] == [1, None, None, None]
+    assert [one.gpu for one in on_gpus(ranks, machine)] == [1, None, None, None]
 
 
 def test_without_local_steps_a_late_input_is_seen_where_the_job_waits_for_it() -> None:
     def one(number: int, resident: float) -> Rank:
         slow = 0.050 if number == 1 else 0.010
-        return rank(number, local=measure(None), input_=measure(slow), resident=measure(resident))
+        return rank(number, local=Missing("not timed"), input=slow, resident=resident)
 
-    (found,) = late(*(one(number, 0.060) for number in range(4))).stragglers
+    (found,) = of_ranks(*(one(number, 0.028) for number in range(4))).stragglers
     assert (found.rank, found.phase, found.behind_s) == (1, "input", pytest.approx(0.040))
-    assert late(*(one(number, 0.099) for number in range(4))).stragglers == ()
+    assert of_ranks(*(one(number, 0.067) for number in range(4))).stragglers == ()
 
 
 # --------------------------------------------------------------------------- scaling
 
 
 def test_more_ranks_than_cores_are_noted() -> None:
-    few = [process(number, 3, cores=[0, 1], device="CPU") for number in range(3)]
-    assert any("3 ranks take turns on the 2 cores" in note for note in job(*few).notes)
-    enough = [process(number, cores=[0, 1], device="CPU") for number in range(2)]
-    assert not any("take turns" in note for note in job(*enough).notes)
+    (note,) = job(*(process(number, **OF_THREE) for number in range(3))).notes
+    assert "3 ranks take turns on the 2 cores" in note
+    assert job(process(0), process(1)).notes == ()
 
 
 def test_without_rates_steps_are_compared() -> None:
-    found = job(process(0, extra=(EXCHANGE,)), process(1))
-    scaled = with_scaling(found, [ScalingPoint(1, 0.05, None), ScalingPoint(2, 0.1, None)])
+    found = job(process(0), process(1))
+    scaled = with_scaling(found, [ScalingPoint(1, 0.03, None), ScalingPoint(2, 0.06, None)])
     assert scaled.scaling[1].efficiency == 0.5
 
 
 def test_without_a_run_on_one_device_there_is_no_efficiency_and_the_reason_stays() -> None:
-    found = job(process(0, extra=(EXCHANGE,)), process(1))
+    found = job(process(0), process(1))
     scaled = with_scaling(found, [ScalingPoint(2, 0.1, 640.0)], "no time was left for one device")
     assert scaled.scaling[0].efficiency is None
     assert scaled.scaling_reason == "no time was left for one device"
@@ -466,17 +422,17 @@ def test_without_a_run_on_one_device_there_is_no_efficiency_and_the_reason_stays
 def test_replicas_that_share_cores_do_not_say_what_one_takes(
     threads: int | None, cores: list[int]
 ) -> None:
-    fields: dict[str, Any] = {"device": "CPU", "threads": threads, "cores": cores}
-    found = job(process(0, extra=(EXCHANGE,), **fields), process(1, **fields))
+    place = {"threads": threads, "cores": cores}
+    found = job(*(process(number, rank=place) for number in range(2)))
     assert isinstance(found.break_even_batch_, Missing)
     assert "share cores" in found.break_even_batch_.reason
-    scaled = with_scaling(found, [ScalingPoint(1, 0.05, 640.0)])
-    assert scaled.break_even_batch_ == pytest.approx(32 * 0.040 / 0.050)
+    scaled = with_scaling(found, [ScalingPoint(1, 0.05, 160.0)])
+    assert scaled.break_even_batch_ == pytest.approx(8 * cost(found).seconds / 0.050)
 
 
 def test_a_batch_of_unknown_size_has_no_break_even() -> None:
-    unknown = {**FACTS, "batch_size": None}
-    found = job(process(0, extra=(EXCHANGE,), facts=unknown), process(1, facts=unknown))
+    unknown = {"batch_size": None}
+    found = job(*(process(number, facts=unknown) for number in range(2)))
     assert found.break_even_batch_ == Missing("the size of a batch is not known")
 
 
@@ -484,19 +440,18 @@ def test_a_batch_of_unknown_size_has_no_break_even() -> None:
 
 
 def test_many_ranks_are_joined_as_few_are() -> None:
-    ranks = [rank(number, local=measure(0.05)) for number in range(1024)]
-    ranks[700] = rank(700, local=measure(0.08), input_=measure(0.05))
-    whole = run(process(0, 1025, extra=({**EXCHANGE, "replicas": 1025},)))
+    usual = rank(0, local=0.03)
+    ranks = [replace(usual, rank=number) for number in range(1024)]
+    ranks[700] = rank(700, local=0.05, input=0.05)
+    whole = run(process(0, rank={"world_size": 1025}, exchange={"replicas": 1025}))
     found = joined(ranks, choose(whole))
     assert found is not None
     assert (found.expected, found.absent, found.replicas) == (1025, (1024,), 1025)
     (straggler,) = found.stragglers
     assert (straggler.rank, straggler.phase) == (700, "input")
-    assert cost(found).seconds == pytest.approx(0.02)
+    assert cost(found).seconds == pytest.approx(REAL.seconds - 0.05)
 
 
 def test_uneven_shards_are_noted() -> None:
-    short = process(1, facts={**FACTS, "epoch_steps": 97})
-    (note,) = job(process(0), short).notes
-    assert "rank 1 has 97 steps, one of rank 0 100" in note
-    assert job(process(0), process(1)).notes == ()
+    (note,) = job(process(0), process(1, facts={"epoch_steps": 7})).notes
+    assert f"rank 1 has 7 steps, one of rank 0 {rank(0).epoch_steps}" in note

@@ -1,7 +1,9 @@
 """What only a box with a GPU, of AWS or of a cluster has: values that lines of cases name."""
 
+from dataclasses import replace
 from typing import Any
 
+import zoo
 from trainperf.fixes.common.words import GIB, MIB
 from trainperf.fixes.host._instance_types import instance_type
 from trainperf.model import (
@@ -54,27 +56,33 @@ CUDA_TRACE = Trace("cuda", 3, (Operator("aten::addmm", 24, 0.09),), 0.0, 120, ga
 """A pass whose kernels, all of them matrix products, take 90 ms."""
 
 
+def box(**fields: Any) -> Machine:
+    """The machine of a recording, two cores and no GPU, with what is named about it changed."""
+    seen = {"gpu_reason": ""} if fields.get("gpus") else {}
+    return replace(zoo.load("healthy").machine, **(seen | fields))
+
+
+def cores(count: int, **fields: Any) -> Machine:
+    """The same with so many cores, of which a job may use all."""
+    return box(visible_cores=count, affinity_cores=count, cores=float(count), **fields)
+
+
 def instance(name: str = "g5.xlarge", hosts: int = 1, prices: Any = (), **fields: Any) -> Machine:
     """An instance of AWS of which a job may use all there is."""
     kind = instance_type(name)
-    cores, memory = (kind.vcpus, kind.memory) if kind else (4, 16 * GIB)
+    count, memory = (kind.vcpus, kind.memory) if kind else (4, 16 * GIB)
     service: Any = "sagemaker" if name.startswith("ml.") else "ec2"
     own: dict[str, Any] = {
-        "hostname": "box",
-        "os": "Linux 6.1",
-        "python": "3.12.3",
-        "cpu_model": "a CPU",
-        "visible_cores": cores,
-        "affinity_cores": cores,
-        "quota_cores": None,
-        "cores": cores,
+        "visible_cores": count,
+        "affinity_cores": count,
+        "cores": count,
         "memory_total": memory,
         "memory_limit": memory,
         "memory_available": memory // 2,
         "gpus": tuple(Gpu(index, "A10G") for index in range(kind.gpus if kind else 1)),
         "instance": Instance(service, name, kind, "eu-west-1", prices=prices, hosts=hosts),
     }
-    return Machine(**(own | fields))
+    return box(**(own | fields))
 
 
 G5_XLARGE = instance("g5.xlarge")
@@ -105,21 +113,7 @@ CARDS = (
     ),
 )
 """What the driver tells of one that is well."""
-GPU_BOX = Machine(
-    "box",
-    "Linux 6.1",
-    "3.12.3",
-    "a CPU",
-    8,
-    8,
-    None,
-    8.0,
-    2**35,
-    2**35,
-    2**34,
-    gpus=CARDS,
-    driver_cuda="12.4",
-)
+GPU_BOX = cores(8, gpus=CARDS, driver_cuda="12.4")
 
 _G5 = InstanceType("g5.xlarge", 4, 16 * GIB, gpus=1, ebs_bytes_s=437.5e6, nvme_bytes=250 * 10**9)
 IN_EUROPE = Instance("ec2", "g5.xlarge", _G5, region="eu-west-1")

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -66,9 +67,15 @@ def _recorded(name: str) -> Evidence:
     return zoo.load(name).evidence
 
 
-def evidence_of(text: str) -> Evidence:
-    """The evidence of a recording with fields laid over it: `torch_healthy | times.real = 0.1`."""
-    return case_of(f"no {text}").evidence
+def evidence_of(text: str, values: Mapping[str, Any] | None = None) -> Evidence:
+    """The evidence of a recording with fields laid over it: `torch_healthy | times.real = 0.1`.
+
+    `values` are further fields by their paths, which no text says.
+    """
+    case = case_of(f"no {text}")
+    laid = (*case.laid, *(values or {}).items())
+    assert len(laid) <= MOST, f"more than {MOST} fields: {text}"
+    return replace(case, laid=laid).evidence
 
 
 @cache

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from fixes import case_text
-from kit.evidence import SITE, evidence
-from kit.torch_evidence import torch_evidence
 from trainperf.fixes import Fix, all_fixes, detect_all, possible_all
-from trainperf.model import Evidence, Framework, Loop, ModelFacts
+from trainperf.model import Evidence, Framework
 
 TORCH = Framework("torch", "2.13.0", keras="3.15.1")
-LOOP = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=1000, input_kind="numpy")
-MODEL = ModelFacts("model", "Functional", policy="float32", compile_where=SITE, jit=False)
-ARGUMENTS = {"workers": 1, "use_multiprocessing": False, "max_queue_size": 10}
 
 
 def said(on: Evidence) -> set[str]:
@@ -25,10 +19,6 @@ def said(on: Evidence) -> set[str]:
 def shown(fix: Fix) -> list[Evidence]:
     """The cases in which a fix has something to say."""
     return [case.evidence for case in case_text.cases(fix.id) if case.kind in ("yes", "try")]
-
-
-def on_torch(**fields: Any) -> Evidence:
-    return torch_evidence(framework=TORCH, models=(MODEL,), **{"loop": LOOP, **fields})
 
 
 def test_nothing_of_a_loop_of_ones_own_is_said_of_kerass() -> None:
@@ -50,16 +40,14 @@ def test_what_only_tensorflow_has_is_said_of_no_other() -> None:
 
 
 def test_kerass_own_settings_are_tried() -> None:
-    assert {"keras_jit_compile", "batch_size"} <= said(on_torch())
-    assert "keras_steps_per_execution" not in said(on_torch())
+    on_torch = case_text.evidence_of("torch_loop_keras_torch")
+    assert {"keras_jit_compile", "batch_size"} <= said(on_torch)
+    assert "keras_steps_per_execution" not in said(on_torch)
 
 
 def test_the_workers_of_a_pydataset_are_found() -> None:
-    loop = replace(LOOP, input_kind="PyDataset", pydataset_arguments=ARGUMENTS)
-    starved = evidence(real=0.1, resident=0.02, input=0.1, loop=loop, framework=TORCH)
+    starved = replace(case_text.evidence_of("loop_pydataset"), framework=TORCH)
     assert "keras_pydataset_workers" in said(starved)
-    (found,) = [one for one in detect_all(starved) if one.id == "keras_pydataset_workers"]
-    assert "use_multiprocessing" in found.data
 
 
 def test_causes_of_tf_data_are_found_where_it_feeds_keras() -> None:

@@ -14,13 +14,13 @@ import pytest
 import zoo.seen
 from fixes import case_text
 from fixes.case_text import Case
-from kit.evidence import evidence
 from rewriting import Example, marked, result, script_of, unmarked
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import HEADINGS, Fix, all_fixes, detect_all, possible_all
 from trainperf.fixes._docs import catalogue_markdown
 from trainperf.fixes._unseen import UNSEEN
-from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, Times
+from trainperf.model import Equivalence, Evidence, Finding, Missing, Times
+from zoo.oracle import kept_answer
 
 FIXES = all_fixes()
 DEBRIS = re.compile(r"\bNone\b|\bnan\b|\binf\b|  | \(\)|``|[1-9]\.\d{4,}")
@@ -80,10 +80,11 @@ def test_it_stays_silent_where_it_must(fix: Fix, case: Case) -> None:
 
 
 @every_fix
-def test_it_abstains_where_nothing_was_measured(fix: Fix) -> None:
+@pytest.mark.parametrize("name", ["healthy", "torch_healthy"])
+def test_it_abstains_where_nothing_was_measured(fix: Fix, name: str) -> None:
     reason = Missing("not measured")
     case = dataclasses.replace(
-        evidence(loop=Loop("fit")),
+        case_text.evidence_of(name),
         times=Times(reason, reason, reason, reason),
         stages_=reason,
         models=(),
@@ -93,10 +94,9 @@ def test_it_abstains_where_nothing_was_measured(fix: Fix) -> None:
     assert finding is None or finding.bound is None
 
 
-def test_a_healthy_loop_has_no_findings() -> None:
-    priced = [each.id for each in detect_all(evidence()) if each.category != "practice"]
-
-    assert priced == []
+@pytest.mark.parametrize("name", ["healthy", "torch_healthy"])
+def test_a_healthy_loop_has_no_findings(name: str) -> None:
+    assert kept_answer(name)["findings"] == []
 
 
 @every_fix

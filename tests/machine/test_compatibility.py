@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit.evidence import machine as box
+from fixes.boxes import box
 from trainperf.machine.doctor.compatibility import check_fit
 from trainperf.machine.doctor.frameworks import Build
 from trainperf.model import Gpu, Machine

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kit.evidence import machine
+from fixes.boxes import box
 from trainperf.commands.doctor import render
 from trainperf.machine.doctor.checks import Check, Checkup
 
@@ -20,7 +20,7 @@ CHECKS = (
 def shown(width: int, color: bool = False) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, no_color=not color)
-    render(Checkup(machine(), CHECKS), console)
+    render(Checkup(box(), CHECKS), console)
     return out.getvalue()
 
 

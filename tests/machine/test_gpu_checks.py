@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from kit.evidence import machine
+from fixes.boxes import box
 from trainperf.machine.doctor.examine import check_gpu_health
 from trainperf.model import Gpu
 
 
 def checked(**fields: Any) -> dict[str, str]:
-    found = check_gpu_health(machine(gpus=(Gpu(0, "NVIDIA A10G", **fields),)))
+    found = check_gpu_health(box(gpus=(Gpu(0, "NVIDIA A10G", **fields),)))
     return {check.name: check.status for check in found}
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit.evidence import machine as box
+from fixes.boxes import box, cores
 from trainperf.machine.doctor import checks
 from trainperf.machine.doctor.checks import GIB, MIB
 from trainperf.model import Gpu, Instance, InstanceType
@@ -17,8 +17,7 @@ A10G = Gpu(0, "NVIDIA A10G", 24 * GIB, "8.6", power_limit_w=300.0)
 
 
 def test_a_healthy_machine_gives_no_warning() -> None:
-    healthy = box(gpus=(A10G,), driver="550.54", driver_cuda="12.4", shm_total=16 * GIB)
-    healthy = replace(healthy, shm_free=16 * GIB, disk_free=100 * GIB)
+    healthy = box(gpus=(A10G,), driver="550.54", driver_cuda="12.4")
     found = (
         *checks.check_gpus(healthy, on_the_bus=1),
         *checks.check_visible_devices({}),
@@ -33,11 +32,10 @@ def test_a_healthy_machine_gives_no_warning() -> None:
 
 
 def test_omp_threads_that_fit_the_cores_are_fine() -> None:
-    assert checks.check_omp(box(8), {"OMP_NUM_THREADS": "8"}).status == "ok"
-    assert checks.check_omp(box(1), {"OMP_NUM_THREADS": "1"}).status == "ok"
-    assert checks.check_omp(box(8), {"OMP_NUM_THREADS": "4,2"}).status == "ok"
+    for count, threads in ((8, "8"), (1, "1"), (8, "4,2")):
+        assert checks.check_omp(cores(count), {"OMP_NUM_THREADS": threads}).status == "ok"
     # one thread on a third of a core: there is nothing below one
-    part = replace(box(2), cores=0.3, quota_cores=0.3, affinity_cores=1)
+    part = box(cores=0.3, quota_cores=0.3, affinity_cores=1)
     assert checks.check_omp(part, {}).status == "ok"
 
 
@@ -74,7 +72,7 @@ def test_hiding_every_gpu_is_a_warning(value: str) -> None:
 
 
 def test_a_quota_below_the_visible_cores_is_a_warning_with_the_number() -> None:
-    machine = replace(box(16), quota_cores=2.5, cores=2.5)
+    machine = replace(cores(16), quota_cores=2.5, cores=2.5)
     check = checks.check_cores(machine)
     assert check.status == "warning"
     assert "16 visible, 2.5 usable: the cgroup quota is 2.5" in check.text
@@ -92,7 +90,7 @@ def test_a_quota_below_the_visible_cores_is_a_warning_with_the_number() -> None:
     ],
 )
 def test_omp_threads_that_do_not_fit_are_a_warning(value: str, words: str) -> None:
-    check = checks.check_omp(box(8), {"OMP_NUM_THREADS": value})
+    check = checks.check_omp(cores(8), {"OMP_NUM_THREADS": value})
     assert check.status == "warning"
     assert words in check.text
     assert "8" in check.advice
@@ -112,13 +110,13 @@ def test_the_shared_memory_that_docker_gives_is_too_small(torch: bool, status: s
 @pytest.mark.parametrize(
     ("check", "status"),
     [
-        (checks.check_memory(replace(box(), memory_available=GIB)), "warning"),
+        (checks.check_memory(box(memory_available=GIB)), "warning"),
         (checks.check_shm(box(shm_total=GIB, shm_free=MIB), torch=True), "warning"),
-        (checks.check_shm(box(), torch=True), "unknown"),
+        (checks.check_shm(box(shm_total=None), torch=True), "unknown"),
         (checks.check_disk(box(disk_free=GIB)), "warning"),
-        (checks.check_disk(box()), "unknown"),
-        (checks.check_cores(replace(box(16), affinity_cores=4, cores=4)), "warning"),
-        (checks.check_omp(replace(box(16), quota_cores=0.5, cores=0.5), {}), "warning"),
+        (checks.check_disk(box(disk_free=None)), "unknown"),
+        (checks.check_cores(replace(cores(16), affinity_cores=4, cores=4)), "warning"),
+        (checks.check_omp(replace(cores(16), quota_cores=0.5, cores=0.5), {}), "warning"),
         (checks.check_visible_devices({"CUDA_VISIBLE_DEVICES": "0,1"})[0], "ok"),
         (checks.check_gpus(box(gpu_reason="the driver is upset"), on_the_bus=0)[0], "problem"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evidence.test_objects_seen import LOOP, of, sums
-from kit.evidence import machine
+from fixes.boxes import box
 from trainperf.machine import after_run
 from trainperf.machine.storage import read_process, s3_probe
 from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
@@ -19,5 +19,5 @@ def test_steps_that_read_from_s3_and_open_no_files_are_not_said_to_have_their_da
     monkeypatch.setattr(s3_probe, "probe", lambda objects, *_: objects)
     by_s3 = of([*LOOP, sums(119.0, 300, 6.0)])
 
-    assert after_run.probe_storage(of(LOOP), machine()).reads_reason == why
-    assert after_run.probe_storage(by_s3, machine()).reads_reason == after_run.FROM_S3
+    assert after_run.probe_storage(of(LOOP), box()).reads_reason == why
+    assert after_run.probe_storage(by_s3, box()).reads_reason == after_run.FROM_S3

@@ -7,11 +7,9 @@ from dataclasses import replace
 import pytest
 
 from fixes.case_text import cases, evidence_of
-from kit.evidence import SITE, evidence
-from kit.torch_evidence import torch_evidence
 from trainperf.fixes.dataloader.torch_persistent_workers import PersistentWorkers
 from trainperf.fixes.tf_data.tf_cache import Cache
-from trainperf.model import BetweenEpochs, Equivalence, Finding, Loop, Run
+from trainperf.model import Equivalence, Finding, Run
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Costs, affordable
 from trainperf.trial.candidates import Candidate, epoch_of
@@ -39,10 +37,9 @@ def candidate(name="persistent", epoch=EPOCH):
 STEPS = candidate("steps", None)
 
 
-def with_epochs(steps, restart_s, real=0.1):
-    between = BetweenEpochs(restart_s + 1.0, 3, steps, restart_s=restart_s)
-    loop = Loop("iterator", where=SITE, batch_size=32, epochs=9, epoch_steps=steps)
-    return torch_evidence(real=real, loop=loop, between_epochs=between)
+def with_epochs(steps, restart_s, real=0.1, name="torch_small_kernels"):
+    laid = {"times.real": real, "loop.epoch_steps": steps, "between_epochs.restart_s": restart_s}
+    return evidence_of(name, laid)
 
 
 LONG = with_epochs(1000, 0.2)
@@ -76,15 +73,11 @@ def test_an_epoch_is_short_by_its_steps_or_by_what_opening_its_input_takes(steps
 
 
 def test_short_epochs_of_tf_data_are_compared_in_steps():
-    between = BetweenEpochs(1.1, 3, 10, restart_s=0.1)
-    loop = Loop("fit", where=SITE, batch_size=32, epochs=9, epoch_steps=10)
-    assert short_epoch(evidence(loop=loop, between_epochs=between)) is None
+    assert short_epoch(with_epochs(10, 0.1, name="slow_images")) is None
 
 
 def test_epochs_of_tf_data_that_begin_by_filling_a_buffer_are_compared_whole():
-    between = BetweenEpochs(0.97, 3, 36, restart_s=0.43, validation_s=0.22)
-    loop = Loop("fit", where=SITE, batch_size=16, epochs=10, epoch_steps=36)
-    filled = evidence(real=0.0173, loop=loop, between_epochs=between)
+    filled = with_epochs(36, 0.43, 0.0173, "slow_images")
     assert short_epoch(filled) == Epoch(36, pytest.approx(36 * 0.0173 + 0.43))
     assert slices_text(choose(STEPS, of=filled, left=60.0).chosen) == "whole epochs (36 steps each)"
     assert held(choose(STEPS, candidate(), of=filled)) == {"steps": EPOCH, "persistent": EPOCH}
@@ -92,9 +85,7 @@ def test_epochs_of_tf_data_that_begin_by_filling_a_buffer_are_compared_whole():
 
 def test_of_long_epochs_that_fill_a_buffer_only_what_changes_the_input_takes_whole_ones():
     """1,875 steps of 3 ms behind a shuffle of all items: no step of a compiled model shows it."""
-    between = BetweenEpochs(2.2, 3, 1875, restart_s=2.0)
-    loop = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=1875)
-    filled = evidence(real=0.003, loop=loop, between_epochs=between)
+    filled = with_epochs(1875, 2.0, 0.003, "slow_images")
     found = choose(STEPS, replace(candidate("cache", None), input=True), of=filled, left=400.0)
     assert held(found) == {"steps": None, "cache": short_epoch(filled)}
     assert slices_text(found.chosen) == "a few steps and whole epochs (1,875 steps each) for cache"

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from kit.evidence import SITE, evidence
+from fixes.case_text import evidence_of
 from kit.processes import drop_inductor_cache, script
 from recordings import recording
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.machine import inspect_machine
-from trainperf.model import Ending, Loop, Measure, Missing, Parallel, Run, StartUp, Strategy
+from trainperf.model import Ending, Missing, Run
 from trainperf.run.launch import launch
 from trainperf.trial import fewer_devices
 
@@ -21,18 +21,16 @@ TORCHRUN = Run(("torchrun", "--nproc_per_node", "4", "train.py"), "/p", "train.p
 
 def job(replicas, expected=None, **fields):
     expected = replicas if expected is None else expected
-    return Parallel(expected, replicas, "torchrun", fields.pop("hosts", 1), (), **fields)
+    recorded = evidence_of("ddp_compute_bound").parallel
+    return replace(recorded, expected=expected, replicas=replicas, **fields)
 
 
 def seen(parallel, real_s=0.1, batch=None):
+    """A run of a recorded script as a job, or on one device where that is None."""
     replicas = parallel.replicas if parallel is not None else 1
-    real = Measure(real_s, real_s, real_s, 50) if real_s else Missing("no step")
-    made = evidence(
-        startup=StartUp(2.0),
-        loop=Loop("iterator", where=SITE, batch_size=batch or 32 * replicas),
-    )
-    times = replace(made.times, real_=real)
-    return replace(made, times=times, parallel_=parallel)
+    real, batch = real_s or Missing("no step"), batch or 32 * replicas
+    laid = {"times.real": real, "loop.batch_size": batch, "parallel": parallel}
+    return evidence_of("ddp_compute_bound", laid)
 
 
 @pytest.fixture
@@ -122,15 +120,13 @@ def test_the_number_of_mpirun_is_changed_and_its_threads_are_not(measured):
 
 
 def test_another_strategy_says_itself_which_devices_it_uses(measured):
-    whole = replace(seen(job(2, 1)), strategy=Strategy("CentralStorageStrategy"))
+    whole = evidence_of('mirrored_cpus | strategy.cls = "CentralStorageStrategy"')
     _, why, runs, _ = measured(TORCHRUN, whole, [])
     assert (runs, "the script itself says which devices" in why) == ([], True)
 
 
 def test_a_mirrored_strategy_is_shown_fewer_devices(measured):
-    mirrored = Strategy("MirroredStrategy", replicas=2)
-    whole = replace(seen(job(2, 1)), strategy=mirrored)
-    points, _, runs, _ = measured(TORCHRUN, whole, [seen(None)])
+    points, _, runs, _ = measured(TORCHRUN, evidence_of("mirrored_cpus"), [seen(None)])
     assert [point.devices for point in points] == [1, 2]
     assert [run.devices for run in runs] == [1]
 

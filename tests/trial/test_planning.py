@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.evidence import GIB, GPU, SITE, evidence, machine, probe
-from kit.torch_evidence import torch_evidence
+from fixes.boxes import GIB, GPU, cores
+from fixes.case_text import evidence_of
 from recordings import recording
 from rewriting import marked
 from trainperf.fixes import all_fixes
@@ -16,12 +16,9 @@ from trainperf.model import (
     HostSample,
     Item,
     Length,
-    Loop,
     Outcome,
-    PhaseUse,
     Sample,
     Site,
-    StartUp,
     Training,
 )
 from trainperf.trial.budget import Clock
@@ -62,6 +59,9 @@ XLA = finding("keras_jit_compile", 1.2, COMPILE)
 ADVICE = finding("early_stopping", None, rewritable=False)
 
 
+EIGHT_CORES = cores(8, memory_available=32 * GIB)
+
+
 @pytest.fixture
 def subject(tmp_path):
     (tmp_path / "train.py").write_text(PLAIN)
@@ -69,15 +69,13 @@ def subject(tmp_path):
     def make(*findings, seconds=180.0, first=5.0, epoch_steps=100, rss=0, **fields):
         guarded = fields.pop("guarded", ("/home/me/project",))
         changes = fields.pop("changes", {})
-        seen = evidence(
-            startup=StartUp(first) if first is not None else None,
-            loop=Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=epoch_steps),
-        )
+        laid = {"startup.to_first_step_s": first} if first is not None else {"startup": None}
+        seen = evidence_of("healthy | times.real = 0.1", {**laid, "loop.epoch_steps": epoch_steps})
         samples = (Sample(0.0, HostSample(1.0, 1.0, rss, 1, 1)),) if rss else ()
         seen_run = recording(samples=samples)
         seen_run = replace(seen_run, run=replace(seen_run.run, guarded=guarded), **changes)
         return Subject(
-            seen_run, seen, findings, machine(), str(tmp_path), tmp_path / "runs",
+            seen_run, seen, findings, EIGHT_CORES, str(tmp_path), tmp_path / "runs",
             began=0.0, deadline=seconds, **fields,
         )  # fmt: skip
 
@@ -126,9 +124,9 @@ def test_where_nothing_can_be_edited_the_findings_are_named(subject):
 
 def test_what_gained_nothing_in_the_loop_is_not_tried(subject):
     """The budget and the order are those of what is left."""
-    ran = replace(probe(0.43), pairs=6, steps=288)
+    slower = evidence_of("small_batch | probes.jit_compile = 0.43; probes.jit_compile.pairs = 6")
     given = subject(XLA, PARALLEL)
-    given = replace(given, evidence=replace(given.evidence, probes={"jit_compile": ran}))
+    given = replace(given, evidence=replace(given.evidence, probes=slower.probes))
     made = planned(given)
     assert (names(made), made.how.mode) == (["tf_map_parallel"], "side by side")
     (slower,) = made.skipped
@@ -243,24 +241,29 @@ def test_a_script_that_starts_too_slowly_is_told_the_budget_that_would_do(subjec
 
 
 TAKES = "the script takes {}.0 GiB of memory, and 32.0 GiB is free"
-BESIDE_NEIGHBOURS = (PhaseUse("real", 20, others_cores=1.1, waited=0.3),)
+BESIDE_NEIGHBOURS = "use[real].others_cores = 1.1; use[real].waited = 0.3"
 
 
-def test_threads_of_openmp_sleep_where_neighbours_take_the_cores():
-    beside = torch_evidence(use=BESIDE_NEIGHBOURS)
-    assert spins(beside, {}, 0.1)
-    assert not spins(beside, {"OMP_WAIT_POLICY": "active"}, 0.1)
-    assert not spins(beside, {"OMP_NUM_THREADS": "1"}, 0.1)
-    assert not spins(torch_evidence(use=BESIDE_NEIGHBOURS, device=GPU), {}, 0.1)
-    assert not spins(evidence(use=BESIDE_NEIGHBOURS), {}, 0.1)
-    assert not spins(torch_evidence(), {}, 0.1)
-    quiet = (PhaseUse("real", 20, others_cores=0.1, waited=0.02),)
-    assert not spins(torch_evidence(use=quiet), {}, 0.1)
-    assert spins(torch_evidence(use=quiet), {}, 0.9)
+@pytest.mark.parametrize(
+    ("case", "given", "busy", "spin"),
+    [
+        (f"torch_healthy | {BESIDE_NEIGHBOURS}", {"OMP_WAIT_POLICY": "active"}, 0.1, False),
+        (f"torch_healthy | {BESIDE_NEIGHBOURS}", {"OMP_NUM_THREADS": "1"}, 0.1, False),
+        (f"torch_healthy | {BESIDE_NEIGHBOURS}; device = GPU", {}, 0.1, False),
+        (f"healthy | {BESIDE_NEIGHBOURS}", {}, 0.1, False),
+        ("torch_healthy | use = []", {}, 0.1, False),
+        ("torch_healthy", {}, 0.1, False),
+        ("torch_healthy", {}, 0.9, True),
+        (f"torch_healthy | {BESIDE_NEIGHBOURS}", {}, 0.1, True),
+    ],
+)
+def test_threads_of_openmp_sleep_where_neighbours_take_the_cores(case, given, busy, spin):
+    assert spins(evidence_of(case), given, busy) is spin
 
 
 def beside_neighbours(one):
-    seen = replace(one.evidence, framework=torch_evidence().framework, use=BESIDE_NEIGHBOURS)
+    beside = evidence_of(f"torch_healthy | {BESIDE_NEIGHBOURS}")
+    seen = replace(one.evidence, framework=beside.framework, use=beside.use)
     return replace(one, evidence=seen)
 
 
@@ -320,37 +323,21 @@ def test_legs_on_a_gpu_take_no_more_memory_of_it_than_they_need(subject):
     assert not planned(one).how.growth
 
 
-@pytest.fixture
-def on_gpu(subject, monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-
-    def make(startup, seconds):
-        one = subject(PARALLEL, INTERLEAVE, seconds=seconds)
-        seen = replace(one.evidence, device=GPU, startup=startup)
-        return replace(one, evidence=seen)
-
-    return make
-
-
 @pytest.mark.parametrize(
-    ("startup", "seconds"),
-    [
-        (StartUp(5.0, imports_s=4.0, setup_s=1.0), 45.0),
-        (StartUp(8.0, imports_s=4.0, setup_s=4.0), 60.0),
-        (StartUp(25.0, imports_s=4.0, setup_s=21.0), 100.0),
-        (StartUp(45.0, imports_s=4.0, setup_s=41.0), 120.0),
-    ],
+    ("first", "seconds"), [(5.0, 45.0), (8.0, 60.0), (25.0, 100.0), (45.0, 120.0)]
 )
-def test_scripts_on_a_gpu_are_tried_in_usual_budgets(on_gpu, startup, seconds):
-    made = planned(on_gpu(startup, seconds))
+def test_scripts_on_a_gpu_are_tried_in_usual_budgets(subject, monkeypatch, first, seconds):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    one = subject(PARALLEL, INTERLEAVE, seconds=seconds, first=first)
+    made = planned(replace(one, evidence=replace(one.evidence, device=GPU)))
     assert (made.how.mode, len(made.chosen)) == ("side by side", 2)
 
 
-@pytest.mark.parametrize(("cores", "at_once"), [(1, 2), (2, 2), (8, 4)])
+@pytest.mark.parametrize(("usable", "at_once"), [(1, 2), (2, 2), (8, 4)])
 def test_as_many_legs_start_at_once_as_cores_let_run_and_one_that_imports(
-    subject, monkeypatch, cores, at_once
+    subject, monkeypatch, usable, at_once
 ):
-    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr("os.cpu_count", lambda: usable)
     monkeypatch.setattr("trainperf.trial.planning._cores_of_a_leg", lambda *_: 2.5)
     assert costs_of(subject(), 10).at_once == at_once
     assert costs_of(subject(), 10, spin=True).spin

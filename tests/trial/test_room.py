@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kit.evidence import GIB, machine
+from fixes.boxes import GIB, box
 from recordings import recording
 from trainperf.machine.host import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
@@ -37,29 +37,29 @@ def gpu(index=0, total=16 * GIB):
 
 
 def test_what_was_not_measured_sets_no_limit():
-    found = room(recording(), machine())
+    found = room(recording(), box())
     assert (found.legs, found.reason) == (MANY, "")
-    found = room(recording(samples=(Sample(0.0, None),)), machine())
+    found = room(recording(samples=(Sample(0.0, None),)), box())
     assert found.legs == MANY
 
 
 def test_no_more_legs_than_can_run_are_started():
-    assert room(recording(samples=samples(1)), machine()).legs == MANY
+    assert room(recording(samples=samples(1)), box()).legs == MANY
 
 
 def test_memory_is_that_of_the_largest_moment_and_some_of_it_stays_free():
-    found = room(recording(samples=samples(GIB, 4 * GIB, 2 * GIB)), machine(available=32 * GIB))
+    found = room(recording(samples=samples(GIB, 4 * GIB, 2 * GIB)), box(memory_available=32 * GIB))
     assert found.legs == 6
     assert found.reason == "the script takes 4.0 GiB of memory, and 32.0 GiB is free"
 
 
 def test_a_script_that_fits_once_only_leaves_room_for_no_pair():
-    assert room(recording(samples=samples(20 * GIB)), machine(available=32 * GIB)).legs == 1
-    assert room(recording(samples=samples(30 * GIB)), machine(available=32 * GIB)).legs == 0
+    assert room(recording(samples=samples(20 * GIB)), box(memory_available=32 * GIB)).legs == 1
+    assert room(recording(samples=samples(30 * GIB)), box(memory_available=32 * GIB)).legs == 0
 
 
 def test_shared_memory_counts():
-    full = machine(shm_total=64 * 2**20, shm_free=60 * 2**20)
+    full = box(shm_total=64 * 2**20, shm_free=60 * 2**20)
     found = room(recording(samples=samples(GIB), shm_used=20 * 2**20), full)
     assert found.legs == 2
     assert found.reason == "the script takes 20 MiB of /dev/shm, and 60 MiB is free"
@@ -67,33 +67,33 @@ def test_shared_memory_counts():
 
 @pytest.mark.parametrize("used", [None, 0])
 def test_shared_memory_that_the_script_does_not_take_sets_no_limit(used):
-    full = machine(shm_total=64 * 2**20, shm_free=0)
+    full = box(shm_total=64 * 2**20, shm_free=0)
     assert room(recording(shm_used=used), full).legs == MANY
 
 
 def test_shared_memory_that_the_machine_lacks_sets_no_limit():
-    assert room(recording(shm_used=5), machine()).legs == MANY
+    assert room(recording(shm_used=5), box(shm_free=None)).legs == MANY
 
 
 def test_gpu_memory_is_what_the_run_added_to_what_was_taken_before():
     seen = on_gpus([2 * GIB], [7 * GIB], [6 * GIB])
-    found = room(recording(samples=seen, gpus=(gpu(),)), machine())
+    found = room(recording(samples=seen, gpus=(gpu(),)), box())
     assert found.legs == 2
     assert found.reason == "the script takes 5.0 GiB of the memory of GPU 0, and 14.0 GiB is free"
 
 
 def test_the_fullest_gpu_decides():
     seen = on_gpus([0, 0], [1 * GIB, 10 * GIB])
-    found = room(recording(samples=seen, gpus=(gpu(0), gpu(1))), machine())
+    found = room(recording(samples=seen, gpus=(gpu(0), gpu(1))), box())
     assert found.legs == 1
     assert "GPU 1" in found.reason
 
 
 def test_a_gpu_of_which_the_driver_does_not_say_the_memory_sets_no_limit():
     seen = on_gpus([None], [None])
-    assert room(recording(samples=seen, gpus=(gpu(),)), machine()).legs == MANY
+    assert room(recording(samples=seen, gpus=(gpu(),)), box()).legs == MANY
     seen = on_gpus([0], [5 * GIB])
-    assert room(recording(samples=seen, gpus=(gpu(total=None),)), machine()).legs == MANY
+    assert room(recording(samples=seen, gpus=(gpu(total=None),)), box()).legs == MANY
 
 
 TORCH = {"e": "framework", "name": "torch", "gpus": [{"number": 0, "used": True}]}
@@ -118,19 +118,19 @@ def of_processes(*readings):
 def test_what_probes_took_is_nothing_that_a_leg_needs():
     seen = on_gpus([0], [4 * GIB], [12 * GIB])
     before = recording(TORCH, FACTS, samples=seen, gpus=(gpu(),))
-    assert room(before, machine()).legs == 3
-    assert room(replace(before, events={}), machine()).legs == 1
+    assert room(before, box()).legs == 3
+    assert room(replace(before, events={}), box()).legs == 1
     host_memory = recording(FACTS, samples=samples(GIB, 2 * GIB, 20 * GIB))
-    assert room(host_memory, machine(available=32 * GIB)).legs == MANY
+    assert room(host_memory, box(memory_available=32 * GIB)).legs == MANY
 
 
 def test_a_leg_needs_what_the_processes_of_the_run_held_whatever_others_do():
     seen = of_processes((2 * GIB, {77: 2 * GIB}), (9 * GIB, {1: 4 * GIB, 77: 5 * GIB}))
-    found = room(recording(TORCH, samples=seen, gpus=(gpu(),)), machine())
+    found = room(recording(TORCH, samples=seen, gpus=(gpu(),)), box())
     assert found.legs == 2
     assert found.reason == "the script takes 4.0 GiB of the memory of GPU 0, and 11.0 GiB is free"
     in_a_container = of_processes((2 * GIB, {}), (9 * GIB, {4711: 7 * GIB}))
-    found = room(recording(TORCH, samples=in_a_container, gpus=(gpu(),)), machine())
+    found = room(recording(TORCH, samples=in_a_container, gpus=(gpu(),)), box())
     assert "takes 7.0 GiB" in found.reason
 
 
@@ -140,14 +140,14 @@ def test_a_gpu_that_is_someone_elses_sets_no_limit():
         Sample(0.0, None, (GpuSample(0, memory_used=0), replace(other, memory_used=0))),
         Sample(1.0, None, (GpuSample(0, memory_used=GIB, memory_of={1: GIB}), other)),
     ]
-    found = room(recording(TORCH, samples=tuple(seen), gpus=(gpu(0), gpu(1))), machine())
+    found = room(recording(TORCH, samples=tuple(seen), gpus=(gpu(0), gpu(1))), box())
     assert found.legs == MANY
 
 
 def test_a_script_on_the_cpu_does_not_care_for_gpus():
     seen = on_gpus([0], [12 * GIB])
     on_cpu = {**TORCH, "gpus": [{"used": False}]}
-    assert room(recording(on_cpu, samples=seen, gpus=(gpu(),)), machine()).legs == MANY
+    assert room(recording(on_cpu, samples=seen, gpus=(gpu(),)), box()).legs == MANY
 
 
 def used(index, place=None):
@@ -158,8 +158,8 @@ def used(index, place=None):
 def test_what_others_do_on_gpus_that_the_script_does_not_use_is_no_concern():
     seen = on_gpus([0, 0], [10 * GIB, 2 * GIB])
     both = recording(TORCH, samples=seen, gpus=(gpu(0), gpu(1)))
-    assert room(both, machine(), used(1)).legs == 7
-    assert room(both, machine(), used(None)).legs == 1  # nobody knows which it is
+    assert room(both, box(), used(1)).legs == 7
+    assert room(both, box(), used(None)).legs == 1  # nobody knows which it is
 
 
 def test_of_a_card_in_mig_mode_the_slice_counts():
@@ -169,32 +169,32 @@ def test_of_a_card_in_mig_mode_the_slice_counts():
         Sample(float(t), None, (GpuSample(0, memory_used=held, slices_used=(GIB, GIB + held)),))
         for t, held in enumerate((0, 4 * GIB))
     )
-    found = room(recording(TORCH, samples=seen, gpus=(card,)), machine(), used(0, place=1))
+    found = room(recording(TORCH, samples=seen, gpus=(card,)), box(), used(0, place=1))
     assert found.legs == 2
     assert found.reason == (
         "the script takes 4.0 GiB of the memory of its slice of GPU 0, and 9.0 GiB is free"
     )
-    unsure = room(recording(TORCH, samples=seen, gpus=(card,)), machine(), used(0))
+    unsure = room(recording(TORCH, samples=seen, gpus=(card,)), box(), used(0))
     assert unsure.legs == TWO
 
 
 @pytest.mark.parametrize(("peak", "legs"), [(16, 4), (32, 2), (48, 1)])
 def test_without_nvml_the_frameworks_own_numbers_set_the_limit(peak, legs):
-    found = room(recording(TORCH, told(peak=peak, free=64, reserved=15)), machine())
+    found = room(recording(TORCH, told(peak=peak, free=64, reserved=15)), box())
     assert found.legs == legs
     assert f"takes {peak}.5 GiB of the memory of GPU 0, and 79.0 GiB is free" in found.reason
 
 
 def test_processes_that_share_a_gpu_are_one_leg():
     events = {1: (TORCH, told(peak=16)), 2: (TORCH, told(peak=16))}
-    found = room(recording(events=events), machine())
+    found = room(recording(events=events), box())
     assert found.legs == int((60 + 2 * 16) * GIB * 0.95 // (2 * (16 * GIB + CONTEXT)))
     apart = {1: (TORCH, told(peak=16)), 2: (TORCH, told(uuid="GPU-2", peak=16))}
-    assert room(recording(events=apart), machine()).legs == 4
+    assert room(recording(events=apart), box()).legs == 4
 
 
 def test_where_nobody_tells_the_memory_of_a_gpu_two_legs_live_together():
-    found = room(recording({**TORCH, "name": "tensorflow"}), machine())
+    found = room(recording({**TORCH, "name": "tensorflow"}), box())
     assert (found.legs, found.reason) == (TWO, NOT_TOLD)
 
 
@@ -230,6 +230,6 @@ def test_memory_runs_out_in_the_machine_or_in_the_control_group(
 def test_a_gpu_that_takes_one_process_leaves_room_for_one_leg(modes, used, legs):
     cards = tuple(Gpu(index, "a GPU", compute_mode=mode) for index, mode in enumerate(modes))
     event = {"e": "framework", "name": "torch", "gpus": [{"number": 0, "used": used}]}
-    found = room(recording(event), machine(gpus=cards))
+    found = room(recording(event), box(gpus=cards))
     assert found.legs == legs
     assert ("one process at a time" in found.reason) is (legs == 1)

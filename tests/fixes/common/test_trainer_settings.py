@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.evidence import probe
-from kit.torch_evidence import CALLS, torch_evidence
+from fixes.case_text import evidence_of
 from rewriting import project_of, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import by_id, detect_all, possible_all
@@ -20,7 +19,9 @@ from trainperf.model import LogCall, Site, Trainer
 from trainperf.patch.patch import write_edits
 from trainperf.trainer_settings import GOVERNS, TRIED, Setting, names
 
-FAST = {"autocast": replace(probe(1.8), base_s=0.090, candidate_s=0.050)}
+LOOP = "torch_memmap_gpt"
+"""The recording of a loop that gains by autocast."""
+CALLS = evidence_of(LOOP).torch.calls
 NONE = {"bf16": False, "fp16": False, "dataloader_num_workers": 0, "optim": "adamw_torch"}
 ARGUMENTS = Trainer(
     "transformers",
@@ -44,17 +45,10 @@ LIGHTNING = in_a_call("lightning", "Trainer", "precision", "benchmark")
 ACCELERATOR = in_a_call("accelerate", "Accelerator", "mixed_precision", "dynamo_backend")
 
 
-def evidence_of(trainer, *, words=(), calls=CALLS, reached=True, **torch):
-    return torch_evidence(
-        flags={"bf16_cpu": True},
-        probes=FAST,
-        calls=calls,
-        torch={"trainer": trainer, **torch},
-        facts={
-            "command_words": ["python", "train.py", *words],
-            "command_reaches_script": reached,
-        },
-    )
+def run_by(trainer, **laid):
+    """The loop with a library's settings; two more fields at most, of `torch` or `facts`."""
+    paths = {name.replace("__", "."): value for name, value in laid.items()}
+    return evidence_of(LOOP, {"torch.trainer": trainer, **paths})
 
 
 def autocast(evidence):
@@ -62,12 +56,11 @@ def autocast(evidence):
     return found
 
 
-def written(trainer, text, words=(), id_="torch_autocast", **run):
+def written(trainer, text, **laid):
     """What the edit of a finding makes of a script, and of the end of its command."""
     script, (site,) = script_of(text)
     made = replace(trainer, where=site) if trainer.where is not None else trainer
-    found = replace(autocast(evidence_of(made, words=words, **run)), id=id_)
-    by_id()[id_].write(script, found)
+    by_id()["torch_autocast"].write(script, autocast(run_by(made, **laid)))
     return result(script), script.command.words
 
 
@@ -75,7 +68,7 @@ def written(trainer, text, words=(), id_="torch_autocast", **run):
 
 
 def test_a_loop_of_the_users_own_is_repaired_where_the_fix_says():
-    found = autocast(evidence_of(None))
+    found = autocast(run_by(None))
     assert "trainer" not in found.data
     assert found.where[0] == CALLS.forward
 
@@ -91,7 +84,7 @@ def test_a_loop_of_the_users_own_is_repaired_where_the_fix_says():
     ],
 )
 def test_what_the_setting_cannot_repair_is_left_to_the_fix(trainer):
-    assert "trainer" not in autocast(evidence_of(trainer)).data
+    assert "trainer" not in autocast(run_by(trainer)).data
 
 
 def test_an_optimizer_of_another_kind_is_not_made_adam():
@@ -118,21 +111,25 @@ def test_what_the_command_sets_is_tried_and_given_by_the_command():
 
 def test_a_forward_that_no_edit_reaches_can_be_repaired_all_the_same():
     hidden = replace(CALLS, forward=None)
-    found = autocast(evidence_of(ARGUMENTS, calls=hidden))
+    found = autocast(run_by(ARGUMENTS, torch__calls=hidden))
     assert found.rewritable
     assert found.where == (ARGUMENTS.where,)
     assert "--bf16 True" in found.advice
-    unprobed = torch_evidence(calls=hidden, torch={"trainer": ARGUMENTS})
+    unprobed = run_by(ARGUMENTS, torch__calls=hidden, probes={})
     assert "torch_autocast" in {one.id for one in possible_all(unprobed, ())}
 
 
 def test_a_command_that_ends_elsewhere_is_not_added_to():
     with pytest.raises(CannotRewrite, match="where it is started"):
-        written(ARGUMENTS, "args = ▸parser.parse_args_into_dataclasses()◂\n", reached=False)
+        written(
+            ARGUMENTS,
+            "args = ▸parser.parse_args_into_dataclasses()◂\n",
+            facts__command_reaches_script=False,
+        )
 
 
 def test_two_settings_of_one_command_go_into_one_patch():
-    evidence = evidence_of(ARGUMENTS)
+    evidence = run_by(ARGUMENTS)
     one = autocast(evidence)
     workers = trainers.governed(replace(one, id="torch_workers", data={"workers": 2}), evidence)
     made = write_edits("/project", (one, workers), by_id(), read=_no_file)
@@ -142,7 +139,7 @@ def test_two_settings_of_one_command_go_into_one_patch():
 
 
 def test_two_values_of_one_setting_do_not_go_together():
-    evidence = evidence_of(ARGUMENTS)
+    evidence = run_by(ARGUMENTS)
     found = [
         trainers.governed(replace(autocast(evidence), id=id_, data={"workers": n}), evidence)
         for id_, n in (("torch_workers", 2), ("torch_too_many_workers", 4))
@@ -198,7 +195,8 @@ def test_the_users_call_is_edited_or_what_it_has_the_value_from(trainer, before,
 
 def test_an_option_that_the_command_gives_is_given_again():
     trainer = replace(ACCELERATOR, settings={"mixed_precision": "no"})
-    found = written(trainer, OPTION, words=("--mixed_precision", "no"))
+    words = ["python", "train.py", "--mixed_precision", "no"]
+    found = written(trainer, OPTION, facts__command_words=words)
     assert found == (None, ("--mixed_precision", "bf16"))
 
 
@@ -207,7 +205,7 @@ def test_where_the_library_is_made_by_something_else_the_loop_itself_is_edited()
     script, sites = script_of(text)
     calls = replace(CALLS, forward=sites[0], backward=sites[1])
     trainer = replace(LIGHTNING, made="elsewhere", where=None)
-    by_id()["torch_autocast"].write(script, autocast(evidence_of(trainer, calls=calls)))
+    by_id()["torch_autocast"].write(script, autocast(run_by(trainer, torch__calls=calls)))
     assert "with torch.autocast" in (result(script) or "")
 
 
@@ -220,7 +218,7 @@ CONFIGURED = {
 def test_a_file_that_sets_it_is_changed_where_it_is_named():
     script = project_of(CONFIGURED)
     trainer = replace(ARGUMENTS, made="file", source="/project/conf.json")
-    by_id()["torch_autocast"].write(script, autocast(evidence_of(trainer)))
+    by_id()["torch_autocast"].write(script, autocast(run_by(trainer)))
     assert script.contents() == {"/project/conf.json": b'{"seed": 1,\n "bf16": true}\n'}
     assert script.command.words == ()
 
@@ -229,7 +227,7 @@ def test_a_file_that_cannot_be_changed_is_named_with_its_line():
     script = project_of({**CONFIGURED, "conf.json": "[]"})
     trainer = replace(ARGUMENTS, made="file", source="/project/conf.json")
     with pytest.raises(CannotRewrite, match=r'conf\.json: set "bf16": true there'):
-        by_id()["torch_autocast"].write(script, autocast(evidence_of(trainer)))
+        by_id()["torch_autocast"].write(script, autocast(run_by(trainer)))
 
 
 # ------------------------------------------------------------------------------- the table
@@ -252,7 +250,7 @@ def test_the_run_is_asked_for_every_name_of_the_table():
 
 
 def test_a_finding_can_be_saved_with_what_its_edit_needs():
-    data = autocast(evidence_of(replace(LIGHTNING, where=CALLS.forward))).data
+    data = autocast(run_by(replace(LIGHTNING, where=CALLS.forward))).data
     assert data["trainer"]["own"] == [asdict(site) for site in (CALLS.forward, CALLS.backward)]
     assert data["trainer"]["value"] == '"bf16-mixed"'
 
@@ -264,10 +262,10 @@ def test_an_option_of_lightnings_command_line_begins_with_the_trainer():
 
 
 def test_a_bar_is_switched_off_by_its_library_and_only_where_it_takes_time():
-    drawn = LogCall("lightning.TQDMProgressBar.on_train_batch_end", None, 1.0, 0.02)
+    drawn = LogCall("lightning.TQDMProgressBar.on_train_batch_end", None, 1.0, 0.09)
     trainer = in_a_call("lightning", "Trainer", "enable_progress_bar")
     for log, found in ((drawn, 1), (replace(drawn, seconds=0.0002), 0)):
-        evidence = evidence_of(trainer, logs=(log,))
+        evidence = run_by(trainer, torch__logs=[log])
         bars = [one for one in detect_all(evidence) if one.id == "progress_bar"]
         assert [one.snippet for one in bars] == found * ["Trainer(..., enable_progress_bar=False)"]
         tried = [one for one in possible_all(evidence, []) if one.id == "progress_bar"]
@@ -285,7 +283,7 @@ def test_evaluations_that_may_end_the_training_come_as_often_as_before():
     trainer = replace(ARGUMENTS, made="call", settings={"eval_steps": 50})
     for behind, taken in (("", True), ("trainer.add_callback(EarlyStoppingCallback(3))\n", False)):
         script, (site,) = script_of(f"args = ▸TrainingArguments('out', eval_steps=50)◂\n{behind}")
-        evidence = evidence_of(replace(trainer, where=site))
+        evidence = run_by(replace(trainer, where=site))
         found = trainers.governed(finding_of("evaluation_between"), evidence)
         with contextlib.nullcontext() if taken else pytest.raises(CannotRewrite, match="goes by"):
             by_id()["evaluation_between"].write(script, found)
@@ -299,7 +297,7 @@ def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():
     assert setting.suits(trainer, data)
     several = replace(ARGUMENTS, settings={"per_device_train_batch_size": 4})
     assert not setting.suits(several, data)  # two devices share the loader's batch
-    evidence = evidence_of(trainer)
+    evidence = run_by(trainer)
     found = trainers.governed(replace(finding_of("batch_size"), data=data), evidence)
     for batch, words in ((None, "16"), (32, "32")):
         script, _ = script_of("x = 1\n")
@@ -313,7 +311,7 @@ def finding_of(id_):
 
 
 def test_of_several_ways_none_is_advised_before_it_was_tried():
-    evidence = evidence_of(ARGUMENTS)
+    evidence = run_by(ARGUMENTS)
     data = {"workers": 2, "variants": [{"workers": 2}, {"workers": 4}]}
     found = trainers.governed(replace(finding_of("torch_workers"), data=data), evidence)
     assert "`--dataloader_num_workers`" in found.advice
@@ -321,7 +319,7 @@ def test_of_several_ways_none_is_advised_before_it_was_tried():
 
 def test_what_changes_the_experiment_keeps_its_own_advice():
     trainer = replace(ARGUMENTS, settings={"logging_steps": 1})
-    found = trainers.governed(finding_of("torch_step_logging"), evidence_of(trainer))
+    found = trainers.governed(finding_of("torch_step_logging"), run_by(trainer))
     assert found.advice.startswith(by_id()["torch_step_logging"].summary)
     assert "--logging_steps 50" in found.advice
 
@@ -329,17 +327,17 @@ def test_what_changes_the_experiment_keeps_its_own_advice():
 def test_a_setting_that_the_installed_version_lacks_is_named_as_the_reason():
     old = replace(ARGUMENTS, settings={"optim": "adamw_torch"}, defaults={}, version="4.1.0")
     calls = replace(CALLS, forward=None, backward=None)
-    found = autocast(evidence_of(old, calls=calls))
+    found = autocast(run_by(old, torch__calls=calls))
     assert not found.rewritable
     assert found.text.endswith(
         "The installed transformers 4.1.0 has no `bf16` in its `TrainingArguments`."
     )
-    there = autocast(evidence_of(replace(ARGUMENTS, version="4.40.0"), calls=calls))
+    there = autocast(run_by(replace(ARGUMENTS, version="4.40.0"), torch__calls=calls))
     assert there.rewritable
     assert "has no" not in there.text
     # its value is no plain one
     other = replace(old, defaults={"bf16": None})
-    assert "has no" not in autocast(evidence_of(other, calls=calls)).text
+    assert "has no" not in autocast(run_by(other, torch__calls=calls)).text
 
 
 def test_every_fix_that_is_edited_in_a_library_has_a_row_of_its_own():

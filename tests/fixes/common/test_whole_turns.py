@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from kit.evidence import SITE, evidence
+from fixes.case_text import evidence_of
 from trainperf.fixes.tf_step.calls.keras_predict_in_loop import FEWEST_TURNS, outside_steps
-from trainperf.model import Length, Loop, Missing, Outside
 
-FIT = Outside("fit", 13.0, 32, 0.6, loop=SITE)
-MANY = Length(32 * FEWEST_TURNS, "so many", epochs=FEWEST_TURNS, fits=FEWEST_TURNS)
-
-
-def test_what_is_part_of_the_steps_needs_nothing_more() -> None:
-    for turn in ("step", "evaluation"):
-        assert outside_steps(evidence(outside_=replace(FIT, turn=turn), length_=MANY)) == {}
+MANY = f"predict_between_fits | length.fits = {FEWEST_TURNS}"
+OUTSIDE = {"outside": True}
 
 
 def test_a_turn_of_a_long_training_is_a_slice_as_it_is_written() -> None:
-    found = outside_steps(evidence(outside_=FIT, length_=MANY))
-    turn = {"steps": 32, "seconds": 13.0, "pause_s": 0.0, "written": True}
-    assert found == {"epoch": turn}
+    seen = evidence_of(MANY)
+    steps, seconds = seen.outside.steps, seen.outside.seconds
+    turn = {"steps": steps, "seconds": seconds, "pause_s": 0.0, "written": True}
+    assert outside_steps(seen) == {"epoch": turn}
 
 
 @pytest.mark.parametrize(
-    "length",
+    ("case", "found"),
     [
-        Missing("nobody knows"),
-        replace(MANY, fits=FEWEST_TURNS - 1),
-        replace(MANY, fits=1),
+        # what is part of the steps needs nothing more
+        (f'{MANY}; outside.turn = "step"', {}),
+        (f'{MANY}; outside.turn = "evaluation"', {}),
+        # a training of few turns is over before they could be compared
+        (f'{MANY}; length = missing "nobody knows"', OUTSIDE),
+        (f"{MANY}; length.fits = {FEWEST_TURNS - 1}", OUTSIDE),
+        (f"{MANY}; length.fits = 1", OUTSIDE),
+        # calls that hold several steps do not stop where a turn does
+        (f"{MANY}; loop.steps_per_execution = 8", OUTSIDE),
     ],
 )
-def test_a_training_of_few_turns_is_over_before_they_could_be_compared(length: object) -> None:
-    assert outside_steps(evidence(outside_=FIT, length_=length)) == {"outside": True}
-
-
-def test_calls_that_hold_several_steps_do_not_stop_where_a_turn_does() -> None:
-    loop = Loop("fit", where=SITE, steps_per_execution=8)
-    assert outside_steps(evidence(outside_=FIT, length_=MANY, loop=loop)) == {"outside": True}
+def test_what_is_no_turn_of_a_long_training_is_tried_otherwise(
+    case: str, found: dict[str, object]
+) -> None:
+    assert outside_steps(evidence_of(case)) == found

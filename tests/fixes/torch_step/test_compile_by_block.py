@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kit.torch_evidence import MODEL, torch_evidence
+from fixes.case_text import evidence_of
 from rewriting import changed, executed, script_of
 from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.torch_step.compiling.torch_compile import BY_BLOCK, COMPILED, Compile
@@ -52,8 +52,8 @@ for step in range(3):
     losses.append(loss.item())
 """
 BLOCKS = (Blocks(".blocks", "Block", 6),)
-COMPILER = {"cpp_compiler": True}
-IN_BLOCKS = replace(MODEL, blocks=BLOCKS)
+RUN = "torch_loop_samplers"
+IN_BLOCKS = {"torch.models[0].blocks": list(BLOCKS)}
 
 
 def test_each_block_runs_compiled_and_one_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_each_block_runs_compiled_and_one_is_compiled(monkeypatch: pytest.Monkey
     data: dict[str, Any] = {"cls": "Net", COMPILED: BY_BLOCK}
     data["blocks"] = [asdict(one) for one in BLOCKS]
     script, sites = script_of(SCRIPT)
-    evidence = torch_evidence(model=replace(IN_BLOCKS, where=sites[0]), flags=COMPILER)
+    evidence = evidence_of(RUN, {**IN_BLOCKS, "torch.models[0].where": sites[0]})
     finding = Compile().possible(evidence)
     assert finding is not None
     assert finding.data["blocks"] == data["blocks"]
@@ -83,10 +83,10 @@ def test_each_block_runs_compiled_and_one_is_compiled(monkeypatch: pytest.Monkey
 
 
 def test_both_ways_are_tried_where_there_are_blocks() -> None:
-    finding = Compile().possible(torch_evidence(model=IN_BLOCKS, flags=COMPILER))
+    finding = Compile().possible(evidence_of(RUN, IN_BLOCKS))
     assert finding is not None
     assert [one[COMPILED] for one in finding.data["variants"]] == ["the model", BY_BLOCK]
-    without = Compile().possible(torch_evidence(flags=COMPILER))
+    without = Compile().possible(evidence_of(RUN))
     assert without is not None
     assert "variants" not in without.data
 
@@ -100,7 +100,7 @@ def test_where_a_setting_compiles_there_is_one_way() -> None:
         settings={"torch_compile": False},
         defaults={"torch_compile": False},
     )
-    evidence = torch_evidence(model=IN_BLOCKS, flags=COMPILER, torch={"trainer": trainer})
+    evidence = evidence_of(RUN, {**IN_BLOCKS, "torch.trainer": trainer})
     finding = Compile().possible(evidence)
     assert finding is not None
     made = governed(finding, evidence)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 
 import pytest
 
-from kit.evidence import GPU, probe
-from kit.torch_evidence import split, torch_evidence
+from fixes.case_text import evidence_of
 from rewriting import script_of
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes.torch_step._source import inherits_forward, model_target
@@ -23,52 +22,62 @@ from trainperf.fixes.torch_step._step import (
     taken_probe,
     to_try,
 )
-from trainperf.model import Measure, Missing
+from trainperf.model import Evidence, Probe
+
+
+def apart(laid: str = "times.real = 0.1", **seconds: float) -> Evidence:
+    """A step that was taken apart: `apart(forward=0.03, backward=0.06)`."""
+    parts = [{"name": name, "seconds": part} for name, part in seconds.items()]
+    return evidence_of(f"torch_healthy | {laid}; torch.split = {json.dumps(parts)}")
+
+
+def probe(ratio: float) -> Probe:
+    """A probe of 10 ms."""
+    return evidence_of(f"torch_healthy | probes.some = {ratio}").probe("some")
 
 
 def test_a_part_that_was_not_seen_is_not_zero() -> None:
     with pytest.raises(NotMeasured):
-        part_seconds(torch_evidence(split=split(forward=0.05)), "optimizer")
+        part_seconds(apart(forward=0.05), "optimizer")
 
 
-def test_parts_of_slowed_steps_shrink_until_they_fit_into_a_real_one() -> None:
-    case = torch_evidence(real=0.100, split=split(forward=0.100, optimizer=0.100))
-
-    assert part_seconds(case, "optimizer") == pytest.approx(0.050)
-
-
-def test_parts_that_fit_stay_as_they_are() -> None:
-    case = torch_evidence(real=0.100, split=split(forward=0.050, optimizer=0.010))
-
-    assert part_seconds(case, "optimizer") == pytest.approx(0.010)
+@pytest.mark.parametrize(
+    ("forward", "optimizer", "part"),
+    [
+        (0.1, 0.1, 0.05),  # parts of slowed steps shrink until they fit into a real one
+        (0.05, 0.01, 0.01),
+    ],
+)
+def test_parts_fit_into_a_real_step(forward: float, optimizer: float, part: float) -> None:
+    case = apart(forward=forward, optimizer=optimizer)
+    assert part_seconds(case, "optimizer") == pytest.approx(part)
 
 
 def test_waiting_for_a_gpu_is_computing() -> None:
-    parts = split(forward=0.01, backward=0.02, sync=0.05)
-
-    assert compute_seconds(torch_evidence(split=parts)) == pytest.approx(0.03)
-    assert compute_seconds(torch_evidence(split=parts, device=GPU)) == pytest.approx(0.08)
+    parts = {"forward": 0.01, "backward": 0.02, "sync": 0.05}
+    assert compute_seconds(apart(**parts)) == pytest.approx(0.03)
+    assert compute_seconds(apart("times.real = 0.1; device = GPU", **parts)) == pytest.approx(0.08)
 
 
 def test_a_loop_without_a_loader_has_its_real_step() -> None:
-    case = torch_evidence(real=0.100, resident=None, input=None)
-
-    assert step_seconds(case) == 0.100
+    case = evidence_of("torch_memmap_gpt")
+    assert step_seconds(case) == case.times.real
 
 
 def test_a_probe_of_a_part_saves_no_more_than_that_part() -> None:
-    assert saved_by_probe(torch_evidence(real=0.100), probe(2.0)) == pytest.approx(0.005)
+    assert saved_by_probe(evidence_of("torch_healthy"), probe(2.0)) == pytest.approx(0.005)
 
 
 def test_a_probe_saves_no_more_than_its_share_of_the_step() -> None:
-    case = torch_evidence(real=0.008, resident=0.008, input=None)
+    times = "times.real = 0.008; times.resident = 0.008; times.input = missing"
+    case = evidence_of(f"torch_healthy | {times}")
 
     assert saved_by_probe(case, probe(2.0)) == pytest.approx(0.004)
     assert bound_by_probe(case, probe(2.0)) == pytest.approx(2.0)
 
 
 def test_a_run_of_unknown_length_plans_no_number_of_steps() -> None:
-    assert planned_steps(torch_evidence()) is None
+    assert planned_steps(evidence_of("torch_healthy")) is None
 
 
 @pytest.mark.parametrize(
@@ -107,11 +116,11 @@ def test_a_model_is_called_what_it_is_assigned_to(text: str, name: str) -> None:
 
 
 def test_a_probe_without_a_result_counts_as_not_taken() -> None:
-    case = torch_evidence(probes={"fused": Missing("no time left"), "compile": probe(2.0)})
+    case = evidence_of("torch_healthy | probes.fused = missing; probes.some = 2")
 
     assert taken_probe(case, "fused") is None
     assert taken_probe(case, "channels_last") is None
-    assert taken_probe(case, "compile") == probe(2.0)
+    assert taken_probe(case, "some") == probe(2)
 
 
 @pytest.mark.parametrize(
@@ -128,28 +137,31 @@ def test_a_class_has_the_forward_of_pytorch_if_it_says_so(body: str, inherits: b
 
 
 def test_what_is_tried_is_bounded_by_the_high_end_of_a_probe() -> None:
-    case = torch_evidence(probes={"fast": probe(1.2), "slow": probe(0.8)})
+    case = evidence_of(
+        "torch_healthy | times.real = 0.1; probes.fast = 1.2 ± 0.036; probes.slow = 0.8 ± 0.024"
+    )
 
-    assert to_try(case, "slow") == (pytest.approx(0.8 * 1.03), PROBED)
+    assert to_try(case, "slow") == (pytest.approx(0.824), PROBED)
     bound, basis = to_try(case, "fast")
     assert basis == PROBED
-    assert bound is not None
     assert bound == pytest.approx(1.02, abs=0.01)  # the probed part is a tenth of the step
 
 
-def test_what_no_probe_says_or_only_noise_limits_nothing() -> None:
-    case = torch_evidence(probes={"wide": probe(0.9, spread=0.3), "none": Missing("no time")})
-
-    assert [to_try(case, name) for name in ("wide", "none", "")] == [(None, UNTRIED)] * 3
-
-
-def test_noise_that_may_hide_the_whole_step_hides_nothing_to_try() -> None:
-    noisy = replace(Measure(2.86, 4, (1.0, 4.7)), low=0.0, high=26.6)
-    case = torch_evidence(resident=0.89, input=0.016)
-
-    assert to_try(replace(case, times=replace(case.times, real_=noisy))) == (None, UNTRIED)
+@pytest.mark.parametrize(
+    ("laid", "name"),
+    [
+        ("probes.wide = 0.9 ± 0.27", "wide"),  # what only noise limits
+        ("probes.none = missing", "none"),
+        ("probes = {}", ""),
+        # noise that may hide the whole step hides nothing to try
+        ("times.real = 2.86 ± 2.86; times.resident = 0.89; times.input = 0.016", ""),
+    ],
+)
+def test_what_nothing_limits_may_be_tried(laid: str, name: str) -> None:
+    assert to_try(evidence_of(f"torch_healthy | {laid}"), name) == (None, UNTRIED)
 
 
 def test_a_step_that_is_all_waiting_leaves_nothing_to_try() -> None:
+    times = "times.real = 0.1; times.resident = 0.002; times.input = 0.099"
     with pytest.raises(NotMeasured):
-        to_try(torch_evidence(resident=0.002, input=0.099))
+        to_try(evidence_of(f"torch_healthy | {times}"))

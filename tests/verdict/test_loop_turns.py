@@ -63,6 +63,15 @@ def test_what_is_known_of_a_turn_is_said(laid: str, says: str) -> None:
     assert says in said.text
 
 
+def test_turns_of_which_a_training_has_few_are_no_slices_to_be_tried() -> None:
+    (found,) = (
+        finding
+        for finding in detect_all(evidence_of("predict_between_fits | length.fits = 2"))
+        if finding.id == "keras_predict_in_loop"
+    )
+    assert found.data["outside"] is True
+
+
 def kept(fix: str, speedup: float, basis: Any = "steps") -> Trial:
     low, high = 0.98 * speedup, 1.02 * speedup
     return Trial(fix, Outcome.KEPT, "", speedup, low, high, 12, 60, kept=True, basis=basis)

@@ -35,9 +35,12 @@ def test_what_costs_a_job_little_or_nobody_knows_how_much_is_no_sync(case: str) 
     assert said(case).bottleneck != "sync"
 
 
-def test_an_input_late_on_all_ranks_is_no_straggler_because_one_is_a_little_later() -> None:
-    late = "parallel.stragglers[0].behind_s = 0.003"
-    assert said(f"ddp_straggler | seen = null; times.input = 0.02; {late}").bottleneck == "input"
+@pytest.mark.parametrize(
+    "less", ["parallel.stragglers[0].behind_s = 0.003", "parallel.exchange.seconds = 0.012"]
+)
+def test_an_input_that_costs_all_ranks_more_stays_the_verdict(less: str) -> None:
+    case = f"ddp_straggler | seen = null; times.input = 0.02; {less}"  # 18.5 ms are lost to it
+    assert said(case).bottleneck == "input"
 
 
 # --------------------------------------------------------------------------- what is said

@@ -61,6 +61,7 @@ def test_start_steps_pauses_and_the_end_add_up() -> None:
     }
     assert whole.seconds_now == pytest.approx(sum(item.now_s for item in whole.items))
     assert whole.seconds_after is None
+    assert "end of the process" not in lines(made("facts = {}"))
 
 
 def test_an_evaluation_before_the_training_is_a_line_of_its_own() -> None:

@@ -279,6 +279,17 @@ def test_one_process_with_several_replicas_waits_for_nobody() -> None:
     assert whole_job(case.loop, found).batch_size == case.loop.batch_size
 
 
+def test_an_exchange_that_was_not_timed_is_known_by_what_was_built() -> None:
+    whole = zoo.load("mirrored_cpus").recording
+    events = {pid: without(own, "exchange", "all_reduce") for pid, own in whole.events.items()}
+    whole = replace(whole, events=events)
+    found = parallel(whole, choose(whole), box())
+    assert found is not None
+    assert found.exchange is not None
+    assert (found.exchange.method, found.exchange.bytes) == ("MirroredStrategy", None)
+    assert isinstance(found.exchange.all_reduce, Missing)
+
+
 # ----------------------------------------------------------------------------- skew
 
 

@@ -343,6 +343,13 @@ def test_as_many_legs_start_at_once_as_cores_let_run_and_one_that_imports(
     assert costs_of(subject(), 10, spin=True).spin
 
 
+def test_a_leg_whose_run_was_not_sampled_counts_as_one_core(subject, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    one = subject()
+    unsampled = replace(one, evidence=replace(one.evidence, use=()))
+    assert costs_of(unsampled, 10).cores == 8.0 > costs_of(one, 10).cores
+
+
 def test_all_legs_share_what_they_compile_apart_from_the_users(subject):
     one = subject(PARALLEL, INTERLEAVE)
     user = replace(one.recording.run, env={"TORCHINDUCTOR_CACHE_DIR": "/home/me/compiled"})

@@ -1,1 +1,0 @@
-"""`trainperf sagemaker submit`: the same diagnosis as a SageMaker training job."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import io
 import os
-import pkgutil
 import sys
 import tokenize
 import warnings
@@ -15,19 +13,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from trainperf import fixes
+from trainperf.lint import rules
+from trainperf.lint.rule import Remark, Rule
 from trainperf.model.discover import discovered
 from trainperf.recording.cells import cell_and_line, is_notebook
 from trainperf.source.module import Module
 from trainperf.source.notebooks.ipython import parse
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook, text_of
 from trainperf.source.origins.project import Project
-from trainperf.source.rule import Remark, Rule
 
 _NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
-
-_FOLDER = "lint"
-"""The folder of a family that holds its rules."""
 
 _SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 """Folders that hold no source of the project's own, besides the hidden ones."""
@@ -253,21 +248,8 @@ class _Checked:
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return one instance of every rule, in order of their ids."""
-    found = (rule for family in _families() for rule in _rules(family))
+    found = discovered(rules.__name__, rules.__path__, Rule)
     return tuple(sorted(found, key=lambda rule: rule.id))
-
-
-def _families() -> Iterator[str]:
-    for info in pkgutil.iter_modules(fixes.__path__):
-        if info.ispkg:
-            yield f"{fixes.__name__}.{info.name}"
-
-
-def _rules(family: str) -> Iterator[Rule]:
-    path = importlib.import_module(family).__path__
-    if any(info.name == _FOLDER for info in pkgutil.iter_modules(path)):
-        name = f"{family}.{_FOLDER}"
-        yield from discovered(name, importlib.import_module(name).__path__, Rule)
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from trainperf.errors import CannotRewrite
 from trainperf.source.arguments import keyword, positional
-from trainperf.source.origins.dictionaries import merged
+from trainperf.source.origins import dictionaries
 from trainperf.source.origins.tracing import Tracer
 from trainperf.source.origins.values import (
     Contents,
@@ -96,11 +96,7 @@ def _written(call: ast.Call, name: str, position: int | None) -> ast.expr | None
 
 def given(trace: Tracer, file: File, call: ast.Call) -> tuple[Contents, ...]:
     """Return what a call may be given as `**keywords`."""
-    states: tuple[Contents, ...] = (Contents(),)
-    for each in call.keywords:
-        if each.arg is None:
-            states = merged(states, trace.objects(file, each.value))
-    return states
+    return dictionaries.given(trace, file, (each for each in call.keywords if each.arg is None))
 
 
 def _told(values: Sequence[Value], name: str, ran: CallInRun) -> list[Origin | LeftOut]:

@@ -25,7 +25,7 @@ from trainperf.source.origins.values import (
     unknown,
 )
 from trainperf.source.scopes import FUNCTIONS, Binding
-from trainperf.source.statements import last_name
+from trainperf.source.statements import last_name, names_in
 
 DEEPEST = 24
 """So many steps are followed, from names to values to names."""
@@ -75,7 +75,7 @@ class Names:
             elif isinstance(each.node, ast.NamedExpr):
                 yield Unknown(f"{name} is used where it is given its value")
             elif each.kind == "value" and each.value is not None and not plain:
-                if _mentions(each.value, name):
+                if name in names_in(each.value):
                     yield Unknown(f"{name} is worked out from itself", derived=True)
                 else:
                     yield file, each.value
@@ -115,10 +115,6 @@ class Names:
                 yield from self.bound(bound[0], bound[1], bound[0].top(bound[1]))
                 return
         yield Unknown(f"{name} is bound nowhere in these files")
-
-
-def _mentions(node: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
 
 
 class Tracer(Names):

@@ -4,15 +4,14 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
 
 import pytest
 from aws_fakes import price_list, product, serving, slow
 
-from trainperf.fixes.host._instance_types import GIGABIT, MIB, instance_type
+from trainperf.fixes.host._instance_types import instance_type
 from trainperf.machine.aws import live
 from trainperf.machine.aws.instance import ENDPOINT
-from trainperf.machine.aws.live import _price_per_hour, described
+from trainperf.machine.aws.live import _price_per_hour
 from trainperf.model import Instance, Price
 
 SECRET = "a-secret-that-nobody-may-print"
@@ -134,49 +133,3 @@ def test_a_profile_that_does_not_exist_is_no_error(
     (known,) = told(G5)
     assert known[1] is None
     assert "ProfileNotFound" in known[2]
-
-
-# ------------------------------------------------------------------------------- types
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-def test_a_type_that_the_table_lacks_is_asked_for(
-    moto: str, keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", moto)
-    instance, price, _ = told(Instance("ec2", "c5.xlarge", None, "eu-west-1"))[-1]
-    assert instance.type is not None
-    assert (instance.type.name, instance.type.vcpus, instance.type.gpus) == ("c5.xlarge", 4, 0)
-    assert instance.type.memory == 8192 * MIB
-    assert instance.type.network_burst_bytes_s == 10 * GIGABIT
-    assert price is None  # the price list is somebody else's
-
-
-@pytest.mark.parametrize("name", ["g5.xlarge", "g5.48xlarge", "g4dn.metal", "p5.48xlarge"])
-def test_what_ec2_says_is_what_the_table_says(
-    name: str, moto: str, keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", moto)
-    instance, _, _ = told(Instance("ec2", name, None, "eu-west-1"))[-1]
-    asked, known = instance.type, instance_type(name)
-    assert asked is not None
-    assert known is not None
-    for field in ("vcpus", "memory", "gpus", "gpu", "gpu_memory", "nvme_bytes", "efa"):
-        assert getattr(asked, field) == getattr(known, field)
-    assert asked.ebs_bytes_s == known.ebs_bytes_s
-    assert asked.network_bytes_s == known.network_bytes_s
-
-
-@pytest.mark.parametrize("answer", [{}, {"VCpuInfo": None}, {"VCpuInfo": {"DefaultVCpus": 4}}])
-def test_half_an_answer_is_no_type(answer: dict[str, object]) -> None:
-    assert described(answer) is None

@@ -1,4 +1,4 @@
-"""AWS's own word on an instance, asked through boto3 where credentials allow it.
+"""Prices of AWS's own list, asked through boto3 where credentials allow it.
 
 Runs in a thread that nobody has to wait for: `tell` is called with what is known so far.
 """
@@ -6,15 +6,13 @@ Runs in a thread that nobody has to wait for: `tell` is called with what is know
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from trainperf.fixes.common.words import GB, MB, MIB
-from trainperf.fixes.host._instance_types import GIGABIT, ML, same_gpus
-from trainperf.model import Instance, InstanceType, Price
+from trainperf.fixes.host._instance_types import same_gpus
+from trainperf.model import Instance, Price
 
 CONNECT_S, READ_S = 0.5, 0.9
 """Seconds that a connection and an answer may take; the thread is given up soon after."""
@@ -30,7 +28,7 @@ _PRICES_REGION = "us-east-1"
 
 
 def ask(instance: Instance, tell: Tell) -> None:
-    """Ask EC2 for a type that the package data lacks, and the price list for prices.
+    """Ask the price list for the prices of an instance, and of others with the same GPUs.
 
     Raises nothing, and tells no more of an error than its name.
     """
@@ -55,21 +53,9 @@ def _ask(instance: Instance, tell: Tell) -> None:
     config = Config(
         connect_timeout=CONNECT_S, read_timeout=READ_S, retries={"total_max_attempts": 1}
     )
-    if instance.type is None:
-        instance = _with_type(instance, session.client("ec2", config=config))
-        tell(instance, None, "AWS's price list did not answer in time")
     names = [instance.name, *(one.name for one in same_gpus(instance))]
     client = session.client("pricing", region_name=_PRICES_REGION, config=config)
     _Prices(instance, tell, client).of(names)
-
-
-def _with_type(instance: Instance, client: Any) -> Instance:
-    try:
-        answer = client.describe_instance_types(InstanceTypes=[instance.name.removeprefix(ML)])
-        rows = answer.get("InstanceTypes") or [{}]
-        return replace(instance, type=described(rows[0]))
-    except Exception:  # an unknown type, or not allowed: the report says that it is not known
-        return instance
 
 
 class _Prices:
@@ -122,65 +108,6 @@ def _named(error: Exception) -> str:
     response = getattr(error, "response", None)
     code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
     return str(code or type(error).__name__)
-
-
-def described(answer: dict[str, Any]) -> InstanceType | None:
-    """Read one element of `InstanceTypes` in an answer of describe-instance-types.
-
-    None where it does not even tell vCPUs and memory.
-    """
-    gpus = _part(answer, "GpuInfo").get("Gpus") or []
-    first: dict[str, Any] = gpus[0] if gpus else {}
-    ebs = _part(_part(answer, "EbsInfo"), "EbsOptimizedInfo")
-    lasts, most = _network(_part(answer, "NetworkInfo"))
-    vcpus = _part(answer, "VCpuInfo").get("DefaultVCpus")
-    memory = _part(answer, "MemoryInfo").get("SizeInMiB")
-    if not vcpus or not memory:
-        return None
-    each = _part(first, "MemoryInfo").get("SizeInMiB")
-    return InstanceType(
-        name=str(answer.get("InstanceType", "")),
-        vcpus=int(vcpus),
-        memory=int(memory) * MIB,
-        gpus=sum(int(gpu.get("Count", 0)) for gpu in gpus),
-        gpu=str(first.get("Name", "")),
-        gpu_memory=int(each) * MIB if each else None,
-        network_bytes_s=lasts,
-        network_burst_bytes_s=most,
-        ebs_bytes_s=_times(ebs.get("BaselineThroughputInMBps"), MB),
-        ebs_burst_bytes_s=_times(ebs.get("MaximumThroughputInMBps"), MB),
-        ebs_iops=ebs.get("BaselineIops"),
-        nvme_bytes=int(_part(answer, "InstanceStorageInfo").get("TotalSizeInGB") or 0) * GB,
-        efa=int(_part(_part(answer, "NetworkInfo"), "EfaInfo").get("MaximumEfaInterfaces") or 0),
-        source="AWS describe-instance-types, asked now",
-    )
-
-
-def _network(info: dict[str, Any]) -> tuple[float | None, float | None]:
-    """The lasting rate and that of bursts, bytes per second.
-
-    The headline ("Up to 10 Gigabit") tells the most; what lasts of an "up to" type is
-    the baseline of its one card.
-    """
-    headline = str(info.get("NetworkPerformance", ""))
-    found = re.search(r"([\d.]+)\s*(Gigabit|Gbps|Megabit)", headline)
-    if found is None:
-        return None, None
-    size = float(found[1]) * (GIGABIT / 1000 if found[2] == "Megabit" else GIGABIT)
-    if not headline.lower().startswith("up to"):
-        return size, size
-    cards = info.get("NetworkCards") or []
-    base = cards[0].get("BaselineBandwidthInGbps") if len(cards) == 1 else None
-    return _times(base, GIGABIT), size
-
-
-def _times(value: float | None, unit: float) -> float | None:
-    return None if value is None else value * unit
-
-
-def _part(answer: dict[str, Any], name: str) -> dict[str, Any]:
-    part = answer.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 def _price_query(instance: Instance, name: str) -> dict[str, Any]:

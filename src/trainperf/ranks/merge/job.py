@@ -31,13 +31,11 @@ class Found:
 class Job:
     """The records of one start of one job, by rank, and what had to be left out.
 
-    `size` is the number of places that the launcher gave out. `unreadable` has the
-    reason by the number of a folder.
+    `size` is the number of places that the launcher gave out.
     """
 
     members: tuple[Found, ...]
     size: int
-    unreadable: dict[int, str]
     notes: tuple[str, ...]
 
 
@@ -58,7 +56,7 @@ def read_job(folder: Path) -> Job:
     members = _last_start(members, notes)
     size = _size(members, folder)
     notes += [f"{why}: rank {number} is not in the report" for number, why in unreadable.items()]
-    return Job(tuple(sorted(members, key=lambda one: one.rank)), size, unreadable, tuple(notes))
+    return Job(tuple(sorted(members, key=lambda one: one.rank)), size, tuple(notes))
 
 
 def _found(folder: Path) -> tuple[list[Found], dict[int, str]]:

@@ -46,7 +46,6 @@ class Place:
     by: str
     job_id: str = ""
     local_rank: int | None = None
-    local_world_size: int | None = None
     node: int | None = None
     restarts: int = 0
 
@@ -142,7 +141,6 @@ def torchrun(environ: Mapping[str, str]) -> Place | None:
         ("RANK", "WORLD_SIZE"),
         job_id=unnamed if named in _NO_RUN_ID else named,
         local_rank=_number(environ, "LOCAL_RANK"),
-        local_world_size=_number(environ, "LOCAL_WORLD_SIZE"),
         node=_number(environ, "GROUP_RANK"),
         restarts=_number(environ, "TORCHELASTIC_RESTART_COUNT") or 0,
     )
@@ -159,7 +157,6 @@ def open_mpi(environ: Mapping[str, str]) -> Place | None:
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
         job_id=next((environ[name] for name in names if environ.get(name)), _slurm_id(environ)),
         local_rank=_number(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
-        local_world_size=_number(environ, "OMPI_COMM_WORLD_LOCAL_SIZE"),
     )
 
 
@@ -175,7 +172,6 @@ def pmi(environ: Mapping[str, str]) -> Place | None:
         ("PMI_RANK", "PMI_SIZE"),
         job_id=_slurm_id(environ),
         local_rank=_number(environ, "MPI_LOCALRANKID"),
-        local_world_size=_number(environ, "MPI_LOCALNRANKS"),
     )
 
 

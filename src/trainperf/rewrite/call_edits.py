@@ -145,10 +145,7 @@ class CallEdits(Editing):
     def drop_call(self, site: Site) -> None:
         """Take the last call of the chain at `site` away: `x.a().b()` → `x.a()`."""
         file = self._file(site.file)
-        call = file.source.call(site)
-        if not isinstance(call.func, ast.Attribute):
-            raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
-        self._edit(file, [Replace(layout.last_call(file.source, call), "")])
+        self._edit(file, layout.drop_call(file.source, file.source.call(site))[1])
 
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""

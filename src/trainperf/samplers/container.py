@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainperf.recording.machine.container import ContainerUse
+from trainperf.recording.machine.machine import ContainerUse
 from trainperf.samplers.levels import Level, counters, levels, text, whole
 
 ROOT = Path("/")

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from trainperf.fixes.host._instance_types import instance_type
@@ -21,6 +21,8 @@ from trainperf.machine.aws import live
 from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance, Machine, Price
 from trainperf.samplers.levels import text as text_of
+
+T = TypeVar("T")
 
 DEADLINE_S = 1.0
 """Seconds after which what is not known by then is not waited for."""
@@ -182,13 +184,13 @@ def _training_instance(root: Path, environment: Mapping[str, str]) -> Instance |
     From `resourceconfig.json`, else from the variables of SageMaker's training toolkit.
     None in its local mode, where the type is "local" or "local_gpu".
     """
-    told = _resources(root)
+    told = _read(text_of(root / SAGEMAKER_CONFIG / "resourceconfig.json"), dict)
     name, hosts = told.get("current_instance_type"), told.get("hosts")
     source = "SageMaker's resourceconfig.json"
     if not isinstance(name, str):
         name, source = environment.get("SM_CURRENT_INSTANCE_TYPE"), "SM_CURRENT_INSTANCE_TYPE"
     if not isinstance(hosts, list):
-        hosts = _list(environment.get("SM_HOSTS", ""))
+        hosts = _read(environment.get("SM_HOSTS"), list)
     if not name or not name.startswith("ml."):
         return None
     return Instance(
@@ -200,20 +202,13 @@ def _region(environment: Mapping[str, str]) -> str | None:
     return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
 
 
-def _resources(root: Path) -> dict[str, Any]:
+def _read(text: str | None, kind: type[T]) -> T:
+    """What some JSON holds, empty where that is another kind of value."""
     try:
-        told = json.loads((root / SAGEMAKER_CONFIG / "resourceconfig.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
-def _list(text: str) -> list[Any]:
-    try:
-        told = json.loads(text)
+        told = json.loads(text or "")
     except ValueError:
-        return []
-    return told if isinstance(told, list) else []
+        return kind()
+    return told if isinstance(told, kind) else kind()
 
 
 def ask_metadata_service(environment: Mapping[str, str], timeout: float) -> Metadata:

@@ -6,7 +6,6 @@ Runs in a thread that nobody has to wait for: `tell` is called with what is know
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -53,54 +52,28 @@ def _ask(instance: Instance, tell: Tell) -> None:
     config = Config(
         connect_timeout=CONNECT_S, read_timeout=READ_S, retries={"total_max_attempts": 1}
     )
-    names = [instance.name, *(one.name for one in same_gpus(instance))]
     client = session.client("pricing", region_name=_PRICES_REGION, config=config)
-    _Prices(instance, tell, client).of(names)
 
-
-class _Prices:
-    """Prices of several types, the instance's own first; each is told as it comes.
-
-    The ranks of a job ask at the same time: what matters most must not be throttled.
-    """
-
-    def __init__(self, instance: Instance, tell: Tell, client: Any) -> None:
-        self.instance = instance
-        self.tell = tell
-        self.client = client
-        self.lock = threading.Lock()
-        self.price: Price | None = None
-        self.reason = "AWS's price list did not answer in time"
-
-    def of(self, names: list[str]) -> None:
-        own, *others = names
-        self._one(own)
-        threads = [threading.Thread(target=self._one, args=(name,), daemon=True) for name in others]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def _one(self, name: str) -> None:
+    def asked(name: str) -> float | str:
         try:
-            answer = self.client.get_products(**_price_query(self.instance, name))
-            found = _price_per_hour(answer.get("PriceList") or [])
+            answer = client.get_products(**_price_query(instance, name))
+            return _price_per_hour(answer.get("PriceList") or [])
         except Exception as error:
-            found = f"AWS's price list was asked in vain: {_named(error)}"
-        with self.lock:
-            if isinstance(found, float):
-                known = (*self.instance.prices, (name, found))
-                self.instance = replace(self.instance, prices=tuple(sorted(known)))
-            if name == self.instance.name:
-                self._own(found)
-            self.tell(self.instance, self.price, self.reason)
+            return f"AWS's price list was asked in vain: {_named(error)}"
 
-    def _own(self, found: float | str) -> None:
-        if isinstance(found, str):
-            self.reason = found
-            return
-        source = f"AWS price list, on demand, {self.instance.region}"
-        self.price, self.reason = Price(found, source), ""
+    own = asked(instance.name)
+    if isinstance(own, str):
+        tell(instance, None, own)
+        return
+    price = Price(own, f"AWS price list, on demand, {instance.region}")
+    instance = replace(instance, prices=((instance.name, own),))
+    tell(instance, price, "")
+    for kind in same_gpus(instance):
+        found = asked(kind.name)
+        if isinstance(found, float):
+            prices = sorted((*instance.prices, (kind.name, found)))
+            instance = replace(instance, prices=tuple(prices))
+            tell(instance, price, "")
 
 
 def _named(error: Exception) -> str:

@@ -134,7 +134,6 @@ def test_a_service_that_gives_its_answer_in_drops_holds_nobody_up(tmp_path: Path
         asked = Inquiry(
             tmp_path,
             {ENDPOINT: f"http://127.0.0.1:{server.getsockname()[1]}"},
-            network=True,
         )
         connection, _ = server.accept()
         with connection:

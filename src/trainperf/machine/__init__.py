@@ -26,7 +26,6 @@ def inspect_machine(
     root: Path = ROOT,
     directory: Path | None = None,
     price_per_hour: float | None = None,
-    live: bool = True,
 ) -> Machine:
     """Return what the machine is; what cannot be read is None.
 
@@ -37,9 +36,9 @@ def inspect_machine(
 
     On AWS it also says which instance this is and what it costs; `price_per_hour` (US
     dollars) wins over the price list. The first call of a process may wait a second for
-    that, no later one does. Without `live` nothing is asked over the network.
+    that, no later one does.
     """
-    asked = inquiry(root, network=live)
+    asked = inquiry(root)
     visible = os.cpu_count() or 1
     affinity = len(os.sched_getaffinity(0))
     quota = host.cpu_quota(root)

@@ -79,10 +79,10 @@ class Answer:
 class Inquiry:
     """Asks in a thread of its own from the moment it is made."""
 
-    def __init__(self, root: Path, environment: Mapping[str, str], *, network: bool) -> None:
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._known = Answer(instance_reason=f"not known within {DEADLINE_S:g} s")
         self._until = time.monotonic() + DEADLINE_S
-        self._arguments = (root, dict(environment), network)
+        self._arguments = (root, dict(environment))
         self._thread = threading.Thread(target=self._ask, name="trainperf-instance", daemon=True)
         self._thread.start()
 
@@ -92,16 +92,13 @@ class Inquiry:
         return self._known
 
     def _ask(self) -> None:
-        root, environment, network = self._arguments
         try:
-            instance, reason = identify(root, environment, network=network)
+            instance, reason = identify(*self._arguments)
         except Exception as error:
             self._known = Answer(instance_reason=f"it could not be told: {type(error).__name__}")
             return
         if instance is None:
             self._known = Answer(None, reason, None, reason)
-        elif not network:
-            self._known = Answer(instance, "", None, "AWS was not asked")
         else:
             self._known = Answer(instance, "", None, NO_PRICE)
             live.ask(instance, self._tell)
@@ -110,22 +107,18 @@ class Inquiry:
         self._known = Answer(instance, "", price, reason)
 
 
-def identify(
-    root: Path, environment: Mapping[str, str], *, network: bool = True
-) -> tuple[Instance | None, str]:
+def identify(root: Path, environment: Mapping[str, str]) -> tuple[Instance | None, str]:
     """Return the instance, or None and why: SageMaker's files, metadata service, firmware.
 
     The firmware decides whether the metadata service is asked at all: elsewhere nothing
-    may answer at its address. Without `network` it is not asked.
+    may answer at its address.
     """
     if (job := _training_instance(root, environment)) is not None:
         return replace(job, type=instance_type(job.name)), ""
     box, given = firmware(root), ENDPOINT in environment
     if box.amazon is False and not given:
         return None, NOT_AWS
-    said = Metadata(reason="the instance metadata service was not asked")
-    if network:
-        said = ask_metadata_service(environment, SURE_S if box.amazon or given else UNSURE_S)
+    said = ask_metadata_service(environment, SURE_S if box.amazon or given else UNSURE_S)
     if name := said.type or box.type:
         return (
             Instance(
@@ -143,15 +136,15 @@ def identify(
     return None, f"{NOT_AWS}, as far as can be told: {said.reason}"
 
 
-def inquiry(root: Path, *, network: bool) -> Inquiry:
+def inquiry(root: Path) -> Inquiry:
     """Return the inquiry of this process about the machine below `root`; it asks but once."""
     names = [name for name in os.environ if name.startswith(("AWS_", "SM_"))]
-    return _once(root, tuple(sorted((name, os.environ[name]) for name in names)), network)
+    return _once(root, tuple(sorted((name, os.environ[name]) for name in names)))
 
 
 @cache
-def _once(root: Path, environment: tuple[tuple[str, str], ...], network: bool) -> Inquiry:
-    return Inquiry(root, dict(environment), network=network)
+def _once(root: Path, environment: tuple[tuple[str, str], ...]) -> Inquiry:
+    return Inquiry(root, dict(environment))
 
 
 def with_price(known: Answer, price_per_hour: float | None) -> Answer:
@@ -167,7 +160,7 @@ def with_late_answers(machine: Machine, root: Path = Path("/")) -> Machine:
     The price list is served from one region: from others it may take longer than the
     inspection waits, and is there when the script has run.
     """
-    known = inquiry(root, network=True).answer()
+    known = inquiry(root).answer()
     given = machine.price if machine.price is not None and machine.price.source == OPTION else None
     return replace(
         machine,

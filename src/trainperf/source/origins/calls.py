@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainperf.errors import CannotRewrite
-from trainperf.source.arguments import keyword, positional
+from trainperf.source.arguments import written
 from trainperf.source.origins import dictionaries
 from trainperf.source.origins.tracing import Tracer
 from trainperf.source.origins.values import (
@@ -51,7 +51,7 @@ def live(
     Several where the run does not tell which. Raises `CannotRewrite` where none of the places
     is a literal of that value, or what cannot be told may have given it as well.
     """
-    node = _written(call, name, position)
+    node = written(call, name, position)
     if node is not None:
         return tuple(_told(trace.values(file, node), name, ran))
     found: list[Origin | LeftOut] = []
@@ -85,13 +85,6 @@ def _no(reason: Unknown, name: str) -> CannotRewrite:
     if reason.elsewhere:
         return Elsewhere(f"{reason.reason}: change {name} there")
     return CannotRewrite(f"{name} cannot be told from the source: {reason.reason}")
-
-
-def _written(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
-    named = keyword(call, name)
-    if named is not None:
-        return named.value
-    return None if position is None else positional(call, position)
 
 
 def given(trace: Tracer, file: File, call: ast.Call) -> tuple[Contents, ...]:

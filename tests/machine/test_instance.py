@@ -13,7 +13,6 @@ from aws_fakes import LAPTOP, MEMORY, NITRO, imds, price_list, serving, slow
 from kit.stubs import write
 from trainperf.machine import inspect_machine, with_late_answers
 from trainperf.machine.aws import instance as instance_module
-from trainperf.machine.aws import live
 from trainperf.machine.aws.instance import ENDPOINT, NOT_AWS, Inquiry, identify
 
 FAR_TOO_LONG = 60.0
@@ -46,8 +45,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait longer for answers than a user would: this machine may be busy."""
     monkeypatch.setattr(instance_module, "DEADLINE_S", 30.0)
     monkeypatch.setattr(instance_module, "SURE_S", 30.0)
-    monkeypatch.setattr(live, "CONNECT_S", 30.0)
-    monkeypatch.setattr(live, "READ_S", 30.0)
+    monkeypatch.setattr(instance_module, "CONNECT_S", 30.0)
+    monkeypatch.setattr(instance_module, "READ_S", 30.0)
 
 
 def job(root: Path, **told: object) -> Path:

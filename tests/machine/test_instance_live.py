@@ -9,9 +9,13 @@ import pytest
 from aws_fakes import price_list, product, serving, slow
 
 from trainperf.fixes.host._instance_types import instance_type
-from trainperf.machine.aws import live
-from trainperf.machine.aws.instance import ENDPOINT
-from trainperf.machine.aws.live import _price_per_hour
+from trainperf.machine.aws import instance as instance_module
+from trainperf.machine.aws.instance import (
+    ENDPOINT,
+    NO_CREDENTIALS,
+    _price_per_hour,
+    ask_price_list,
+)
 from trainperf.model import Instance, Price
 
 SECRET = "a-secret-that-nobody-may-print"
@@ -43,14 +47,14 @@ def keys(nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait longer for answers than a user would: this machine may be busy."""
-    monkeypatch.setattr(live, "CONNECT_S", 30.0)
-    monkeypatch.setattr(live, "READ_S", 30.0)
+    monkeypatch.setattr(instance_module, "CONNECT_S", 30.0)
+    monkeypatch.setattr(instance_module, "READ_S", 30.0)
 
 
 def told(instance: Instance) -> list[tuple[Instance, Price | None, str]]:
     """The words on an instance, the last one last."""
     found: list[tuple[Instance, Price | None, str]] = []
-    live.ask(instance, lambda *known: found.append(known))
+    ask_price_list(instance, lambda *known: found.append(known))
     return found
 
 
@@ -88,7 +92,7 @@ def test_what_is_not_one_price_is_none(products: list[object]) -> None:
 
 def test_without_credentials_nobody_is_asked(nobody: str) -> None:
     (known,) = told(G5)
-    assert known[1:] == (None, live.NO_CREDENTIALS)
+    assert known[1:] == (None, NO_CREDENTIALS)
 
 
 @pytest.mark.parametrize("status", [400, 403, 500, 503])

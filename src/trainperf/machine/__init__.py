@@ -31,7 +31,7 @@ def inspect_machine(
 
     `gpu_reason` also names GPUs that cannot be opened while others can.
 
-    `/proc`, `/sys`, `/dev` and `/etc` are read below `root`, but for the memory. The free disk
+    `/proc`, `/sys` and `/dev` are read below `root`, but for the memory. The free disk
     is that of `directory`, the current one if None.
 
     On AWS it also says which instance this is and what it costs; `price_per_hour` (US
@@ -54,7 +54,7 @@ def inspect_machine(
         known = with_price(asked.answer(), price_per_hour)
         return Machine(
             hostname=socket.gethostname(),
-            os=host.operating_system(root),
+            os=host.operating_system(),
             python=platform.python_version(),
             cpu_model=host.cpu_model(root),
             visible_cores=visible,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,19 +93,10 @@ def find(environ: Mapping[str, str], sagemaker_dir: str | Path = SAGEMAKER_CONFI
     mpirun, of srun, then `TF_CONFIG` and SageMaker's: a launcher that was started by
     another one knows the ranks. Raises `TrainperfError` where what they say cannot be.
     """
-    readers: tuple[Callable[[], Place | None], ...] = (
-        lambda: torchrun(environ),
-        lambda: open_mpi(environ),
-        lambda: pmi(environ),
-        lambda: slurm(environ),
-        lambda: tf_config(environ),
-        lambda: sagemaker(environ, Path(sagemaker_dir)),
-    )
-    for read in readers:
-        found = read()
-        if found is not None:
-            return found if found.world_size > 1 else None
-    return None
+    readers = (torchrun, open_mpi, pmi, slurm, tf_config)
+    places = (read(environ) for read in readers)
+    found = next(filter(None, places), None) or sagemaker(environ, Path(sagemaker_dir))
+    return found if found is not None and found.world_size > 1 else None
 
 
 def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:

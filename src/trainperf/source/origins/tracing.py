@@ -46,11 +46,17 @@ _Bound = tuple[File, ast.expr | ast.arg]
 """The expression or parameter that a name is bound to, and the file in which that stands."""
 
 
-class Names:
-    """The names of a project's files."""
+class Tracer:
+    """Follows expressions of a project.
+
+    What cannot be told is an `Unknown` among the values, never left out.
+    """
 
     def __init__(self, project: Project) -> None:
         self.project = project
+        self._open: list[int] = []
+
+    # ------------------------------------------------------------------- names
 
     def bindings(self, file: File, node: ast.Name) -> Iterator[Unknown | _Bound]:
         """Yield what a name is bound to, in this file or one that it is imported from."""
@@ -115,17 +121,6 @@ class Names:
                 yield from self.bound(bound[0], bound[1], bound[0].top(bound[1]))
                 return
         yield Unknown(f"{name} is bound nowhere in these files")
-
-
-class Tracer(Names):
-    """Follows expressions of a project.
-
-    What cannot be told is an `Unknown` among the values, never left out.
-    """
-
-    def __init__(self, project: Project) -> None:
-        super().__init__(project)
-        self._open: list[int] = []
 
     # ------------------------------------------------------------------ values
 

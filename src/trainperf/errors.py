@@ -7,7 +7,7 @@ class TrainperfError(Exception):
     """Something trainperf cannot go on from.
 
     `hint` is the next step, printed on a line of its own. `exit_code` is 2 for a
-    wrong call or our own failure.
+    wrong call or our own failure, 3 where the user's script failed.
     """
 
     exit_code = 2
@@ -15,6 +15,12 @@ class TrainperfError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class ScriptFailed(TrainperfError):  # noqa: N818 - names an outcome, not a class of bug
+    """The user's script ended with an error before anything could be measured."""
+
+    exit_code = 3
 
 
 class NothingToCompare(TrainperfError):  # noqa: N818 - names an outcome

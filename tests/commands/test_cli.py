@@ -241,6 +241,11 @@ def test_the_version_and_the_help_come_without_heavy_imports():
         (["diagnos"], "no such command 'diagnos'", "see trainperf --help"),
         (["merge"], "missing argument 'DIR'", "see trainperf merge --help"),
         (["check", "--basline", "b", "t.py"], "'--baseline'", "see trainperf check --help"),
+        (
+            ["sagemaker", "submit", "t.py", "--epochs", "3"],
+            "If it is the script's own, write it behind `--`",
+            "see trainperf sagemaker submit --help",
+        ),
     ],
 )
 def test_a_usage_error_is_one_line_and_a_hint(monkeypatch, capsys, words, line, hint):

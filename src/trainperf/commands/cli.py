@@ -24,6 +24,7 @@ from trainperf.commands._shared import (
 from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
+from trainperf.commands.sagemaker import sagemaker
 from trainperf.commands.streams import close_stdout, hint, silence, tell
 from trainperf.commands.try_ import try_
 from trainperf.errors import TrainperfError
@@ -248,7 +249,7 @@ def doctor(self_test: bool, framework: str | None, json: Path | None, quiet: boo
     doctor.examine(console())
 
 
-for _command in (check, compare, lint, try_):
+for _command in (check, compare, lint, sagemaker, try_):
     cli.add_command(_command)
 
 

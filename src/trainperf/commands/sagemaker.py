@@ -1,0 +1,211 @@
+"""`trainperf sagemaker submit` and `fetch`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import trainperf
+from trainperf.commands._shared import console, end_with_report, read_settings
+from trainperf.errors import TrainperfError
+
+if TYPE_CHECKING:
+    from trainperf.sagemaker.job import Job
+    from trainperf.sagemaker.service import Service
+
+
+@click.group()
+def sagemaker() -> None:
+    """Diagnose a script as a SageMaker training job; it costs money."""
+
+
+class _Submitted(click.Command):
+    """A command whose script has arguments of its own, behind a `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Name the `--` where an option is not ours, and a script was named before it."""
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            before = args[: next((i for i, one in enumerate(args)
+                                  if one.startswith(error.option_name)), 0)]  # fmt: skip
+            if not any(one.endswith(".py") for one in before):
+                raise
+            told = f"{error.format_message()} If it is the script's own, write it behind `--`."
+            raise click.UsageError(told, ctx) from None
+
+
+@sagemaker.command(cls=_Submitted, short_help="Diagnose a script as a training job. Costs money.")
+@click.option("--instance-type", required=True, metavar="TYPE", help="Such as ml.g5.xlarge.")
+@click.option("--instance-count", type=click.IntRange(min=1), default=1, show_default=True,
+              help="How many of them.")  # fmt: skip
+@click.option("--role", required=True, metavar="ARN", help="The role the job runs as.")
+@click.option("--image", required=True, metavar="URI", help="The training image, with python3.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=S3", help="An input channel; the "
+              "script finds it in SM_CHANNEL_NAME.")  # fmt: skip
+@click.option("--input-mode", type=click.Choice(["File", "FastFile", "Pipe"]), default="File",
+              show_default=True, help="How the channels come.")  # fmt: skip
+@click.option("--hyperparameter", "hyperparameters", multiple=True, metavar="NAME=VALUE",
+              help="Given to the script as --NAME VALUE.")  # fmt: skip
+@click.option("--output", metavar="S3", help="Where source and output go [default: "
+              "s3://sagemaker-REGION-ACCOUNT/trainperf].")  # fmt: skip
+@click.option("--region", metavar="NAME", help="The AWS region [default: that of your profile].")
+@click.option("--source-dir", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
+              help="What is packed and uploaded [default: this folder].")  # fmt: skip
+@click.option("--max-runtime", default="1h", show_default=True, metavar="TIME",
+              help="When SageMaker stops the job.")  # fmt: skip
+@click.option("--volume-size", "volume_gb", type=click.IntRange(min=1), default=30,
+              show_default=True, metavar="GB", help="The disk that is attached.")  # fmt: skip
+@click.option("--trainperf", "wanted", metavar="WHEEL", help="A wheel, or what pip is to install "
+              "[default: this version].")  # fmt: skip
+@click.option("--torchrun", is_flag=True, help="Start the script by torchrun, a rank per GPU.")
+@click.option("--no-wait", is_flag=True, help="Start the job and return.")
+@click.option("--dry-run", is_flag=True, help="Print the request as JSON; nothing is sent.")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]…")
+def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
+    """Run `trainperf diagnose SCRIPT ARGS` as a training job, and bring the report back.
+
+    \b
+    trainperf sagemaker submit train.py --instance-type ml.g5.xlarge \\
+        --role ARN --image URI --input train=s3://bucket/train -- --epochs 1
+
+    The source folder is packed (without version control, caches, virtual environments and
+    files above 50 MiB) and uploaded to S3.
+
+    It costs money: AWS charges for the instances until the diagnosis is done or
+    --max-runtime is over, and for what is stored. --dry-run sends nothing.
+
+    Exit status: as of `trainperf diagnose`; 3 also where the job failed.
+    """
+    import json
+
+    from trainperf.sagemaker import packing, service, submitting
+    from trainperf.sagemaker.job import request
+
+    settings = read_settings({})
+    err = console(stderr=True, color=settings.color)
+
+    def say(text: str) -> None:
+        err.print(text, markup=False, soft_wrap=True)
+
+    folder = given["source_dir"]
+    job = _job(given)
+    install, wheel = submitting.installed_by(given["wanted"], trainperf.__version__)
+    if dry_run:
+        click.echo(json.dumps(request(job), indent=2))
+        return
+    brought = submitting.Upload(packing.pack(folder, job.script), install, wheel)
+    for name in brought.packed.left_out:
+        say(f"left out for its size: {name}; give data by --input")
+    made = service.connect(given["region"])
+    _announce(job, made, say)
+    submitting.submit(made, job, brought, say)
+    if no_wait:
+        say(f"its report: trainperf sagemaker fetch {job.name} --region {made.region}")
+        return
+    _finish(made, job.name, job.script, settings, say)
+
+
+@sagemaker.command()
+@click.option("--region", metavar="NAME", help="The AWS region [default: that of your profile].")
+@click.argument("job")
+def fetch(job: str, region: str | None) -> None:
+    """Wait for a job that `submit` started, and bring its report back.
+
+    Exit status: as of `trainperf diagnose`; 3 also where the job failed.
+    """
+    from trainperf.sagemaker import service
+
+    settings = read_settings({})
+    err = console(stderr=True, color=settings.color)
+    made = service.connect(region)
+    _finish(made, job, job, settings, lambda text: err.print(text, markup=False, soft_wrap=True))
+
+
+def _job(given: dict[str, Any]) -> Job:
+    """The job that is asked for, checked; nothing is called but what names the region."""
+    import datetime
+
+    from trainperf.commands import session
+    from trainperf.sagemaker import packing, service
+    from trainperf.sagemaker.job import Job, channels, check, default_output, named, pairs
+    from trainperf.settings import duration
+
+    folder = given["source_dir"]
+    script = packing.relative_script(given["script"], folder)
+    session.check_script(folder / script)
+    if script.endswith(".ipynb"):
+        raise TrainperfError(
+            f"{script} is a notebook", hint=f"jupyter nbconvert --to script {script} makes a script"
+        )
+    try:
+        seconds = int(duration(given["max_runtime"]))
+    except ValueError as error:
+        raise TrainperfError(f"--max-runtime {given['max_runtime']}", str(error)) from error
+    output = given["output"] or default_output(given["role"], service.region_of(given["region"]))
+    job = Job(
+        name=named(script, datetime.datetime.now(datetime.UTC)),
+        script=script,
+        arguments=given["arguments"],
+        instance_type=given["instance_type"],
+        role=given["role"],
+        image=given["image"],
+        output=output.rstrip("/"),
+        instance_count=given["instance_count"],
+        inputs=channels(given["inputs"]),
+        input_mode=given["input_mode"],
+        hyperparameters=pairs(given["hyperparameters"], "--hyperparameter", "epochs=1"),
+        max_runtime_s=seconds,
+        volume_gb=given["volume_gb"],
+        torchrun=given["torchrun"],
+    )
+    check(job)
+    return job
+
+
+def _announce(job: Job, made: Service, say: Any) -> None:
+    many = "1 instance" if job.instance_count == 1 else f"{job.instance_count} instances"
+    say(
+        f"this starts a training job on {many} of {job.instance_type} in {made.region} for "
+        f"{job.max_runtime_s // 60} minutes at most; AWS charges for it, and for what is stored "
+        f"in {job.output}"
+    )
+
+
+def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> None:
+    from trainperf import store
+    from trainperf.commands import run_folders, session
+    from trainperf.sagemaker import service, submitting
+
+    folder = run_folders.new_folder(settings, script)
+    try:
+        results = submitting.collect(made, name, folder, say, service.POLL_S)
+    except KeyboardInterrupt:
+        say(f"the job {name} goes on, and costs money until it ends")
+        say(f"stop it: aws sagemaker stop-training-job --training-job-name {name} "
+            f"--region {made.region}")  # fmt: skip
+        say(f"its report: trainperf sagemaker fetch {name} --region {made.region}")
+        _remove_if_empty(folder)
+        sys.exit(130)
+    except BaseException:
+        _remove_if_empty(folder)
+        raise
+    if results.ranks is not None:
+        diagnosis, _, unsaved = session.merge(
+            results.ranks, folder / store.DIAGNOSIS_FILE, settings, console(stderr=True)
+        )
+    else:
+        assert results.diagnosis is not None
+        diagnosis, unsaved = store.load(results.diagnosis), None
+    sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
+
+
+def _remove_if_empty(folder: Path) -> None:
+    (folder / "output.tar.gz").unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()

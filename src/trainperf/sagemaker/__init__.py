@@ -1,0 +1,1 @@
+"""`trainperf sagemaker submit`: the same diagnosis as a SageMaker training job."""

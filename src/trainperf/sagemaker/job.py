@@ -1,0 +1,166 @@
+"""A training job that diagnoses a script: what it is made of, and the request for it."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from trainperf.errors import TrainperfError
+
+CHANNEL = "trainperf"
+"""The input channel by which the source comes into the container."""
+
+FOLDER = f"/opt/ml/input/data/{CHANNEL}"
+START = "start.py"
+
+Mode = Literal["File", "FastFile", "Pipe"]
+
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]+")
+_INSTANCE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
+_CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
+
+
+@dataclass(frozen=True)
+class Job:
+    """The request for a training job. `output` is an `s3://` folder without a "/" at its end.
+
+    `max_runtime_s` is when SageMaker stops the job, seconds; `volume_gb` the disk it
+    attaches. `script` is relative to the source folder, in POSIX form.
+    """
+
+    name: str
+    script: str
+    arguments: tuple[str, ...]
+    instance_type: str
+    role: str
+    image: str
+    output: str
+    instance_count: int = 1
+    inputs: tuple[tuple[str, str], ...] = ()
+    input_mode: Mode = "File"
+    hyperparameters: tuple[tuple[str, str], ...] = ()
+    max_runtime_s: int = 3600
+    volume_gb: int = 30
+    torchrun: bool = False
+
+    @property
+    def source(self) -> str:
+        """The `s3://` folder that the source is uploaded to."""
+        return f"{self.output}/{self.name}/source"
+
+    @property
+    def results(self) -> str:
+        """The archive into which SageMaker packs `/opt/ml/output/data`."""
+        return f"{self.output}/{self.name}/output/output.tar.gz"
+
+
+def check(job: Job) -> None:
+    """Refuse what SageMaker would refuse and is easily mistyped, before anything is uploaded."""
+    if not _INSTANCE.fullmatch(job.instance_type):
+        hint = f"SageMaker's names begin with ml.: did you mean ml.{job.instance_type}?"
+        if job.instance_type.startswith("ml."):
+            hint = "such as ml.g5.xlarge"
+        raise TrainperfError(f"{job.instance_type!r} is no SageMaker instance type", hint)
+    if not _ROLE.fullmatch(job.role):
+        raise TrainperfError(
+            f"{job.role!r} is not the ARN of a role", "such as arn:aws:iam::123456789012:role/Name"
+        )
+    for place, path in (("--output", job.output), *(("--input", uri) for _, uri in job.inputs)):
+        if not _S3.fullmatch(path):
+            raise TrainperfError(f"{place}: {path!r} is no S3 path", "such as s3://bucket/folder")
+
+
+def request(job: Job) -> dict[str, Any]:
+    """The request of `CreateTrainingJob`, by the names of its API."""
+    asked: dict[str, Any] = {
+        "TrainingJobName": job.name,
+        "RoleArn": job.role,
+        "AlgorithmSpecification": {
+            "TrainingImage": job.image,
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["python3", f"{FOLDER}/{START}"],
+        },
+        "InputDataConfig": [
+            _channel(CHANNEL, f"{job.source}/", "File"),
+            *(_channel(name, uri, job.input_mode) for name, uri in job.inputs),
+        ],
+        "OutputDataConfig": {"S3OutputPath": job.output},
+        "ResourceConfig": {
+            "InstanceType": job.instance_type,
+            "InstanceCount": job.instance_count,
+            "VolumeSizeInGB": job.volume_gb,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": job.max_runtime_s},
+    }
+    if job.hyperparameters:
+        asked["HyperParameters"] = dict(job.hyperparameters)
+    return asked
+
+
+def _channel(name: str, uri: str, mode: Mode) -> dict[str, Any]:
+    return {
+        "ChannelName": name,
+        "InputMode": mode,
+        "DataSource": {
+            "S3DataSource": {
+                "S3DataType": "S3Prefix",
+                "S3Uri": uri,
+                "S3DataDistributionType": "FullyReplicated",
+            }
+        },
+    }
+
+
+def plan(job: Job, install: str) -> dict[str, Any]:
+    """The plan that `start.py` reads in the container; `install` is for pip, or a file's name."""
+    return {
+        "script": job.script,
+        "arguments": list(job.arguments),
+        "install": install,
+        "torchrun": job.torchrun,
+    }
+
+
+def named(script: str, now: datetime.datetime) -> str:
+    """A name for the job: "trainperf-train-20261121-203514-123"; at most 63 characters."""
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", PurePosixPath(script).stem).strip("-")[:30].strip("-")
+    stamp = f"{now.strftime('%Y%m%d-%H%M%S')}-{now.microsecond // 1000:03}"
+    return "-".join(filter(None, ("trainperf", stem, stamp)))
+
+
+def pairs(given: Iterable[str], option: str, example: str) -> tuple[tuple[str, str], ...]:
+    """Read `NAME=VALUE` options; raises `TrainperfError` for another form, or a name twice."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not name or not sign:
+            raise TrainperfError(f"{option} {text}: NAME=VALUE is wanted", f"such as {example}")
+        if name in found:
+            raise TrainperfError(f"{option}: {name} is given twice", "give each name once")
+        found[name] = value
+    return tuple(found.items())
+
+
+def channels(given: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Read the `--input` options."""
+    found = pairs(given, "--input", "train=s3://bucket/train")
+    for name, _ in found:
+        if not _CHANNEL.fullmatch(name) or name == CHANNEL:
+            hint = "letters, digits, dot, dash and underscore, other than `trainperf`"
+            raise TrainperfError(f"--input: {name!r} cannot name a channel", hint)
+    return found
+
+
+def default_output(role: str, region: str) -> str:
+    """The folder in the account's usual SageMaker bucket, by the account of the role."""
+    match = _ROLE.fullmatch(role)
+    if match is None:
+        raise TrainperfError(
+            f"{role!r} is not the ARN of a role", "such as arn:aws:iam::123456789012:role/Name"
+        )
+    return f"s3://sagemaker-{region}-{match[1]}/trainperf"

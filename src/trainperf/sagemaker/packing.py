@@ -1,0 +1,143 @@
+"""Pack a source folder for the container: the code, not what lies about it."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from trainperf.errors import TrainperfError
+
+LEFT_OUT = frozenset(
+    {".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".ruff_cache",
+     ".pytest_cache", ".tox", ".nox", ".idea", ".vscode", ".venv", "venv", "node_modules",
+     "wandb", "mlruns", "lightning_logs", ".aws", ".ssh"}
+)  # fmt: skip
+"""Folders that hold no source, or secrets, by name."""
+
+LEFT_OUT_FILES = (
+    "*.pyc", "*.pyo", ".DS_Store", ".env", ".env.*", "*.swp", "*.pem", "*.key", "id_rsa*",
+    "id_ed25519*", ".netrc", ".pypirc", ".git-credentials", "kaggle.json",
+)  # fmt: skip
+
+LARGEST_FILE = 50 * 1024**2
+LARGEST = 500 * 1024**2
+"""Bytes of one file and of all together; data belongs into an input channel."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """An archive as bytes; `left_out` names what was left out for its size."""
+
+    data: bytes
+    files: int
+    size: int
+    left_out: tuple[str, ...]
+
+
+def relative_script(script: Path, folder: Path) -> str:
+    """The script's path inside the source folder; raises `TrainperfError` if it is not there."""
+    if not folder.is_dir():
+        raise TrainperfError(f"--source-dir {folder}: there is no such folder", "check the path")
+    whole = script if script.is_absolute() or script.exists() else folder / script
+    try:
+        return whole.resolve().relative_to(folder.resolve()).as_posix()
+    except ValueError:
+        raise TrainperfError(
+            f"{script} is not inside the source folder {folder}",
+            "name the folder that holds the script and what it imports: --source-dir DIR",
+        ) from None
+
+
+def pack(folder: Path, script: str) -> Packed:
+    """Pack what is below `folder`; `script` must be among it.
+
+    Left out are version control, caches, virtual environments, links that lead out of
+    the folder, what a `.gitignore` at its top names by simple patterns, and files larger
+    than 50 MiB, which are named. Raises `TrainperfError` where too much remains, a file cannot
+    be read, or the script is in a folder that is left out.
+    """
+    ignored, left_out, total, files = _ignored(folder), [], 0, 0
+    buffer, packed = io.BytesIO(), False
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
+        for path in _files(folder, ignored, script):
+            name = path.relative_to(folder).as_posix()
+            try:
+                size = path.stat().st_size
+                if size > LARGEST_FILE and name != script:
+                    left_out.append(f"{name} ({size / 1024**2:,.0f} MiB)")
+                    continue
+                total += size
+                if total > LARGEST:
+                    raise TrainperfError(
+                        f"{folder} holds more than {LARGEST // 1024**2} MiB to pack",
+                        "name the folder of the code with --source-dir; give data by --input",
+                    )
+                tar.add(path.resolve(), name, recursive=False, filter=_plain)
+            except OSError as error:
+                raise TrainperfError(
+                    f"{path} cannot be packed: {error.strerror or error}",
+                    "let it be read, or have .gitignore name it",
+                ) from error
+            files += 1
+            packed = packed or name == script
+    if not packed:
+        raise TrainperfError(
+            f"{script} lies in a folder that is left out of what is packed",
+            "name that folder with --source-dir",
+        )
+    return Packed(buffer.getvalue(), files, total, tuple(left_out))
+
+
+def _files(folder: Path, ignored: tuple[str, ...], script: str) -> Iterator[Path]:
+    root = folder.resolve()
+    for here, folders, names in os.walk(folder):
+        inside = Path(here)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in LEFT_OUT
+            and not (inside / name / "pyvenv.cfg").exists()
+            and not _matches(name, (inside / name).relative_to(folder).as_posix(), ignored)
+        )
+        for name in sorted(names):
+            path = inside / name
+            relative = path.relative_to(folder).as_posix()
+            unwanted = any(fnmatch(name, one) for one in LEFT_OUT_FILES)
+            if relative != script and (unwanted or _matches(name, relative, ignored)):
+                continue
+            if path.is_file() and path.resolve().is_relative_to(root):
+                yield path
+
+
+def _ignored(folder: Path) -> tuple[str, ...]:
+    """The simple patterns of `.gitignore`: those that take something back are left alone."""
+    try:
+        lines = (folder / ".gitignore").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ()
+    patterns = [line.strip() for line in lines]
+    if any(one.startswith("!") for one in patterns):
+        return ()
+    return tuple(one for one in patterns if one and not one.startswith("#"))
+
+
+def _matches(name: str, relative: str, patterns: tuple[str, ...]) -> bool:
+    for pattern in patterns:
+        bare = pattern.rstrip("/")
+        if "/" in bare:
+            if fnmatch(relative, bare.lstrip("/")):
+                return True
+        elif fnmatch(name, bare):
+            return True
+    return False
+
+
+def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info

@@ -1,0 +1,197 @@
+"""The calls to AWS: upload, create, follow, download. Their errors become ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainperf.errors import TrainperfError
+
+ENDED = frozenset({"Completed", "Failed", "Stopped"})
+LOGS = "/aws/sagemaker/TrainingJobs"
+POLL_S = 10.0
+LOST_POLLS = 5
+"""So many failing looks at a job in a row end the wait; one may be the network's."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """The clients of one region."""
+
+    s3: Any
+    sagemaker: Any
+    logs: Any
+    region: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended: "Completed", "Failed" or "Stopped", the reason SageMaker gives."""
+
+    status: str
+    reason: str = ""
+    billable_s: int | None = None
+
+
+def connect(region: str | None) -> Service:
+    """Make the clients; raises `TrainperfError` without a region or credentials."""
+    import boto3
+
+    with _calling("connect to AWS"):
+        session = boto3.Session(region_name=region)
+        if not session.region_name:
+            raise TrainperfError("no AWS region is set", "give one: --region eu-west-1")
+        if session.get_credentials() is None:
+            raise TrainperfError(
+                "no AWS credentials were found", "aws configure, or set AWS_PROFILE"
+            )
+        s3, training, logs = (session.client(name) for name in ("s3", "sagemaker", "logs"))
+    return Service(s3, training, logs, str(session.region_name))
+
+
+def region_of(region: str | None) -> str:
+    """The region that would be used; raises `TrainperfError` if none is set."""
+    if region:
+        return region
+    import boto3
+
+    with _calling("read the AWS configuration"):
+        found = boto3.Session().region_name
+    if not found:
+        raise TrainperfError("no AWS region is set", "give one: --region eu-west-1")
+    return str(found)
+
+
+def upload(service: Service, folder: str, files: dict[str, bytes]) -> None:
+    """Put files into an `s3://` folder; raises `TrainperfError` where that cannot be."""
+    bucket, prefix = split(folder)
+    with _calling(f"upload to {folder}", "check --output, and that you may write there"):
+        for name, data in files.items():
+            service.s3.put_object(Bucket=bucket, Key=f"{prefix}/{name}", Body=data)
+
+
+def create(service: Service, request: dict[str, Any]) -> None:
+    """Start the job."""
+    with _calling("start the training job", "check the role, the image and your quota"):
+        service.sagemaker.create_training_job(**request)
+
+
+def follow(
+    service: Service, name: str, say: Callable[[str], None], poll_s: float = POLL_S
+) -> Ended:
+    """Wait for the job's end; say each change of its status, and its log as it comes."""
+    last, log, lost = "", _Log(service.logs, name, say), 0
+    while True:
+        try:
+            with _calling(f"look at the job {name}"):
+                told = service.sagemaker.describe_training_job(TrainingJobName=name)
+            lost = 0
+        except TrainperfError:
+            lost += 1
+            if lost >= LOST_POLLS or not last:
+                raise
+            time.sleep(poll_s)
+            continue
+        status = str(told.get("SecondaryStatus") or told["TrainingJobStatus"])
+        if status != last:
+            changes = told.get("SecondaryStatusTransitions") or [{}]
+            message = str(changes[-1].get("StatusMessage") or "")
+            say(f"{name}: {status}" + (f": {message}" if message else ""))
+            last = status
+        log.look()
+        if told["TrainingJobStatus"] in ENDED:
+            reason = str(told.get("FailureReason") or "")
+            return Ended(told["TrainingJobStatus"], reason, told.get("BillableTimeInSeconds"))
+        time.sleep(poll_s)
+
+
+def download(service: Service, path: str, file: Path) -> bool:
+    """Fetch an object; whether there is one."""
+    bucket, key = split(path)
+    with _calling(f"download {path}", "check that you may read there"):
+        try:
+            body = service.s3.get_object(Bucket=bucket, Key=key)["Body"]
+        except service.s3.exceptions.NoSuchKey:
+            return False
+        with file.open("wb") as out:
+            while piece := body.read(1024**2):
+                out.write(piece)
+    return True
+
+
+def output_of(service: Service, name: str) -> str:
+    """Where a job that was started earlier puts its output: `OutputDataConfig` and its name."""
+    with _calling(f"look at the job {name}", "check its name and --region"):
+        told = service.sagemaker.describe_training_job(TrainingJobName=name)
+    folder = str(told["OutputDataConfig"]["S3OutputPath"]).rstrip("/")
+    return f"{folder}/{name}/output/output.tar.gz"
+
+
+def split(path: str) -> tuple[str, str]:
+    """Bucket and key of an `s3://` path."""
+    bucket, _, key = path.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+class _Log:
+    """The job's log in CloudWatch, as far as it may be read; that it may not is said once."""
+
+    def __init__(self, client: Any, name: str, say: Callable[[str], None]) -> None:
+        self._client = client
+        self._prefix = f"{name}/"
+        self._say = say
+        self._tokens: dict[str, str] = {}
+        self._silent = False
+
+    def look(self) -> None:
+        """Say what is new."""
+        if self._silent:
+            return
+        try:
+            found = self._client.describe_log_streams(
+                logGroupName=LOGS, logStreamNamePrefix=self._prefix
+            )
+            for stream in found.get("logStreams", ()):
+                self._read(str(stream["logStreamName"]))
+        except Exception as error:
+            response = getattr(error, "response", None) or {}
+            if (response.get("Error") or {}).get("Code") == "ResourceNotFoundException":
+                return  # the first line makes it
+            self._silent = True
+            self._say(f"its log cannot be read ({type(error).__name__}); see CloudWatch, {LOGS}")
+
+    def _read(self, stream: str) -> None:
+        while True:
+            token = self._tokens.get(stream)
+            given = {"nextToken": token} if token else {}
+            told = self._client.get_log_events(
+                logGroupName=LOGS, logStreamName=stream, startFromHead=True, **given
+            )
+            for event in told.get("events", ()):
+                self._say(f"  {event.get('message', '').rstrip()}")
+            self._tokens[stream] = told["nextForwardToken"]
+            if token == told["nextForwardToken"]:
+                return
+
+
+@contextmanager
+def _calling(what: str, hint: str = "") -> Iterator[None]:
+    """Turn what boto3 raises into an error that says what could not be done."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        said = error.response.get("Error", {})
+        code, message = said.get("Code", "?"), said.get("Message", "")
+        raise TrainperfError(
+            f"AWS refused to {what}: {code}" + (f": {message}" if message else ""), hint
+        ) from error
+    except BotoCoreError as error:
+        raise TrainperfError(
+            f"could not {what}: {error}", hint or "check the credentials and the network"
+        ) from error

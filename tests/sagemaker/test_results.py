@@ -1,0 +1,117 @@
+"""Archives that come back: only what is expected leaves them."""
+
+from __future__ import annotations
+
+import io
+import random
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from trainperf.errors import TrainperfError
+from trainperf.sagemaker import submitting
+from trainperf.sagemaker.submitting import unpack
+
+
+def archive(folder: Path, *members: tuple[str, bytes] | tarfile.TarInfo) -> Path:
+    path = folder / "output.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                tar.addfile(member)
+                continue
+            info = tarfile.TarInfo(member[0])
+            info.size = len(member[1])
+            tar.addfile(info, io.BytesIO(member[1]))
+    return path
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def test_hostile_members_stay_where_they_are(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    made = archive(
+        tmp_path,
+        ("../evil", b"x"),
+        ("/tmp/evil", b"x"),
+        ("trainperf/../../evil", b"x"),
+        ("trainperf/job/rank-0/../../../../evil", b"x"),
+        ("trainperf/other.txt", b"x"),
+        link("trainperf/fixes.patch", "/etc/passwd"),
+        link("trainperf/exit-algo-1.json", "/etc/passwd", tarfile.LNKTYPE),
+        ("trainperf/diagnosis.json", b"{}"),
+    )
+    found = unpack(made, out)
+    assert [path.name for path in out.rglob("*")] == ["diagnosis.json"]
+    assert found.diagnosis == out / "diagnosis.json"
+    assert found.ranks is None
+    assert not (tmp_path / "evil").exists()
+
+
+def test_records_of_several_hosts_come_into_one_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    made = archive(
+        tmp_path,
+        ("./algo-1/trainperf/job/rank-00000/rank.json", b"0"),
+        ("./algo-2/trainperf/job/rank-00001/rank.json", b"1"),
+        ("./algo-2/trainperf/job/rank-00001/recording.json", b"1"),
+    )
+    found = unpack(made, out)
+    assert found.ranks == out / "job"
+    assert sorted(path.name for path in (out / "job").iterdir()) == ["rank-00000", "rank-00001"]
+
+
+def test_what_holds_no_report_or_is_no_archive_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TrainperfError, match="no report"):
+        unpack(archive(tmp_path, ("model.bin", b"x")), tmp_path)
+    broken = tmp_path / "broken.tar.gz"
+    broken.write_bytes(b"no archive")
+    with pytest.raises(TrainperfError, match="cannot be unpacked"):
+        unpack(broken, tmp_path)
+    whole = archive(tmp_path, ("trainperf/diagnosis.json", bytes(200_000)))
+    broken.write_bytes(whole.read_bytes()[:150])
+    with pytest.raises(TrainperfError, match="cannot be unpacked"):
+        unpack(broken, tmp_path)
+
+
+def test_a_damaged_archive_is_an_error_and_nothing_else(tmp_path: Path) -> None:
+    whole = archive(
+        tmp_path, ("trainperf/diagnosis.json", bytes(range(256)) * 40), ("trainperf/a", b"x" * 999)
+    ).read_bytes()
+    draw = random.Random(0)
+    bad = tmp_path / "bad.tar.gz"
+    refused = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        for _ in range(draw.randint(1, 4)):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        bad.write_bytes(bytes(data))
+        out = tmp_path / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        try:
+            unpack(bad, out)
+        except TrainperfError:
+            refused += 1
+    assert refused > 100
+
+
+def test_an_archive_that_grows_beyond_measure_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submitting, "LARGEST", 10_000)
+    made = archive(
+        tmp_path, *((f"trainperf/job/rank-{n}/rank.json", bytes(4_000)) for n in range(3))
+    )
+    with pytest.raises(TrainperfError, match="more than") as raised:
+        unpack(made, tmp_path / "out", "s3://bucket/output.tar.gz")
+    assert "s3://bucket/output.tar.gz" in raised.value.hint  # what was fetched is removed again
+    assert not (tmp_path / "out/job/rank-2").exists()

@@ -1,0 +1,105 @@
+"""The request for a training job, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import pytest
+
+from trainperf.errors import TrainperfError
+from trainperf.sagemaker.job import (
+    CHANNEL,
+    Job,
+    channels,
+    check,
+    default_output,
+    named,
+    pairs,
+    plan,
+    request,
+)
+
+JOB = Job(
+    name="trainperf-train-20261121-203514",
+    script="code/train.py",
+    arguments=("--epochs", "1"),
+    instance_type="ml.g5.xlarge",
+    role="arn:aws:iam::123456789012:role/service-role/Training",
+    image="123456789012.dkr.ecr.eu-west-1.amazonaws.com/training:2.11-gpu",
+    output="s3://bucket/trainperf",
+    inputs=(("train", "s3://bucket/train"),),
+    input_mode="FastFile",
+    hyperparameters=(("lr", "0.1"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"instance_type": "g5.xlarge"}, "instance type"),
+        ({"instance_type": "ml.g5"}, "instance type"),
+        ({"role": "Training"}, "ARN of a role"),
+        ({"role": "arn:aws:iam::123456789012:user/me"}, "ARN of a role"),
+        ({"output": "bucket/folder"}, "no S3 path"),
+        ({"inputs": (("train", "/data"),)}, "no S3 path"),
+    ],
+)
+def test_what_sagemaker_would_refuse_is_refused_here(change: dict[str, object], words: str) -> None:
+    check(JOB)
+    with pytest.raises(TrainperfError, match=words) as caught:
+        check(replace(JOB, **change))  # type: ignore[arg-type]
+    assert caught.value.hint
+
+
+def test_a_name_that_is_given_twice_or_taken_is_refused():
+    with pytest.raises(TrainperfError, match="twice"):
+        pairs(["a=1", "a=2"], "--hyperparameter", "a=1")
+    with pytest.raises(TrainperfError, match="cannot name a channel"):
+        channels([f"{CHANNEL}=s3://bucket/x"])
+    with pytest.raises(TrainperfError, match="cannot name a channel"):
+        channels(["a b=s3://bucket/x"])
+
+
+@pytest.mark.parametrize(
+    "job",
+    [JOB, replace(JOB, inputs=(), hyperparameters=()), replace(JOB, instance_count=2)],
+    ids=["all", "least", "two hosts"],
+)
+def test_the_request_is_one_that_botocore_would_send(job: Job) -> None:
+    """Checked against botocore's own description of the API."""
+    botocore_session = pytest.importorskip("botocore.session")
+    from botocore.validate import ParamValidator
+
+    model = botocore_session.get_session().get_service_model("sagemaker")
+    shape = model.operation_model("CreateTrainingJob").input_shape
+    made = request(job)
+    report = ParamValidator().validate(made, shape)
+    assert not report.has_errors(), report.generate_report()
+    algorithm = shape.members["AlgorithmSpecification"]
+    for word in made["AlgorithmSpecification"]["ContainerEntrypoint"]:
+        limit = algorithm.members["ContainerEntrypoint"].member.metadata["max"]
+        assert len(word) <= limit
+
+
+def test_the_scripts_arguments_are_in_the_plan_not_in_a_shells_hands():
+    hostile = replace(JOB, arguments=("--name", "$(rm -rf /); 'x' \"y\""))
+    assert plan(hostile, "trainperf==1")["arguments"] == list(hostile.arguments)
+    assert "rm -rf" not in str(request(hostile))
+
+
+@pytest.mark.parametrize("script", ["train.py", "a/b/träin__.py", "x" * 90 + ".py", "--.py"])
+def test_a_jobs_name_is_one_that_sagemaker_takes(script: str) -> None:
+    import re
+
+    name = named(script, datetime.datetime(2026, 11, 21, 20, 35, 14, 7000))
+    assert re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", name)
+    assert name.endswith("20261121-203514-007")
+
+
+def test_output_goes_to_the_accounts_own_bucket_unless_it_is_given():
+    assert default_output(JOB.role, "eu-west-1") == (
+        "s3://sagemaker-eu-west-1-123456789012/trainperf"
+    )
+    with pytest.raises(TrainperfError, match="ARN"):
+        default_output("Training", "eu-west-1")

@@ -189,19 +189,20 @@ def fail_on(value: object) -> FailOn:
     """Return what makes the exit status 1: "none", "any" or a speed-up; raises `ValueError`."""
     if isinstance(value, str) and value in ("none", "any", "finding"):
         return "none" if value == "none" else "any"
-    try:
-        bound = float(value) if isinstance(value, str) else float(_number(value))
-        if bound >= 1 and math.isfinite(bound):
-            return bound
-    except ValueError:
-        pass
+    if (bound := _number(value)) >= 1:
+        return bound
     raise ValueError('"finding" (any finding), "none", or a speed-up such as 1.2 is wanted')
 
 
-def _number(value: object) -> float | int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def _number(value: object) -> float:
+    """A number, or what a text says as one; NaN for all else."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         return math.nan
-    return value if abs(value) <= LARGEST else math.nan
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+    return number if abs(number) <= LARGEST else math.nan
 
 
 def _steps(value: object) -> int:
@@ -241,13 +242,9 @@ def ids_of(value: object) -> tuple[str, ...]:
 
 
 def _price(value: object) -> float:
-    try:
-        price = float(value) if isinstance(value, str) else float(_number(value))
-    except ValueError:
-        price = math.nan
-    if not (price > 0 and math.isfinite(price)):
-        raise ValueError("US dollars an hour for one host are wanted, such as 1.21")
-    return price
+    if (price := _number(value)) > 0:
+        return price
+    raise ValueError("US dollars an hour for one host are wanted, such as 1.21")
 
 
 def _formats(value: object) -> tuple[str, ...]:

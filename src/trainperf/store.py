@@ -42,7 +42,7 @@ def save(diagnosis: Diagnosis, path: Path) -> None:
     the file cannot be written.
     """
     # msgspec would leave out the defaults of what it has read itself, as the loop of events
-    _write(path, _plain(asdict(diagnosis), _refuse))
+    save_value(asdict(diagnosis), path)
 
 
 def load(path: Path) -> Diagnosis:
@@ -52,7 +52,7 @@ def load(path: Path) -> Diagnosis:
     """
     from trainperf.model import Diagnosis
 
-    return _read(path, Diagnosis)
+    return load_value(path, Diagnosis)
 
 
 def save_recording(recording: Recording, path: Path) -> None:
@@ -67,17 +67,12 @@ def save_recording(recording: Recording, path: Path) -> None:
 
 def load_recording(path: Path) -> Recording:
     """Read a recording; raises `TrainperfError` if the file does not hold one."""
-    return _read(path, _SavedRecording).recording
+    return load_value(path, _SavedRecording).recording
 
 
 def save_value(value: object, path: Path) -> None:
     """Write a value with a `format_version` as JSON: whole, or not at all; errors as in `save`."""
     _write(path, _plain(value, _refuse))
-
-
-def load_value(path: Path, kind: type[T]) -> T:
-    """Read a value of `kind`; raises `TrainperfError` if the file does not hold one."""
-    return _read(path, kind)
 
 
 def resolve_run(path: Path) -> Path:
@@ -184,7 +179,8 @@ def _write(path: Path, value: object) -> None:
         raise TrainperfError(f"{path} cannot be written: {error.strerror}", hint) from error
 
 
-def _read(path: Path, kind: type[T]) -> T:
+def load_value(path: Path, kind: type[T]) -> T:
+    """Read a value of `kind`; raises `TrainperfError` if the file does not hold one."""
     try:
         data = bounded.read(path, LARGEST)
     except OSError as error:

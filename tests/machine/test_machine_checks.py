@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from fixes.boxes import box, cores
+from fixes.boxes import instance as rented
 from trainperf.machine.doctor import checks
-from trainperf.machine.doctor.checks import GIB, MIB
-from trainperf.model import Gpu, Instance, InstanceType
+from trainperf.machine.doctor.checks import GIB, MIB, Check
+from trainperf.machine.doctor.examine import check_gpu_health, check_instance
+from trainperf.model import Gpu, Instance, InstanceType, Machine, Price
 from trainperf.samplers.nvml import NO_DRIVER, NO_GPU, NOT_LOADED
 
 A10G = Gpu(0, "NVIDIA A10G", 24 * GIB, "8.6", power_limit_w=300.0)
@@ -123,3 +126,66 @@ def test_the_shared_memory_that_docker_gives_is_too_small(torch: bool, status: s
 )
 def test_what_is_short_is_a_warning_and_what_is_not_told_is_unknown(check, status: str) -> None:
     assert check.status == status
+
+
+def checked(**fields: Any) -> dict[str, str]:
+    found = check_gpu_health(box(gpus=(Gpu(0, "NVIDIA A10G", **fields),)))
+    return {check.name: check.status for check in found}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        # a process that only holds memory is no warning
+        ({"other_processes": 1, "busy_before": 0.0}, {"use": "ok"}),
+        ({"compute_mode": "shared"}, {}),
+        ({"ecc_errors": 2}, {"memory": "problem"}),
+        ({"other_processes": 2, "busy_before": 0.5}, {"use": "warning"}),
+        ({"other_processes": 2}, {"use": "warning"}),
+        ({"memory_before": 20, "memory_total": 24}, {"free memory": "warning"}),
+        ({"compute_mode": "exclusive"}, {"mode": "warning"}),
+        ({"compute_mode": "prohibited"}, {"mode": "problem"}),
+    ],
+)
+def test_what_keeps_a_gpu_from_its_work_is_said(
+    fields: dict[str, Any], told: dict[str, str]
+) -> None:
+    assert checked(**fields) == {f"GPU 0 {name}": status for name, status in told.items()}
+
+
+def by_name(checks: tuple[Check, ...]) -> dict[str, Check]:
+    return {check.name: check for check in checks}
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        ("not an AWS instance", "ok"),
+        ("not an AWS instance, as far as can be told: nobody answered", "ok"),
+        ("an EC2 instance of unknown type: it refused", "unknown"),
+        ("not known within 1 s", "unknown"),
+    ],
+)
+def test_off_aws_nothing_is_wrong_and_no_price_is_missed(reason: str, status: str) -> None:
+    machine = Machine(**{**vars(rented()), "instance": None, "instance_reason": reason})
+    (check,) = check_instance(machine)
+    assert check.status == status
+    assert check.text[1:] == reason[1:]
+
+
+def test_an_instance_of_unknown_type_is_told_as_such() -> None:
+    check = by_name(check_instance(rented("z9.large")))["AWS instance"]
+    assert check.status == "unknown"
+    assert "z9.large" in check.text
+
+
+def test_gpus_that_are_paid_for_and_not_seen_are_a_warning() -> None:
+    machine = rented("g5.12xlarge", gpus=(Gpu(0, "NVIDIA A10G"),))
+    check = by_name(check_instance(machine))["AWS instance"]
+    assert check.status == "warning"
+    assert "1 of its 4 GPUs" in check.text
+
+
+def test_a_price_is_told_with_its_source() -> None:
+    check = by_name(check_instance(rented(price=Price(1.006, "AWS price list"))))["Price"]
+    assert (check.status, check.text) == ("ok", "$1.006 an hour (AWS price list)")

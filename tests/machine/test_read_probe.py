@@ -9,7 +9,7 @@ import pytest
 
 from trainperf.machine.storage import read_probe
 from trainperf.machine.storage.read_probe import MOST_BYTES, MOST_FILES, PIECE, Piece, probe, sample
-from trainperf.machine.storage.volumes import mount_of
+from trainperf.machine.storage.reads import mount_of
 from trainperf.samplers.levels import mounts
 
 

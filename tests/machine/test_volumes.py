@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.machine.storage.volumes import mount_of, volume_of
+from trainperf.machine.storage.reads import mount_of, volume_of
 from trainperf.model import InstanceType, Volume
 from trainperf.samplers.levels import Mount, mounts
 

@@ -16,7 +16,7 @@ from trainperf.model import Ending
 from trainperf.ranks import Place, records
 from trainperf.settings import Settings
 
-PLACE = Place(1, 2, "torchrun", "mine", 0, 1)
+PLACE = Place(1, 2, "torchrun", "mine", 0)
 FIRST = replace(PLACE, rank=0)
 
 

@@ -11,9 +11,9 @@ from trainperf import bounded, store
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Measure, Recording, Run
+from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import Place, records
 from trainperf.ranks.merge import NOT_TRIED, merge
-from trainperf.ranks.merge.words import numbered
 
 MACHINE = inspect_machine()
 TIMES = {"real": 0.030, "resident": 0.029, "local": 0.020}
@@ -360,7 +360,7 @@ def test_a_record_keeps_what_was_put_into_it(tmp_path):
     ],
 )
 def test_many_ranks_are_named_shortly(numbers, text):
-    assert numbered(numbers) == text
+    assert ranks_in_words(numbers) == text
 
 
 def test_a_measure_of_each_rank_reaches_the_evidence(tmp_path):

@@ -76,9 +76,9 @@ def test_a_process_alone_has_no_place(environ):
     assert found(environ) is None
 
 
-BY_TORCHRUN = Place(9, 16, "torchrun", "mine", 1, 8, 1, restarts=2)
+BY_TORCHRUN = Place(9, 16, "torchrun", "mine", 1, 1, restarts=2)
 BY_SRUN = Place(3, 4, "srun", "811.0", 1, node=1)
-BY_MPIRUN = Place(2, 4, "mpirun", "prterun-a-1@1", 0, 2)
+BY_MPIRUN = Place(2, 4, "mpirun", "prterun-a-1@1", 0)
 DAEMONS = {**SRUN, "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}
 """As `mpirun` starts them by `srun`."""
 

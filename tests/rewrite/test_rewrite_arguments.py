@@ -12,8 +12,7 @@ import pytest
 
 from rewriting import project_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.rewrite.arguments import RecordedCall, set_argument
-from trainperf.rewrite.wanted import Wanted
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 
 HEAD = "from loaders import DataLoader\n"
 

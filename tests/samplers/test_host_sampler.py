@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from trainperf.samplers import process_tree
-from trainperf.samplers.host import HostSampler
+from trainperf.samplers.sampling import HostSampler
 
 pytestmark = pytest.mark.script
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from trainperf.recording.machine.clocks import HARMFUL
+from trainperf.recording.machine.machine import HARMFUL
 from trainperf.samplers import nvml_device
 
 

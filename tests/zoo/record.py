@@ -58,7 +58,8 @@ def record(script: Script) -> Recorded:
             measure_s=4.0,
             extra_s=script.extra_s,
         )
-        machine = inspect_machine(directory=work, live=False)
+        os.environ["AWS_EC2_METADATA_DISABLED"] = "true"  # where it is recorded is nothing to tell
+        machine = inspect_machine(directory=work)
         machine = replace(machine, os=machine.os.partition(", ")[0])  # without its kernel
         recording = after_run.probe_storage(launch(run, base / "run"), machine)
         text = msgspec.json.encode(Recorded(recording, machine, {})).decode()

@@ -22,6 +22,7 @@ from trainperf.model import (
     Limits,
     Reason,
 )
+from trainperf.model.words import seconds, share
 
 
 def answer(
@@ -169,34 +170,13 @@ def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], wanted: Cri
 
 
 def _figures(times: Judged, wanted: Criteria) -> str:
-    before, after = _amounts(times.before_s, times.after_s)
+    before, after = seconds(times.before_s), seconds(times.after_s)
     what = "sample" if times.by_samples else "step"
-    width = times.noise * 100
-    noise = f"{width:.1f}" if width < 10 else f"{width:.0f}"
     return (
         f"{after} a {what} against {before} "
-        f"({times.change * 100:+.1f} %, noise ±{noise} %, limit {wanted.most * 100:.3g} %)"
+        f"({times.change * 100:+.1f} %, noise ±{share(times.noise)}, "
+        f"limit {wanted.most * 100:.3g} %)"
     )
-
-
-FAR = 10
-"""How many times the other a time must be to be told in a unit of its own."""
-
-
-def _amounts(before: float, after: float) -> tuple[str, str]:
-    if not 1 / FAR < after / before < FAR:
-        return _amount(before, before), _amount(after, after)
-    return _amount(before, before), _amount(after, before)
-
-
-def _amount(seconds: float, like: float) -> str:
-    scale, unit = next(
-        (scale, name)
-        for scale, name, least in ((1.0, "s", 1.0), (1e3, "ms", 1e-3), (1e6, "µs", 0.0))
-        if like >= least
-    )
-    decimals = max(0, 2 - len(f"{like * scale:.0f}") + 1)
-    return f"{seconds * scale:.{decimals}f} {unit}"
 
 
 def compared(saved: Baseline, path: Path) -> Compared:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from trainperf.check import spread
 from trainperf.check.values import Judged, Repeat
 from trainperf.model import Answer
+from trainperf.model.words import share
 
 PROCESS = 0.015
 """Half the interval of any set of runs at least: two processes of one script differ by 1
@@ -130,15 +131,15 @@ def _excused(judged: Judged, moved: float, most: float) -> str:
     own = (1 + judged.change) / (1 + felt) - 1
     apart = (1 + own) * spread.least(judged.after_noise) > 1 + judged.before_noise
     if own <= most:
-        return f"the machine itself was {_percent(slower)} slower"
+        return f"the machine itself was {share(slower)} slower"
     if _waited(judged, most):
         return f"other programs kept {judged.others:.1f} cores busy"
     if judged.runs < 2:
         return "there was time for one run only"
     if own <= most + judged.elsewhere and judged.elsewhere:
-        return f"the baseline is of another host, which may differ by {_percent(OTHER_HOST)}"
+        return f"the baseline is of another host, which may differ by {share(OTHER_HOST)}"
     if not apart or moved <= judged.between:
-        return f"noise ±{_percent(judged.noise)}"
+        return f"noise ±{share(judged.noise)}"
     return ""
 
 
@@ -146,15 +147,15 @@ def _unsure(judged: Judged, most: float) -> str:
     """Why a script that seems as fast may be slower even so; "" if nothing says so."""
     faster = judged.machine if judged.machine is not None and judged.machine < -MACHINE else 0.0
     if (1 + judged.change) / (1 + faster) - 1 > most:
-        return f"the machine itself was {_percent(-faster)} faster, which may hide a regression"
+        return f"the machine itself was {share(-faster)} faster, which may hide a regression"
     if _computed_more(judged, most):
         return (
-            f"a step computed {_percent(judged.added or 0.0)} of its time more, and other "
+            f"a step computed {share(judged.added or 0.0)} of its time more, and other "
             f"programs kept {judged.others_before:.1f} cores busy beside the baseline"
         )
     certain = (1 + judged.change) * (1 + judged.before_noise) <= 1 + most
     if not certain and judged.before_noise > max(most, ONE_RUN):
-        return f"the runs of the baseline differ by {_percent(judged.before_noise)}"
+        return f"the runs of the baseline differ by {share(judged.before_noise)}"
     return ""
 
 
@@ -241,7 +242,7 @@ def _mean(before: Sequence[Repeat], after: Sequence[Repeat], most: float, by_sam
     if not apart or second / first - 1 <= most or fastest > most:
         return ""
     return (
-        f"the mean step took {_percent(second / first - 1)} longer, the fastest steps did not: "
+        f"the mean step took {share(second / first - 1)} longer, the fastest steps did not: "
         "other programs, or something that comes now and then"
     )
 
@@ -262,7 +263,3 @@ def _fastest(runs: Sequence[Repeat], by_samples: bool) -> float:
 def _seconds(run: Repeat, by_samples: bool, mean: bool = False) -> float:
     seconds = run.mean_s if mean else run.fastest_s
     return seconds / run.batch_size if by_samples and run.batch_size else seconds
-
-
-def _percent(value: float) -> str:
-    return f"{value * 100:.0f} %" if abs(value) >= 0.0995 else f"{value * 100:.1f} %"

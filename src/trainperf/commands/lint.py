@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from trainperf.source.rule import Rule
+    from trainperf.lint.rule import Rule
 
 
 @click.command(short_help="Say what may be slow, from source alone.")

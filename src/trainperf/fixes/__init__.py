@@ -211,7 +211,7 @@ class Fix:
 @cache
 def all_fixes() -> tuple[Fix, ...]:
     """Return one instance of every fix, in order of their ids."""
-    return tuple(discovered(__name__, __path__, Fix, but="lint"))
+    return tuple(discovered(__name__, __path__, Fix))
 
 
 @cache

@@ -1,5 +1,4 @@
 """Reading source: never imported and never run.
 
-`check.py` takes paths to what was seen in them; a rule stands beside its fix, in the `lint`
-folder of the family.
+`check.py` takes paths to what was seen in them; `rules` says what is looked for, fix by fix.
 """

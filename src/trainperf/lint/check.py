@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import io
 import os
-import pkgutil
 import sys
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from trainperf import fixes
+from trainperf.lint import rules
+from trainperf.lint.rule import Remark, Rule
 from trainperf.model.discover import discovered
 from trainperf.recording.cells import cell_and_line, is_notebook
 from trainperf.source.module import Module
 from trainperf.source.notebooks.ipython import parse
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook, text_of
 from trainperf.source.origins.project import Project
-from trainperf.source.rule import Remark, Rule
+
+if TYPE_CHECKING:
+    from trainperf.report.ignored import Comment
 
 _NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
-
-_FOLDER = "lint"
-"""The folder of a family that holds its rules."""
 
 _SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 """Folders that hold no source of the project's own, besides the hidden ones."""
@@ -111,8 +110,9 @@ def _file(
         source = _read(path)
         if source is None:
             return []
+        ignoring = _comments(source.text)
         if source.notebook is None:
-            comments += [Unread(path, why, line) for line, why in _wrong_comments(source.text)]
+            comments += [Unread(path, one.wrong, one.line) for one in ignoring if one.wrong]
         rules = tuple(rule for rule in rules if rule.concerns(source.text))
         if not rules:
             return []
@@ -123,7 +123,7 @@ def _file(
     remarks, failure = _checked(module, rules)
     if failure:
         unread.append(Unread(path, failure))
-    return list(_placed(path, source, _without_ignored(remarks, source.text)))
+    return list(_placed(path, source, _without_ignored(remarks, source.text, ignoring)))
 
 
 def _failure(path: Path, error: Exception) -> Unread:
@@ -195,26 +195,22 @@ def shown_path(path: Path) -> str:
     return shown.encode("utf-8", "replace").decode()
 
 
-def _wrong_comments(source: str) -> list[tuple[int, str]]:
-    """Return the lines of comments that do not ignore what they seem to, and why."""
+def _comments(source: str) -> tuple[Comment, ...]:
+    """Return the comments that are to ignore findings."""
     if "trainperf:" not in source:
-        return []
-    from trainperf.report.ignored import comments
+        return ()
+    from trainperf.report.ignored import comments  # it loads the catalogue
 
-    found = comments(source.encode("utf-8", "replace"))
-    return [(each.line, each.wrong) for each in found if each.wrong]
+    return comments(source.encode("utf-8", "replace"))
 
 
-def _without_ignored(remarks: Iterable[Remark], source: str) -> list[Remark]:
+def _without_ignored(
+    remarks: Iterable[Remark], source: str, comments: Sequence[Comment]
+) -> list[Remark]:
     """Return the remarks that no comment of `source` turns off.
 
     A comment counts on any line of the place, or on a line of its own right above it.
     """
-    if "trainperf:" not in source:
-        return list(remarks)
-    from trainperf.report.ignored import comments  # it loads the catalogue
-
-    found = comments(source.encode("utf-8", "replace"))
     lines = source.split("\n")
 
     def ignored(remark: Remark) -> bool:
@@ -227,7 +223,7 @@ def _without_ignored(remarks: Iterable[Remark], source: str) -> list[Remark]:
                 remark.line <= each.line <= remark.last_line
                 or (each.alone and first < each.line < remark.line)
             )
-            for each in found
+            for each in comments
         )
 
     return [remark for remark in remarks if not ignored(remark)]
@@ -253,21 +249,8 @@ class _Checked:
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return one instance of every rule, in order of their ids."""
-    found = (rule for family in _families() for rule in _rules(family))
+    found = discovered(rules.__name__, rules.__path__, Rule)
     return tuple(sorted(found, key=lambda rule: rule.id))
-
-
-def _families() -> Iterator[str]:
-    for info in pkgutil.iter_modules(fixes.__path__):
-        if info.ispkg:
-            yield f"{fixes.__name__}.{info.name}"
-
-
-def _rules(family: str) -> Iterator[Rule]:
-    path = importlib.import_module(family).__path__
-    if any(info.name == _FOLDER for info in pkgutil.iter_modules(path)):
-        name = f"{family}.{_FOLDER}"
-        yield from discovered(name, importlib.import_module(name).__path__, Rule)
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:

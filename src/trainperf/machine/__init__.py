@@ -26,20 +26,19 @@ def inspect_machine(
     root: Path = ROOT,
     directory: Path | None = None,
     price_per_hour: float | None = None,
-    live: bool = True,
 ) -> Machine:
     """Return what the machine is; what cannot be read is None.
 
     `gpu_reason` also names GPUs that cannot be opened while others can.
 
-    `/proc`, `/sys`, `/dev` and `/etc` are read below `root`, but for the memory. The free disk
+    `/proc`, `/sys` and `/dev` are read below `root`, but for the memory. The free disk
     is that of `directory`, the current one if None.
 
     On AWS it also says which instance this is and what it costs; `price_per_hour` (US
     dollars) wins over the price list. The first call of a process may wait a second for
-    that, no later one does. Without `live` nothing is asked over the network.
+    that, no later one does.
     """
-    asked = inquiry(root, network=live)
+    asked = inquiry(root)
     visible = os.cpu_count() or 1
     affinity = len(os.sched_getaffinity(0))
     quota = host.cpu_quota(root)
@@ -55,7 +54,7 @@ def inspect_machine(
         known = with_price(asked.answer(), price_per_hour)
         return Machine(
             hostname=socket.gethostname(),
-            os=host.operating_system(root),
+            os=host.operating_system(),
             python=platform.python_version(),
             cpu_model=host.cpu_model(root),
             visible_cores=visible,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,16 +22,19 @@ _ARM_PARTS = {
 }
 
 
-def operating_system(root: Path = Path("/")) -> str:
+def operating_system() -> str:
     """Return the distribution and the kernel: "Ubuntu 22.04.4 LTS, Linux 6.1"."""
     kernel = f"{platform.system()} {platform.release()}"
-    name = _fields(root / "etc/os-release", "=").get("PRETTY_NAME", "").strip('"')
-    return f"{name}, {kernel}" if name else kernel
+    with suppress(OSError):
+        return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"
+    return kernel
 
 
 def cpu_model(root: Path = Path("/")) -> str:
     """Return the name of the processor, or its architecture if it has none."""
-    fields = _fields(root / "proc/cpuinfo", ":")
+    lines = (text(root / "proc/cpuinfo") or "").splitlines()
+    pairs = (line.partition(":") for line in reversed(lines))  # the first of a name counts
+    fields = {name.strip(): value.strip() for name, _, value in pairs}
     name = fields.get("model name") or _ARM_PARTS.get(fields.get("CPU part", ""))
     return name or platform.machine() or "unknown"
 
@@ -43,16 +47,6 @@ def nvidia_on_the_bus(root: Path = Path("/")) -> int:
         # Class 0x03 is a display controller: 0x0300 VGA, 0x0302 "3D" (data-centre GPUs).
         count += vendor == "0x10de" and kind.startswith("0x03")
     return count
-
-
-def _fields(path: Path, separator: str) -> dict[str, str]:
-    """Return the first value of each name in a file of `name: value` lines."""
-    fields: dict[str, str] = {}
-    for line in (text(path) or "").splitlines():
-        name, found, value = line.partition(separator)
-        if found:
-            fields.setdefault(name.strip(), value.strip())
-    return fields
 
 
 SAGEMAKER_CONFIG = "opt/ml/input/config"

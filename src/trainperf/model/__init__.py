@@ -83,9 +83,8 @@ from trainperf.model.trials import (
     Trials,
     by_fix,
 )
-from trainperf.recording.machine.container import ContainerUse
 from trainperf.recording.machine.instance import Cost, Instance, InstanceType, Price
-from trainperf.recording.machine.machine import CudaDevice, Gpu, Machine, MigSlice
+from trainperf.recording.machine.machine import ContainerUse, CudaDevice, Gpu, Machine, MigSlice
 from trainperf.recording.machine.storage import Channel, Objects, Reads, Volume
 from trainperf.recording.run import (
     FORMAT_VERSION,

@@ -17,9 +17,8 @@ from trainperf.model.timing import BetweenEpochs, OverTime, StartUp
 from trainperf.model.torch.step import LogCall, StepPart, SyncPoint, Trace
 from trainperf.model.training import Training
 from trainperf.model.trials import Control, Proof, Stack, Trial, Trials
-from trainperf.recording.machine.container import ContainerUse
 from trainperf.recording.machine.instance import Cost
-from trainperf.recording.machine.machine import Machine
+from trainperf.recording.machine.machine import ContainerUse, Machine
 from trainperf.recording.machine.storage import Channel, Objects, Reads
 from trainperf.recording.run import Ending
 

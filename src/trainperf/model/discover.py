@@ -11,13 +11,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def discovered(package: str, path: Iterable[str], kind: type[T], but: str = "") -> Iterator[T]:
+def discovered(package: str, path: Iterable[str], kind: type[T]) -> Iterator[T]:
     """Make one of each class of `kind` that a module of `package` defines, by the files' names.
 
-    `path` is the package's `__path__`; its folders are gone through as well, except those
-    named `but`. Modules that start with `_` are passed over.
+    `path` is the package's `__path__`; its folders are gone through as well. Modules that start
+    with `_` are passed over.
     """
-    for name in sorted(_modules(package, path, but), key=lambda name: name.rpartition(".")[2]):
+    for name in sorted(_modules(package, path), key=lambda name: name.rpartition(".")[2]):
         module = importlib.import_module(name)
         for value in vars(module).values():
             if (
@@ -28,10 +28,10 @@ def discovered(package: str, path: Iterable[str], kind: type[T], but: str = "") 
                 yield value()
 
 
-def _modules(package: str, path: Iterable[str], but: str) -> Iterator[str]:
+def _modules(package: str, path: Iterable[str]) -> Iterator[str]:
     for info in pkgutil.iter_modules(path):
         name = f"{package}.{info.name}"
-        if info.ispkg and info.name != but:
-            yield from _modules(name, importlib.import_module(name).__path__, but)
-        elif not info.ispkg and not info.name.startswith("_"):
+        if info.ispkg:
+            yield from _modules(name, importlib.import_module(name).__path__)
+        elif not info.name.startswith("_"):
             yield name

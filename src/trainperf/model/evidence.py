@@ -27,8 +27,7 @@ from trainperf.model.pipeline import Stage
 from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
 from trainperf.model.torch.step import Torch
 from trainperf.model.training import Length
-from trainperf.recording.machine.container import ContainerUse
-from trainperf.recording.machine.machine import Machine
+from trainperf.recording.machine.machine import ContainerUse, Machine
 from trainperf.recording.machine.storage import Channel, Objects, Reads
 
 INPUT_BOUND_BELOW = 0.90

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 
 def rounded(value: float, digits: int = 3) -> float:
@@ -129,13 +129,30 @@ def cores(value: float) -> str:
     return "1 core" if value == 1 else f"{value:.3g} cores"
 
 
-def ranks(numbers: Sequence[int], most: int = 8) -> str:
-    """Write ranks: "rank 3", "ranks 3 and 4", "12 ranks (1, 2, …)"."""
-    if len(numbers) == 1:
-        return f"rank {numbers[0]}"
-    if len(numbers) > most:
-        return f"{len(numbers):,} ranks ({', '.join(map(str, numbers[:most]))}, …)"
-    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+MOST_NAMED = 8
+"""So many ranges of ranks are named; a list of a thousand helps nobody."""
+
+
+def ranks(numbers: Iterable[int]) -> str:
+    """Name ranks: "rank 3", "ranks 1, 4 to 6 and 9"."""
+    ordered = sorted(set(numbers))
+    ranges: list[list[int]] = []
+    for rank in ordered:
+        if ranges and rank == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [rank]
+        else:
+            ranges.append([rank])
+    texts: list[str] = []
+    for first, *more in ranges:
+        if more and more[0] == first + 1:
+            texts += [str(first), str(more[0])]
+        else:
+            texts.append(" to ".join(map(str, (first, *more))))
+    if len(texts) > MOST_NAMED:
+        return f"ranks {', '.join(texts[:MOST_NAMED])} and others, {len(ordered):,} in all"
+    if len(ordered) == 1:
+        return f"rank {texts[0]}"
+    return f"ranks {' and '.join(filter(None, (', '.join(texts[:-1]), texts[-1])))}"
 
 
 def signal_name(status: int) -> str:

@@ -100,15 +100,12 @@ MOST_LINES = 24
 
 
 def as_written(
-    findings: Iterable[Finding],
-    root: str | Path,
-    fixes: Mapping[str, Fix],
-    read: Reader = default_reader,
+    findings: Iterable[Finding], root: str | Path, fixes: Mapping[str, Fix]
 ) -> Iterator[Finding]:
     """Return the findings, each after its fix's look at the source."""
     for one in findings:
         fix = fixes.get(one.id)
-        yield one if fix is None else fix.as_written(Script(root, read), one)
+        yield one if fix is None else fix.as_written(Script(root), one)
 
 
 def added_lines(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,6 @@ class Place:
     by: str
     job_id: str = ""
     local_rank: int | None = None
-    local_world_size: int | None = None
     node: int | None = None
     restarts: int = 0
 
@@ -94,19 +93,10 @@ def find(environ: Mapping[str, str], sagemaker_dir: str | Path = SAGEMAKER_CONFI
     mpirun, of srun, then `TF_CONFIG` and SageMaker's: a launcher that was started by
     another one knows the ranks. Raises `TrainperfError` where what they say cannot be.
     """
-    readers: tuple[Callable[[], Place | None], ...] = (
-        lambda: torchrun(environ),
-        lambda: open_mpi(environ),
-        lambda: pmi(environ),
-        lambda: slurm(environ),
-        lambda: tf_config(environ),
-        lambda: sagemaker(environ, Path(sagemaker_dir)),
-    )
-    for read in readers:
-        found = read()
-        if found is not None:
-            return found if found.world_size > 1 else None
-    return None
+    readers = (torchrun, open_mpi, pmi, slurm, tf_config)
+    places = (read(environ) for read in readers)
+    found = next(filter(None, places), None) or sagemaker(environ, Path(sagemaker_dir))
+    return found if found is not None and found.world_size > 1 else None
 
 
 def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -142,7 +132,6 @@ def torchrun(environ: Mapping[str, str]) -> Place | None:
         ("RANK", "WORLD_SIZE"),
         job_id=unnamed if named in _NO_RUN_ID else named,
         local_rank=_number(environ, "LOCAL_RANK"),
-        local_world_size=_number(environ, "LOCAL_WORLD_SIZE"),
         node=_number(environ, "GROUP_RANK"),
         restarts=_number(environ, "TORCHELASTIC_RESTART_COUNT") or 0,
     )
@@ -159,7 +148,6 @@ def open_mpi(environ: Mapping[str, str]) -> Place | None:
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
         job_id=next((environ[name] for name in names if environ.get(name)), _slurm_id(environ)),
         local_rank=_number(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
-        local_world_size=_number(environ, "OMPI_COMM_WORLD_LOCAL_SIZE"),
     )
 
 
@@ -175,7 +163,6 @@ def pmi(environ: Mapping[str, str]) -> Place | None:
         ("PMI_RANK", "PMI_SIZE"),
         job_id=_slurm_id(environ),
         local_rank=_number(environ, "MPI_LOCALRANKID"),
-        local_world_size=_number(environ, "MPI_LOCALNRANKS"),
     )
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from trainperf.recording.machine.container import ContainerUse
-from trainperf.recording.machine.machine import Gpu
+from trainperf.recording.machine.machine import ContainerUse, Gpu
 from trainperf.recording.machine.storage import Channel, Objects, Reads
 
 FORMAT_VERSION = 1

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite.wanted import PLAIN, Wanted, is_positive
-from trainperf.source.arguments import keyword, positional
+from trainperf.source.arguments import keyword, written
 from trainperf.source.origins import readers
 from trainperf.source.origins.calls import CallInRun, Elsewhere, LeftOut, given, live
 from trainperf.source.origins.project import Project
@@ -21,6 +20,47 @@ from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
     from trainperf.rewrite.script import Script
+
+
+PLAIN = re.compile(r"[A-Za-z_][\w.]*")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The value an argument is to have, as source text.
+
+    Where `needs` names another argument of the call that may be 0, `value` is only allowed if
+    it is not, and `without` is what is then.
+    """
+
+    name: str
+    value: str
+    position: int | None = None
+    needs: str = ""
+    without: str = ""
+
+    def where(self, needed: str) -> str:
+        """Return the value where the argument that it needs is what `needed` says."""
+        if not self.needs or is_positive(ast.parse(needed, mode="eval").body):
+            return self.value
+        if (self.value, self.without) == ("True", "False"):
+            return f"{needed} > 0"
+        return f"{self.value} if {needed} else {self.without}"
+
+
+def is_positive(node: ast.expr) -> bool:
+    """Whether a number cannot be 0: `os.cpu_count()`, `max(1, n)`."""
+    found = literal(node)
+    if found is not None:
+        return isinstance(found[0], int) and found[0] > 0
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        return is_positive(node.values[-1])
+    if not isinstance(node, ast.Call):
+        return False
+    called = last_name(node.func)
+    if called in ("min", "max") and len(node.args) > 1:
+        return (all if called == "min" else any)(is_positive(each) for each in node.args)
+    return called == "cpu_count"
 
 
 @dataclass(frozen=True)
@@ -48,30 +88,25 @@ class RecordedCall(CallInRun):
         return cls(arguments, defaults, given, scripts, bool(data.get("reached")))
 
 
-def set_argument(
-    script: Script, site: Site, wanted: Wanted, seen: RecordedCall, *, shared: bool = False
-) -> None:
+def set_argument(script: Script, site: Site, wanted: Wanted, seen: RecordedCall) -> None:
     """Give the call at `site` an argument: where the run had it from, else in the call.
 
     What the call takes from a variable, an option, a class, a dictionary or a caller is changed
     there, if that is the one place that the run can have had it from, and if no other code reads
-    it (unless `shared` says that this may change along). Otherwise it is overruled in the call.
-    What an option of the command chooses, the command is given once more, with the new value.
+    it. Otherwise it is overruled in the call. What an option of the command chooses, the command
+    is given once more, with the new value.
     Raises `CannotRewrite` where the environment or a file that is no source chooses it, or the
     command in another way, or where the run did not tell what the argument was.
     """
     source = script.source(site.file)
     call = source.call(site)
-    named = keyword(call, wanted.name)
-    old = named.value if named else None
-    if old is None and wanted.position is not None:
-        old = positional(call, wanted.position)
+    old = written(call, wanted.name, wanted.position)
     starred = [each.value for each in call.keywords if each.arg is None]
     if (old is None and not starred) or (old is not None and literal(old) is not None):
         _in_call(script, site, wanted, starred)
         return
     try:
-        set_at_origin(script, site, wanted, seen, shared=shared)
+        set_at_origin(script, site, wanted, seen)
         return
     except Elsewhere as chosen:
         if not (chosen.option and seen.reached):
@@ -89,20 +124,21 @@ def set_at_origin(
 ) -> None:
     """Give the call at `site` an argument where the run had it from, as `set_argument` does.
 
-    Raises `CannotRewrite` where that is not one place in the source.
+    With `shared`, what other code reads may change along. Raises `CannotRewrite` where that is not
+    one place in the source.
     """
     call = script.source(site.file).call(site)
     if literal(ast.parse(wanted.value, mode="eval").body) is None:
         raise CannotRewrite(f"{wanted.value} is no literal")
     trace, found = _origins(script, site, wanted, seen, shared)
-    written = [each for each in found if isinstance(each, Origin)]
-    if written and wanted.needs and not _never_zero(trace, script, site, wanted.needs):
+    literals = [each for each in found if isinstance(each, Origin)]
+    if literals and wanted.needs and not _never_zero(trace, script, site, wanted.needs):
         raise CannotRewrite(f"{wanted.needs} may be 0 by default")
-    if written and (len(found) == 1 or all(isinstance(e, Origin) and e.caller for e in found)):
-        for each in written:
+    if literals and (len(found) == 1 or all(isinstance(e, Origin) and e.caller for e in found)):
+        for each in literals:
             _replace_origin(script, each, wanted.value)
         return
-    if written:
+    if literals:
         raise CannotRewrite(f"{wanted.name} may come from several places")
     left = [each for each in found if isinstance(each, LeftOut)]
     file, display = _common_display(trace.project, left, last_name(call.func), wanted)

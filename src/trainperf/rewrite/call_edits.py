@@ -9,7 +9,7 @@ from trainperf.model import Site
 from trainperf.rewrite import layout, statements
 from trainperf.rewrite.editing import Editing, check_expression
 from trainperf.rewrite.edits import Replace
-from trainperf.source.arguments import keyword, positional
+from trainperf.source.arguments import keyword, positional, written
 
 PRIMARY = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Dict
 
@@ -26,10 +26,7 @@ class CallEdits(Editing):
         check_expression(value)
         file = self._file(site.file)
         call = file.source.call(site)
-        node = keyword(call, name)
-        old = node.value if node else None
-        if node is None and position is not None:
-            old = positional(call, position)
+        old = written(call, name, position)
         if old is not None:
             self._replace(file, old, value)
             return
@@ -145,10 +142,7 @@ class CallEdits(Editing):
     def drop_call(self, site: Site) -> None:
         """Take the last call of the chain at `site` away: `x.a().b()` → `x.a()`."""
         file = self._file(site.file)
-        call = file.source.call(site)
-        if not isinstance(call.func, ast.Attribute):
-            raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
-        self._edit(file, [Replace(layout.last_call(file.source, call), "")])
+        self._edit(file, layout.drop_call(file.source, file.source.call(site))[1])
 
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""

@@ -19,7 +19,7 @@ from trainperf.rewrite.calls import CallChange, EditedFile
 from trainperf.rewrite.configuration import Configuration
 from trainperf.rewrite.edits import Edit, Insert, Rank
 from trainperf.rewrite.imports import names_imported
-from trainperf.source.arguments import keyword, positional
+from trainperf.source.arguments import written
 from trainperf.source.module import Module
 from trainperf.source.origins.project import Project
 from trainperf.source.text import Function, Source, parsed
@@ -113,9 +113,7 @@ class Reading:
     def argument(self, site: Site, index: int, name: str = "") -> Site | None:
         """Return where an argument of the call at `site` stands, given by place or by name."""
         source = self._file(site.file).source
-        call = source.call(site)
-        named = keyword(call, name) if name else None
-        node = named.value if named else positional(call, index)
+        node = written(source.call(site), name, index)
         return None if node is None else source.site(node, site)
 
     def source(self, file: str) -> Source:

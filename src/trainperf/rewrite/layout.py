@@ -12,17 +12,9 @@ from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, Swap
 from trainperf.source.text import Function, Place, Source, Span
 
 _ATOMS = (
-    ast.Call,
-    ast.Name,
-    ast.Attribute,
-    ast.Subscript,
-    ast.List,
-    ast.Dict,
-    ast.Set,
-    ast.ListComp,
-    ast.DictComp,
-    ast.SetComp,
-)
+    ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.ListComp,
+    ast.DictComp, ast.SetComp,
+)  # fmt: skip
 
 _INNERMOST = ("staticmethod", "classmethod", "property", "setter", "getter", "deleter")
 """Decorators that return no plain function: others go beneath them."""

@@ -21,15 +21,9 @@ from trainperf.source.text import Source
 __all__ = ["Reader", "Script", "default_reader"]
 
 _LATE = (
-    ast.Lambda,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-    ast.BoolOp,
-    ast.IfExp,
+    ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.BoolOp, ast.IfExp,
     ast.While,
-)
+)  # fmt: skip
 """What computes its parts later, again or perhaps not."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainperf.recording.machine.container import ContainerUse
+from trainperf.recording.machine.machine import ContainerUse
 from trainperf.samplers.levels import Level, counters, levels, text, whole
 
 ROOT = Path("/")
@@ -89,12 +89,10 @@ class ContainerWatch:
         """Take the first readings."""
         self._root, self._clock = root, clock
         self._quota = Quota(root)
-        self._limits = [
-            (limit, level)
-            for level in levels(root, "memory")
-            if (limit := level.memory_limit) is not None
-        ]
         self._memory = list(levels(root, "memory"))
+        limits = {one: limit for one in self._memory if (limit := one.memory_limit) is not None}
+        self._tightest = min(limits, key=limits.__getitem__, default=None)
+        self._limit = None if self._tightest is None else limits[self._tightest]
         self._peak: int | None = None
         self._looked = float("-inf")
         self._started = clock()
@@ -111,8 +109,7 @@ class ContainerWatch:
         if now - self._looked < LOOK_S:
             return
         self._looked = now
-        level = self._tightest()
-        used = None if level is None else level.memory_used
+        used = None if self._tightest is None else self._tightest.memory_used
         if used is not None:
             self._peak = used if self._peak is None else max(self._peak, used)
 
@@ -131,7 +128,7 @@ class ContainerWatch:
             throttled_share=None if passed is None else passed.share,
             throttled_s=None if passed is None else passed.seconds,
             cpu_pressure=stalls["cpu"],
-            memory_limit=min((limit for limit, _ in self._limits), default=None),
+            memory_limit=self._limit,
             memory_peak=self._peak,
             memory_pressure=stalls["memory"],
             memory_events=tuple(
@@ -142,9 +139,6 @@ class ContainerWatch:
             swapped_out=_grown(self._swapped, swapped, 1),
             pressure_of=self._pressure_of,
         )
-
-    def _tightest(self) -> Level | None:
-        return min(self._limits, key=lambda one: one[0])[1] if self._limits else None
 
     def _read_events(self) -> dict[str, int]:
         """How often each thing happened, on the level that counts most of it."""

@@ -7,8 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trainperf.recording.machine.clocks import APPLICATION_CLOCKS, POWER_CAP
-from trainperf.recording.machine.machine import ComputeMode, Gpu, MigSlice
+from trainperf.recording.machine.machine import (
+    APPLICATION_CLOCKS,
+    POWER_CAP,
+    ComputeMode,
+    Gpu,
+    MigSlice,
+)
 from trainperf.recording.run import GpuSample
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.

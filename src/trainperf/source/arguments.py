@@ -26,6 +26,14 @@ def positional(call: ast.Call, index: int) -> ast.expr | None:
     return call.args[index] if index < len(call.args) else None
 
 
+def written(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """Return the argument that a call names or has at `position`; raises as `positional` does."""
+    named = keyword(call, name)
+    if named is not None:
+        return named.value
+    return None if position is None else positional(call, position)
+
+
 def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
     """Return the argument given by keyword or at `position`; None where there is none."""
     found = keyword(call, name)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import dotted
+from trainperf.source.statements import dotted, names_in
 
 _INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -226,7 +226,7 @@ def _free(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Lambda):
         return (found - arguments(node)) | _free(node.args)
     if isinstance(node, _COMPREHENSIONS):
-        targets = {name for part in node.generators for name in _named(part.target)}
+        targets = {name for part in node.generators for name in names_in(part.target)}
         return (found - targets) | _free(node.generators[0].iter)
     return found
 
@@ -234,10 +234,6 @@ def _free(node: ast.AST) -> set[str]:
 def arguments(function: Function | ast.Lambda) -> set[str]:
     """Return the names of all arguments of a function."""
     return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
-
-
-def _named(target: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
 
 
 def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

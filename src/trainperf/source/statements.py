@@ -9,25 +9,10 @@ from trainperf.source.module import Module
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-COLLECTS = frozenset(
-    [
-        "add",
-        "append",
-        "appendleft",
-        "clear",
-        "discard",
-        "extend",
-        "extendleft",
-        "insert",
-        "pop",
-        "popleft",
-        "put",
-        "remove",
-        "setdefault",
-        "update",
-        "update_state",
-    ]
-)
+COLLECTS = frozenset({
+    "add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "pop",
+    "popleft", "put", "remove", "setdefault", "update", "update_state",
+})  # fmt: skip
 """Methods that change what they are called on: lists, sets, dicts, queues, metrics, bars."""
 
 

@@ -9,8 +9,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.model import Evidence, Finding, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, set_argument
-from trainperf.rewrite.wanted import Wanted
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 from trainperf.source.arguments import starred
 
 

@@ -17,9 +17,8 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.model import Equivalence, Evidence, Finding, Site, Trainer
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 from trainperf.rewrite.configuration import line_of
-from trainperf.rewrite.wanted import Wanted
 from trainperf.source.origins.calls import Elsewhere
 from trainperf.trainer_settings import GOVERNS, Setting, filled
 

@@ -10,8 +10,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.model import Evidence, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, set_argument
-from trainperf.rewrite.wanted import Wanted
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 
 POSITIONS = {"num_workers": 5, "pin_memory": 7, "drop_last": 8}
 """Places among the positional arguments of `DataLoader`; all other settings that fixes

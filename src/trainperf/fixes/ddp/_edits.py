@@ -20,8 +20,7 @@ from trainperf.fixes.ranks._exchange import (
 from trainperf.fixes.torch_step._source import file_text, model_target
 from trainperf.model import Ddp, Evidence, Finding, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, set_argument
-from trainperf.rewrite.wanted import Wanted
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 
 CLASS = "DistributedDataParallel"
 

@@ -6,7 +6,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth_counted
 from trainperf.fixes.gpu._health import bound_at_full_clock, card, clock, said, used
 from trainperf.model import Equivalence, Evidence, Finding
-from trainperf.recording.machine.clocks import APPLICATION_CLOCKS
+from trainperf.recording.machine.machine import APPLICATION_CLOCKS
 
 MOSTLY = 0.50
 """Share of the samples in which the driver must name the application clocks; our choice."""

@@ -9,7 +9,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth_counted
 from trainperf.fixes.gpu._health import bound_at_full_clock, card, clock, said, used
 from trainperf.model import Equivalence, Evidence, Finding, Gpu
-from trainperf.recording.machine.clocks import HARMFUL
+from trainperf.recording.machine.machine import HARMFUL
 
 OFTEN = 0.10
 """Share of the samples in which a GPU must have been slowed down; our choice."""

@@ -11,8 +11,7 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, set_at_origin
-from trainperf.rewrite.wanted import Wanted
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_at_origin
 from trainperf.source.arguments import keyword
 from trainperf.source.origins.calls import Elsewhere
 from trainperf.source.statements import last_name

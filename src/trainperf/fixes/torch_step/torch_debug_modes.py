@@ -12,8 +12,7 @@ from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, set_argument
-from trainperf.rewrite.wanted import Wanted
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 
 MODES = ("anomaly", "profiler", "deterministic")
 

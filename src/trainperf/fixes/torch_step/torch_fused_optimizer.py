@@ -12,8 +12,7 @@ from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._step import PROBED, part_seconds, taken_probe, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Probe, TorchOptimizer
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, set_argument
-from trainperf.rewrite.wanted import Wanted
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 
 DEFAULTS: dict[str, object] = {"fused": None, "foreach": None}
 """Arguments whose default leaves the choice to PyTorch."""

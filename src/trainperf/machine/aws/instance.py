@@ -8,19 +8,20 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from trainperf.fixes.host._instance_types import instance_type
-from trainperf.machine.aws import live
+from trainperf.fixes.host._instance_types import instance_type, same_gpus
 from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance, Machine, Price
 from trainperf.samplers.levels import text as text_of
+
+T = TypeVar("T")
 
 DEADLINE_S = 1.0
 """Seconds after which what is not known by then is not waited for."""
@@ -42,6 +43,18 @@ _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 
 _INSTANCE_TYPE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]{2,20}")
 """How EC2 names its types: "g5.xlarge", "p6-b200.48xlarge", "g4dn.metal"."""
+
+CONNECT_S, READ_S = 0.5, 0.9
+"""Seconds that a connection and an answer may take; the thread is given up soon after."""
+
+NO_CREDENTIALS = "no AWS credentials to ask the price list with"
+NO_REGION = "the region is not known"
+
+Tell = Callable[[Instance, Price | None, str], None]
+"""Takes the instance, its price, and why there is none."""
+
+_PRICES_REGION = "us-east-1"
+"""Where the price list is served for all regions."""
 
 _FIELDS = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version", "product_name")
 
@@ -77,10 +90,10 @@ class Answer:
 class Inquiry:
     """Asks in a thread of its own from the moment it is made."""
 
-    def __init__(self, root: Path, environment: Mapping[str, str], *, network: bool) -> None:
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._known = Answer(instance_reason=f"not known within {DEADLINE_S:g} s")
         self._until = time.monotonic() + DEADLINE_S
-        self._arguments = (root, dict(environment), network)
+        self._arguments = (root, dict(environment))
         self._thread = threading.Thread(target=self._ask, name="trainperf-instance", daemon=True)
         self._thread.start()
 
@@ -90,40 +103,33 @@ class Inquiry:
         return self._known
 
     def _ask(self) -> None:
-        root, environment, network = self._arguments
         try:
-            instance, reason = identify(root, environment, network=network)
+            instance, reason = identify(*self._arguments)
         except Exception as error:
             self._known = Answer(instance_reason=f"it could not be told: {type(error).__name__}")
             return
         if instance is None:
             self._known = Answer(None, reason, None, reason)
-        elif not network:
-            self._known = Answer(instance, "", None, "AWS was not asked")
         else:
             self._known = Answer(instance, "", None, NO_PRICE)
-            live.ask(instance, self._tell)
+            ask_price_list(instance, self._tell)
 
     def _tell(self, instance: Instance, price: Price | None, reason: str) -> None:
         self._known = Answer(instance, "", price, reason)
 
 
-def identify(
-    root: Path, environment: Mapping[str, str], *, network: bool = True
-) -> tuple[Instance | None, str]:
+def identify(root: Path, environment: Mapping[str, str]) -> tuple[Instance | None, str]:
     """Return the instance, or None and why: SageMaker's files, metadata service, firmware.
 
     The firmware decides whether the metadata service is asked at all: elsewhere nothing
-    may answer at its address. Without `network` it is not asked.
+    may answer at its address.
     """
     if (job := _training_instance(root, environment)) is not None:
         return replace(job, type=instance_type(job.name)), ""
     box, given = firmware(root), ENDPOINT in environment
     if box.amazon is False and not given:
         return None, NOT_AWS
-    said = Metadata(reason="the instance metadata service was not asked")
-    if network:
-        said = ask_metadata_service(environment, SURE_S if box.amazon or given else UNSURE_S)
+    said = ask_metadata_service(environment, SURE_S if box.amazon or given else UNSURE_S)
     if name := said.type or box.type:
         return (
             Instance(
@@ -141,15 +147,15 @@ def identify(
     return None, f"{NOT_AWS}, as far as can be told: {said.reason}"
 
 
-def inquiry(root: Path, *, network: bool) -> Inquiry:
+def inquiry(root: Path) -> Inquiry:
     """Return the inquiry of this process about the machine below `root`; it asks but once."""
     names = [name for name in os.environ if name.startswith(("AWS_", "SM_"))]
-    return _once(root, tuple(sorted((name, os.environ[name]) for name in names)), network)
+    return _once(root, tuple(sorted((name, os.environ[name]) for name in names)))
 
 
 @cache
-def _once(root: Path, environment: tuple[tuple[str, str], ...], network: bool) -> Inquiry:
-    return Inquiry(root, dict(environment), network=network)
+def _once(root: Path, environment: tuple[tuple[str, str], ...]) -> Inquiry:
+    return Inquiry(root, dict(environment))
 
 
 def with_price(known: Answer, price_per_hour: float | None) -> Answer:
@@ -165,7 +171,7 @@ def with_late_answers(machine: Machine, root: Path = Path("/")) -> Machine:
     The price list is served from one region: from others it may take longer than the
     inspection waits, and is there when the script has run.
     """
-    known = inquiry(root, network=True).answer()
+    known = inquiry(root).answer()
     given = machine.price if machine.price is not None and machine.price.source == OPTION else None
     return replace(
         machine,
@@ -182,13 +188,13 @@ def _training_instance(root: Path, environment: Mapping[str, str]) -> Instance |
     From `resourceconfig.json`, else from the variables of SageMaker's training toolkit.
     None in its local mode, where the type is "local" or "local_gpu".
     """
-    told = _resources(root)
+    told = _read(text_of(root / SAGEMAKER_CONFIG / "resourceconfig.json"), dict)
     name, hosts = told.get("current_instance_type"), told.get("hosts")
     source = "SageMaker's resourceconfig.json"
     if not isinstance(name, str):
         name, source = environment.get("SM_CURRENT_INSTANCE_TYPE"), "SM_CURRENT_INSTANCE_TYPE"
     if not isinstance(hosts, list):
-        hosts = _list(environment.get("SM_HOSTS", ""))
+        hosts = _read(environment.get("SM_HOSTS"), list)
     if not name or not name.startswith("ml."):
         return None
     return Instance(
@@ -200,20 +206,13 @@ def _region(environment: Mapping[str, str]) -> str | None:
     return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
 
 
-def _resources(root: Path) -> dict[str, Any]:
+def _read(text: str | None, kind: type[T]) -> T:
+    """What some JSON holds, empty where that is another kind of value."""
     try:
-        told = json.loads((root / SAGEMAKER_CONFIG / "resourceconfig.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
-def _list(text: str) -> list[Any]:
-    try:
-        told = json.loads(text)
+        told = json.loads(text or "")
     except ValueError:
-        return []
-    return told if isinstance(told, list) else []
+        return kind()
+    return told if isinstance(told, kind) else kind()
 
 
 def ask_metadata_service(environment: Mapping[str, str], timeout: float) -> Metadata:
@@ -283,3 +282,114 @@ def firmware(root: Path = Path("/")) -> Firmware:
 
 def _type(text: str) -> str:
     return text if _INSTANCE_TYPE.fullmatch(text) else ""
+
+
+# Prices of AWS's own list, asked through boto3 where credentials allow it, in that thread.
+
+
+def ask_price_list(instance: Instance, tell: Tell) -> None:
+    """Ask the price list for the prices of an instance, and of others with the same GPUs.
+
+    Raises nothing, and tells no more of an error than its name.
+    """
+    try:
+        _ask_prices(instance, tell)
+    except Exception as error:
+        tell(instance, None, f"AWS could not be asked: {_named(error)}")
+
+
+def _ask_prices(instance: Instance, tell: Tell) -> None:
+    if instance.region is None:
+        tell(instance, None, NO_REGION)
+        return
+    from botocore.config import Config
+
+    from trainperf.machine.aws import session as aws_session
+
+    session = aws_session.session(region_name=instance.region)
+    if session.get_credentials() is None:
+        tell(instance, None, NO_CREDENTIALS)
+        return
+    config = Config(
+        connect_timeout=CONNECT_S, read_timeout=READ_S, retries={"total_max_attempts": 1}
+    )
+    client = session.client("pricing", region_name=_PRICES_REGION, config=config)
+
+    def asked(name: str) -> float | str:
+        try:
+            answer = client.get_products(**_price_query(instance, name))
+            return _price_per_hour(answer.get("PriceList") or [])
+        except Exception as error:
+            return f"AWS's price list was asked in vain: {_named(error)}"
+
+    own = asked(instance.name)
+    if isinstance(own, str):
+        tell(instance, None, own)
+        return
+    price = Price(own, f"AWS price list, on demand, {instance.region}")
+    instance = replace(instance, prices=((instance.name, own),))
+    tell(instance, price, "")
+    for kind in same_gpus(instance):
+        found = asked(kind.name)
+        if isinstance(found, float):
+            prices = sorted((*instance.prices, (kind.name, found)))
+            instance = replace(instance, prices=tuple(prices))
+            tell(instance, price, "")
+
+
+def _named(error: Exception) -> str:
+    """The name of an error, without what it says: that may hold names of roles and keys."""
+    response = getattr(error, "response", None)
+    code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+    return str(code or type(error).__name__)
+
+
+def _price_query(instance: Instance, name: str) -> dict[str, Any]:
+    """Return the request for type `name` where `instance` runs: on demand, Linux, shared.
+
+    The arguments of `get_products`; a training job's price is that of SageMaker.
+    """
+    wanted = {"regionCode": instance.region or ""}
+    if instance.service == "sagemaker":
+        wanted |= {"instanceName": name, "component": "Training"}
+    else:
+        wanted |= {
+            "instanceType": name,
+            "operatingSystem": "Linux",
+            "tenancy": "Shared",
+            "preInstalledSw": "NA",
+            "capacitystatus": "Used",
+            "marketoption": "OnDemand",
+        }
+    return {
+        "ServiceCode": "AmazonSageMaker" if instance.service == "sagemaker" else "AmazonEC2",
+        "FormatVersion": "aws_v1",
+        "MaxResults": 20,
+        "Filters": [
+            {"Type": "TERM_MATCH", "Field": field, "Value": value}
+            for field, value in wanted.items()
+        ],
+    }
+
+
+def _price_per_hour(products: list[Any]) -> float | str:
+    """Return US dollars an hour from a `PriceList`, or why there is no one price in it."""
+    found = {price for product in products for price in _on_demand(product)}
+    if not found:
+        return "AWS's price list has no price for it"
+    if len(found) > 1:
+        return f"AWS's price list has {len(found)} prices for it"
+    return found.pop()
+
+
+def _on_demand(product: Any) -> list[float]:
+    """The hourly prices of one product; what has another shape has none."""
+    try:
+        terms = json.loads(product) if isinstance(product, str) else product
+        offers = terms["terms"]["OnDemand"].values()
+        dimensions = [one for offer in offers for one in offer["priceDimensions"].values()]
+        hourly = [one for one in dimensions if str(one["unit"]).lower() in ("hrs", "hours", "hour")]
+        prices = [float(one["pricePerUnit"]["USD"]) for one in hourly]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return [price for price in prices if price > 0]

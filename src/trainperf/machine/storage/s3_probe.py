@@ -124,9 +124,7 @@ def _bounded(one: Objects, env: Mapping[str, str], region: str | None, limits: L
             _ask(one, env, budget, found)
         except NoClient as error:
             found.reason = str(error)
-        except Spent:
-            pass
-        except Exception as error:
+        except Exception as error:  # `Spent` among them
             _note(found, error)
 
     thread = threading.Thread(target=ask, name="trainperf-s3", daemon=True)
@@ -151,8 +149,10 @@ def _ask(one: Objects, env: Mapping[str, str], budget: Budget, found: _Found) ->
             response = s3.get_object(Bucket=one.bucket, Key=key, Range="bytes=0-0")
             with response["Body"] as body:  # closed: all of it may come, whatever was asked for
                 budget.got(len(body.read(PIECE)))
+        except Spent:
+            raise
         except Exception as error:
-            _failed(found, error)
+            _note(found, error)
             continue
         found.latencies.append(time.monotonic() - began)
         size = str(response.get("ContentRange") or "").rpartition("/")[2]
@@ -186,8 +186,10 @@ def _region(s3: Any, bucket: str, found: _Found) -> str | None:
 def _listed(s3: Any, one: Objects, found: _Found) -> list[str]:
     try:
         page = s3.list_objects_v2(Bucket=one.bucket, Prefix=one.prefix, MaxKeys=LISTED)
+    except Spent:
+        raise
     except Exception as error:
-        _failed(found, error)
+        _note(found, error)
         return []
     listed = [each for each in page.get("Contents", ()) if each.get("Size")]
     found.sizes.update({str(each["Key"]): int(each["Size"]) for each in listed})
@@ -217,10 +219,12 @@ def _throughput(
                     Bucket=bucket, Key=keys[turn % len(keys)], Range=f"bytes=0-{length - 1}"
                 )
                 with response["Body"] as body:
-                    _drain(body, budget, lambda got: _count(done, lock, got))
+                    while piece := body.read(PIECE):
+                        with lock:
+                            done[0] += len(piece)
+                        budget.got(len(piece))
             except Exception as error:
-                if not isinstance(error, Spent):
-                    _note(found, error)
+                _note(found, error)
                 return
             with lock:
                 done[1] += 1
@@ -236,24 +240,7 @@ def _throughput(
     return done[0] / took if complete and took > 0 else None
 
 
-def _drain(body: Any, budget: Budget, count: Callable[[int], None]) -> None:
-    while piece := body.read(PIECE):
-        count(len(piece))
-        budget.got(len(piece))
-
-
-def _count(done: list[int], lock: threading.Lock, got: int) -> None:
-    with lock:
-        done[0] += got
-
-
-def _failed(found: _Found, error: Exception) -> None:
-    if isinstance(error, Spent):
-        raise error
-    _note(found, error)
-
-
-def _note(found: _Found, error: BaseException) -> None:
+def _note(found: _Found, error: Exception) -> None:
     if not isinstance(error, Spent):
         found.errors[_name_of(error)] += 1
 

@@ -7,7 +7,7 @@ clocks of hosts differ by more than a step takes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +18,10 @@ from trainperf.evidence.events import NoLoop
 from trainperf.fixes import detect_all
 from trainperf.machine import inspect_machine
 from trainperf.model import Diagnosis, Ending, Evidence, Recording, Trials
+from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import records
 from trainperf.ranks.merge.job import Found, Job, read_job
 from trainperf.ranks.merge.ranks import DAMAGED, Ranks, damaged, read_ranks
-from trainperf.ranks.merge.words import differing, numbered
 from trainperf.ranks.records import RankRecord
 from trainperf.report.assemble.diagnosis import without_loop
 
@@ -127,14 +127,14 @@ def _named(evidence: Evidence, ranks: Ranks) -> Evidence:
 
 def _missing(ranks: Ranks) -> Iterator[str]:
     if ranks.absent:
-        yield f"{numbered(ranks.absent)} of {ranks.size} left no record"
+        yield f"{ranks_in_words(ranks.absent)} of {ranks.size} left no record"
     by_reason: dict[str, list[int]] = {}
     for rank in ranks.by_rank.values():
         if rank.ended == "measured":
             continue
         by_reason.setdefault(rank.ended, []).append(rank.rank)
     for why, which in by_reason.items():
-        yield f"{numbered(which)}: {why}"
+        yield f"{ranks_in_words(which)}: {why}"
 
 
 def _notes(job: Job, ranks: Ranks) -> Iterator[str]:
@@ -156,3 +156,41 @@ def _without_edits(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
         for one in diagnosis.findings
     )
     return replace(diagnosis, findings=findings, patch=None)
+
+
+def differing(records: Sequence[RankRecord]) -> Iterator[str]:
+    """Ranks that ran another script, with another framework or trainperf than the first."""
+    for groups, text in (
+        (_groups(records, _script), "ran another {what} than {first}: the figures are of both"),
+        (_groups(records, _frameworks), "had {what}, {first} {other}"),
+        (_groups(records, _trainperf), "ran under {what}, {first} under {other}"),
+    ):
+        (other, first), *rest = groups
+        for what, ranks in rest:
+            yield f"{ranks_in_words(ranks)} " + text.format(
+                what=what.partition("\0")[0], other=other, first=f"{ranks_in_words(first[:1])}"
+            )
+
+
+def _groups(
+    records: Sequence[RankRecord], value: Callable[[RankRecord], str]
+) -> list[tuple[str, list[int]]]:
+    """Ranks by value, the first record's first; those that have none are left out."""
+    groups: dict[str, list[int]] = {}
+    for record in records:
+        found = value(record)
+        if found:
+            groups.setdefault(found, []).append(record.place.rank)
+    return list(groups.items()) or [("", [])]
+
+
+def _script(record: RankRecord) -> str:
+    return f"{record.label}\0{record.script_sha256}" if record.script_sha256 else ""
+
+
+def _frameworks(record: RankRecord) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(record.frameworks.items()))
+
+
+def _trainperf(record: RankRecord) -> str:
+    return f"trainperf {record.trainperf_version}"

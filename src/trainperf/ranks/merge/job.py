@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainperf.errors import TrainperfError
+from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import records
-from trainperf.ranks.merge.words import numbered, verb
 from trainperf.ranks.records import RankRecord
 
 HINT = "each rank makes one: torchrun --no-python … trainperf diagnose --run-dir DIR train.py"
@@ -31,13 +31,11 @@ class Found:
 class Job:
     """The records of one start of one job, by rank, and what had to be left out.
 
-    `size` is the number of places that the launcher gave out. `unreadable` has the
-    reason by the number of a folder.
+    `size` is the number of places that the launcher gave out.
     """
 
     members: tuple[Found, ...]
     size: int
-    unreadable: dict[int, str]
     notes: tuple[str, ...]
 
 
@@ -58,7 +56,7 @@ def read_job(folder: Path) -> Job:
     members = _last_start(members, notes)
     size = _size(members, folder)
     notes += [f"{why}: rank {number} is not in the report" for number, why in unreadable.items()]
-    return Job(tuple(sorted(members, key=lambda one: one.rank)), size, unreadable, tuple(notes))
+    return Job(tuple(sorted(members, key=lambda one: one.rank)), size, tuple(notes))
 
 
 def _found(folder: Path) -> tuple[list[Found], dict[int, str]]:
@@ -86,7 +84,7 @@ def _one_job(found: list[Found], notes: list[str]) -> list[Found]:
         if each is not chosen:
             ranks = [one.rank for one in each]
             notes.append(
-                f"left out: {numbered(ranks)} of {each[0].record.job}; the report is on "
+                f"left out: {ranks_in_words(ranks)} of {each[0].record.job}; the report is on "
                 f"{chosen[0].record.job}"
             )
     return chosen
@@ -97,9 +95,9 @@ def _last_start(found: list[Found], notes: list[str]) -> list[Found]:
     last = max(one.record.place.restarts for one in found)
     old = [one.rank for one in found if one.record.place.restarts < last]
     if old:
+        verb = "record is" if len(set(old)) == 1 else "records are"
         notes.append(
-            f"left out: {numbered(old)}, whose {verb(old, 'record is', 'records are')} from "
-            "before the job was started again"
+            f"left out: {ranks_in_words(old)}, whose {verb} from before the job was started again"
         )
     return [one for one in found if one.record.place.restarts == last]
 
@@ -110,7 +108,8 @@ def _size(found: Iterable[Found], folder: Path) -> int:
         sizes.setdefault(one.record.place.world_size, []).append(one.rank)
     if len(sizes) > 1:
         said = ", ".join(
-            f"{size} for {numbered(ranks)}" for size, ranks in sorted(sizes.items(), reverse=True)
+            f"{size} for {ranks_in_words(ranks)}"
+            for size, ranks in sorted(sizes.items(), reverse=True)
         )
         raise TrainperfError(
             f"the ranks in {folder} do not agree on how many they are: {said}",

@@ -42,8 +42,8 @@ class InstanceType:
 class Instance:
     """The instance this is, as AWS names it to those who run on it.
 
-    `name` is as told ("ml.g5.xlarge" in SageMaker); `type` is None for one that neither
-    the package data nor AWS describes. `hosts` is how many of them the job has. `source`
+    `name` is as told ("ml.g5.xlarge" in SageMaker); `type` is None for one that the package
+    data does not describe. `hosts` is how many of them the job has. `source`
     says who told ("SageMaker's resourceconfig.json", "instance metadata"). `prices` are
     what AWS's price list says in this region, on demand, US dollars an hour: of this type
     and of others with the same GPUs, as far as it answered.

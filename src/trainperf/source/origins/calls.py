@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainperf.errors import CannotRewrite
-from trainperf.source.arguments import keyword, positional
-from trainperf.source.origins.dictionaries import merged
+from trainperf.source.arguments import written
+from trainperf.source.origins import dictionaries
 from trainperf.source.origins.tracing import Tracer
 from trainperf.source.origins.values import (
     Contents,
@@ -51,7 +51,7 @@ def live(
     Several where the run does not tell which. Raises `CannotRewrite` where none of the places
     is a literal of that value, or what cannot be told may have given it as well.
     """
-    node = _written(call, name, position)
+    node = written(call, name, position)
     if node is not None:
         return tuple(_told(trace.values(file, node), name, ran))
     found: list[Origin | LeftOut] = []
@@ -87,20 +87,9 @@ def _no(reason: Unknown, name: str) -> CannotRewrite:
     return CannotRewrite(f"{name} cannot be told from the source: {reason.reason}")
 
 
-def _written(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
-    named = keyword(call, name)
-    if named is not None:
-        return named.value
-    return None if position is None else positional(call, position)
-
-
 def given(trace: Tracer, file: File, call: ast.Call) -> tuple[Contents, ...]:
     """Return what a call may be given as `**keywords`."""
-    states: tuple[Contents, ...] = (Contents(),)
-    for each in call.keywords:
-        if each.arg is None:
-            states = merged(states, trace.objects(file, each.value))
-    return states
+    return dictionaries.given(trace, file, (each for each in call.keywords if each.arg is None))
 
 
 def _told(values: Sequence[Value], name: str, ran: CallInRun) -> list[Origin | LeftOut]:

@@ -10,7 +10,7 @@ from itertools import product
 from trainperf.source.origins.project import Tracing
 from trainperf.source.origins.values import Contents, File, Node, Unknown, Value, literal
 from trainperf.source.scopes import FUNCTIONS, Scope
-from trainperf.source.statements import last_name
+from trainperf.source.statements import last_name, names_in
 
 MAKERS = ("dict", "SimpleNamespace", "Namespace", "EasyDict", "ConfigDict", "Munch")
 """Makers of an object that holds the keywords given to them."""
@@ -32,12 +32,22 @@ def written(trace: Tracing, file: File, node: ast.expr) -> tuple[Contents, ...] 
     if any(isinstance(each, ast.Starred) for each in node.args) or len(node.args) > 1:
         return (Contents(open=Unknown("it is worked out")),)
     states = trace.objects(file, node.args[0]) if node.args else (Contents(),)
-    for each in node.keywords:
+    return _shown(given(trace, file, node.keywords, states), (file, node))
+
+
+def given(
+    trace: Tracing,
+    file: File,
+    keywords: Iterable[ast.keyword],
+    states: tuple[Contents, ...] = (Contents(),),
+) -> tuple[Contents, ...]:
+    """Return what dictionaries hold once the keywords of a call were put into them."""
+    for each in keywords:
         if each.arg is None:
             states = merged(states, trace.objects(file, each.value))
         else:
             states = _put(states, each.arg, (file, each.value))
-    return _shown(states, (file, node))
+    return states
 
 
 def _display(trace: Tracing, file: File, node: ast.Dict) -> tuple[Contents, ...]:
@@ -143,7 +153,7 @@ class _Run:
         return states, False
 
     def _concerns(self, statement: ast.stmt) -> bool:
-        return any(isinstance(n, ast.Name) and n.id == self.name for n in ast.walk(statement))
+        return self.name in names_in(statement)
 
     def _after(self, statement: ast.stmt, states: tuple[Contents, ...]) -> tuple[Contents, ...]:
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
@@ -183,12 +193,7 @@ class _Run:
         if called == "update" and len(call.args) <= 1:
             for each in call.args:
                 states = merged(states, self.trace.objects(self.file, each))
-            for given in call.keywords:
-                if given.arg is None:
-                    states = merged(states, self.trace.objects(self.file, given.value))
-                else:
-                    states = _put(states, given.arg, (self.file, given.value))
-            return states
+            return given(self.trace, self.file, call.keywords, states)
         if called == "setdefault" and len(call.args) == 2:
             name = literal(call.args[0])
             kept = [each for each in states if name and name[0] in each.entries]

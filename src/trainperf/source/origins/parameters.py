@@ -6,8 +6,8 @@ import ast
 from dataclasses import replace
 
 from trainperf.source.arguments import keyword
+from trainperf.source.origins import dictionaries
 from trainperf.source.origins.classes import held
-from trainperf.source.origins.dictionaries import merged
 from trainperf.source.origins.options import of_click, parsed
 from trainperf.source.origins.project import Project, Tracing
 from trainperf.source.origins.values import Contents, File, Node, Origin, Unknown, Value
@@ -61,14 +61,8 @@ def _keywords(trace: Tracing, file: File, function: Function) -> list[Contents]:
     several = _takers(file, function) > 1
     more = Unknown("keywords are handed on to several calls") if several else None
     for at, call in callers(trace.project, file, function):
-        states: tuple[Contents, ...] = (Contents({}, more, ((at, call),)),)
-        for each in call.keywords:
-            if each.arg is None:
-                states = merged(states, trace.objects(at, each.value))
-            elif each.arg not in own:
-                one = Contents({each.arg: ((at, each.value),)})
-                states = merged(states, (one,))
-        found += states
+        further = (each for each in call.keywords if each.arg not in own)
+        found += dictionaries.given(trace, at, further, (Contents({}, more, ((at, call),)),))
     return found or [Contents(open=Unknown(f"nothing in these files calls {function.name}"))]
 
 
@@ -116,12 +110,9 @@ def _among_keywords(
     trace: Tracing, at: File, call: ast.Call, name: str, left: Node | Unknown
 ) -> list[Node | Value]:
     """Return what the `**keywords` of a call give a parameter, `left` where they do not."""
-    states: tuple[Contents, ...] = (Contents(),)
-    for each in call.keywords:
-        if each.arg is None:
-            states = merged(states, trace.objects(at, each.value))
     found: list[Node | Value] = []
-    for state in states:
+    starred = (each for each in call.keywords if each.arg is None)
+    for state in dictionaries.given(trace, at, starred):
         found += state.entries.get(name, (state.open or left,))
     return found
 

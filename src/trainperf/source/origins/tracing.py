@@ -25,7 +25,7 @@ from trainperf.source.origins.values import (
     unknown,
 )
 from trainperf.source.scopes import FUNCTIONS, Binding
-from trainperf.source.statements import last_name
+from trainperf.source.statements import last_name, names_in
 
 DEEPEST = 24
 """So many steps are followed, from names to values to names."""
@@ -46,11 +46,17 @@ _Bound = tuple[File, ast.expr | ast.arg]
 """The expression or parameter that a name is bound to, and the file in which that stands."""
 
 
-class Names:
-    """The names of a project's files."""
+class Tracer:
+    """Follows expressions of a project.
+
+    What cannot be told is an `Unknown` among the values, never left out.
+    """
 
     def __init__(self, project: Project) -> None:
         self.project = project
+        self._open: list[int] = []
+
+    # ------------------------------------------------------------------- names
 
     def bindings(self, file: File, node: ast.Name) -> Iterator[Unknown | _Bound]:
         """Yield what a name is bound to, in this file or one that it is imported from."""
@@ -75,7 +81,7 @@ class Names:
             elif isinstance(each.node, ast.NamedExpr):
                 yield Unknown(f"{name} is used where it is given its value")
             elif each.kind == "value" and each.value is not None and not plain:
-                if _mentions(each.value, name):
+                if name in names_in(each.value):
                     yield Unknown(f"{name} is worked out from itself", derived=True)
                 else:
                     yield file, each.value
@@ -115,21 +121,6 @@ class Names:
                 yield from self.bound(bound[0], bound[1], bound[0].top(bound[1]))
                 return
         yield Unknown(f"{name} is bound nowhere in these files")
-
-
-def _mentions(node: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
-
-
-class Tracer(Names):
-    """Follows expressions of a project.
-
-    What cannot be told is an `Unknown` among the values, never left out.
-    """
-
-    def __init__(self, project: Project) -> None:
-        super().__init__(project)
-        self._open: list[int] = []
 
     # ------------------------------------------------------------------ values
 

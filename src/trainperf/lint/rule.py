@@ -1,9 +1,10 @@
-"""The interface of a rule, how rules are found, and repairs that need no thought."""
+"""The interface of a rule, and repairs that need no thought."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -43,13 +44,16 @@ class Remark:
 
 
 class Rule:
-    """A check of source alone for one fix, whose id is the name of the rule's file.
+    """A check of source alone for one fix, whose id is the rule's own name: `TfFunction`.
 
     The docstring is one sentence: what is looked for.
     """
 
     words: ClassVar[tuple[str, ...]]
     """One of these stands in every source that the rule may remark on: others are not parsed."""
+
+    text: ClassVar[str]
+    """What `check` says of a place, with `{}` for what it saw there, where that is one thing."""
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
         """Yield the places, each with what was seen and why it may be slow.
@@ -67,8 +71,8 @@ class Rule:
 
     @property
     def id(self) -> str:
-        """The name of the file the rule stands in: the id of a fix."""
-        return type(self).__module__.rpartition(".")[2]
+        """The id of a fix."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
     @property
     def summary(self) -> str:

@@ -1,1 +1,0 @@
-"""Rules of this family for source alone: one for each fix, in a file of its name."""

@@ -167,8 +167,8 @@ def test_what_would_change_the_experiment_is_written_by_its_name_only(apart):
     lines = fixing.fix(apart, (INTERLEAVE,), dry=False).lines
     assert text(apart) == BOTH
     assert (
-        f"{INTERLEAVE} (batch=64) changes the experiment: 200 samples/s → 400 samples/s "
-        "(380 to 420), 2.0× (1.9 to 2.1)"
+        f"{INTERLEAVE} (batch=64) changes the experiment: 200 → 400 (380 to 420) "
+        "samples/s, 2.0× (1.9 to 2.1)"
     ) in lines
     assert "Compare the accuracy." in lines
 

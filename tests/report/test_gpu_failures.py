@@ -60,11 +60,9 @@ def test_what_tensorflow_logs_on_a_machine_without_a_gpu_is_no_error() -> None:
         (BUSY, (card(compute_mode="prohibited"),), "no process at all"),
         ("No CUDA GPUs are available", (card(),), "sees no GPU, though the driver lists 1"),
         ("Torch not compiled with CUDA enabled", (), "built without CUDA"),
-        ("The NVIDIA driver on your system is too old (found version 11040)", (), "too old"),
-        ("CUDA error: system not yet initialized", (), "nvidia-fabricmanager"),
-        ("CUDA unknown error - this may be due to an incorrectly set up", (), "does not say why"),
-        ("system has unsupported display driver / cuda driver combination", (), "libcuda"),
-        ("CUDA error: uncorrectable ECC error encountered", (), "could not be corrected"),
+        ("The NVIDIA driver on your system is too old (found version 11040)", (), "doctor"),
+        ("CUDA error: system not yet initialized", (), "doctor"),
+        ("CUDA unknown error - this may be due to an incorrectly set up", (), "doctor"),
     ],
 )
 def test_each_has_its_sentence(text: str, gpus: tuple[Gpu, ...], words: str) -> None:

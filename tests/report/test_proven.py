@@ -116,13 +116,6 @@ def test_a_fix_whose_losses_differed_says_so_and_counts_steps_without_a_batch(
     assert (change.unit, change.before_per_s) == ("steps", pytest.approx(10.0))
 
 
-def test_a_bound_that_was_exceeded_is_noted(tmp_path: Path) -> None:
-    found = replace(HIDDEN, bound=1.2)
-    kept = Trial("torch_autocast", Outcome.KEPT, "", 1.43, 1.38, 1.49, kept=True, bound=1.2)
-    after = _proven(first(HEALTHY, (found,), tmp_path), HEALTHY, (), tried(kept))
-    assert any(note.startswith("torch_autocast gave ") for note in after.notes)
-
-
 @pytest.mark.parametrize("edited", [False, True])
 def test_advice_on_code_that_the_patch_edits_is_answered(tmp_path: Path, edited: bool) -> None:
     file = tmp_path / "train.py"

@@ -13,7 +13,7 @@ from recordings import FIT, recording
 from trainperf.model import Ending, Event, Gpu
 from trainperf.model.torch.step import Part
 from trainperf.report.assemble import diagnosis as report
-from trainperf.report.assemble.parts import ORDER
+from trainperf.report.sections.parts import NAMES
 from trainperf.report.sections.step import rates
 
 
@@ -134,7 +134,7 @@ def test_a_step_that_was_not_taken_apart_has_no_parts(case: str) -> None:
 
 
 def test_every_part_has_its_place_in_the_order() -> None:
-    assert set(ORDER) == set(get_args(Part))
+    assert set(NAMES) == set(get_args(Part))
 
 
 def test_the_dearest_wait_comes_first() -> None:

@@ -23,11 +23,10 @@ from reporters.samples import (
 )
 from reporters.test_every_report import checked, commands, suite
 from trainperf.fixes import by_id
-from trainperf.model import Diagnosis, Finding, Patch, Site
+from trainperf.model import Diagnosis, Finding, Site
 from trainperf.model.diagnosis import Ignored
 from trainperf.report.level import Judgement
 from trainperf.reporters import github, junit, sarif
-from trainperf.rewrite.diff import unified
 
 IGNORED = replace(
     INPUT_BOUND, findings=(CACHE,), ignored=(Ignored(PARALLEL_MAP, Site(DECODE.file, 30)),)
@@ -149,43 +148,6 @@ def test_the_invocation_tells_how_it_ended_what_was_ignored_and_what_not_measure
     assert any("tf_map_parallel (slow_images.py:30)" in one for one in told)
     assert any(one.startswith("not measured: GPU use: ") for one in told)
     assert run(HEALTHY)["results"] == []
-
-
-SOURCE = """import tensorflow as tf
-files = tf.data.Dataset.list_files("*")
-ds = files.map(load)
-ds = ds.batch(32)
-model.fit(ds)
-"""
-
-
-def fixes(after: str, *lines: int, file: str = "train.py", taken: int = 9) -> dict[str, Any]:
-    """The fixes of findings at these lines, `taken` of which are in a patch to `after`."""
-    found = [replace(PARALLEL_MAP, id=f"fix_{n}", where=(Site(f"{CWD}/{file}", n),)) for n in lines]
-    ids = tuple(one.id for one in found)[:taken]
-    patch = Patch(unified(file, SOURCE, after), ids, root=CWD)
-    results = run(replace(only(*found), patch=patch))["results"]
-    return {one["ruleId"]: one["fixes"][0] for one in results if "fixes" in one}
-
-
-def texts(fix: dict[str, Any]) -> list[str]:
-    (change,) = fix["artifactChanges"]
-    return [one.get("insertedContent", {}).get("text", "") for one in change["replacements"]]
-
-
-def test_a_finding_has_its_edit_and_no_other_as_a_fix() -> None:
-    both = SOURCE.replace("load)", "load, 8)").replace("32)", "32, True)")
-    found = fixes(both, 3, 4)
-    assert (texts(found["fix_3"]), texts(found["fix_4"])) == ([", 8"], [", True"])
-    (change,) = found["fix_3"]["artifactChanges"]
-    region = {"startLine": 3, "startColumn": 20, "endLine": 3, "endColumn": 20}
-    assert change["replacements"][0]["deletedRegion"] == region
-    assert set(fixes(both, 3, 4, taken=1)) == {"fix_3"}
-    together = fixes(f"import os\n{both}", 3, 4)
-    assert together["fix_3"] == together["fix_4"]
-    assert texts(together["fix_3"]) == ["import os\n", ", 8", ", True"]
-    (change,) = fixes(both, 3, file="a b/ü.py")["fix_3"]["artifactChanges"]
-    assert change["artifactLocation"]["uri"] == "a%20b/%C3%BC.py"
 
 
 # ------------------------------------------------------------------- GitHub's commands

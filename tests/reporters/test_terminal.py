@@ -195,11 +195,6 @@ def test_epochs_that_did_not_end_are_not_reported_on() -> None:
     assert "Between epochs" not in text(replace(INPUT_BOUND, between_epochs=unseen))
 
 
-def test_on_a_wide_terminal_the_costs_stand_beside_the_step() -> None:
-    lines = text(replace(TWO_GPUS, outside=None), 200).split("\n")
-    assert any("One step" in line and "Machine while training" in line for line in lines)
-
-
 # --------------------------------------------------------------------------- the findings
 
 

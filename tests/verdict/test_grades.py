@@ -8,7 +8,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from trainperf.model import Equivalence, Finding, Outcome, Trial, Trials, Verdict
-from trainperf.verdict import exceeded, spinning, verdict, verdict_after
+from trainperf.verdict import spinning, verdict, verdict_after
 from trainperf.verdict.healthy import tried
 
 HEALTHY = "emulated_hidden | probes.compile = 1.0"
@@ -149,18 +149,6 @@ def test_a_kept_repair_on_another_side_of_the_step_overrules_the_times() -> None
     answer = after(HEALTHY, (workers,), trial("torch_workers", Outcome.KEPT, 2.0))
     assert answer.bottleneck == "input"
     assert answer.text.startswith("Input-bound: Title of torch_workers. Repaired")
-
-
-def test_a_measurement_beyond_a_bound_is_said_to_be_a_defect() -> None:
-    found = (finding("a", 1.3), finding("b", 2.0), finding("c", None))
-    trials = (
-        trial("a", Outcome.KEPT, 1.8, bound=1.3),
-        trial("b", Outcome.KEPT, 2.0),
-        trial("c", Outcome.KEPT, 9.0),
-    )
-    (note,) = exceeded(found, trials)
-    assert note.startswith("a gave 1.80×")
-    assert "where at most 1.30× was predicted" in note
 
 
 def test_a_verdict_of_before_is_settled() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -12,6 +13,8 @@ MAY_HAVE_VALUE = ("--against",)
 
 class ScriptCommand(click.Command):
     """A command whose arguments end where the user's command begins, as in `python`."""
+
+    allow_interspersed_args = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the marks in that tell `-m MODULE` and `-- COMMAND` from `SCRIPT`."""
@@ -60,10 +63,50 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
         return number
 
 
-output_format = click.option(
-    "--output-format",
-    multiple=True,
-    metavar="FORMAT[=FILE]",
-    help="Print the report in a format, or write it to a file: terminal, json, markdown, html, "
-    "github, sarif, junit; may be repeated.",
-)
+_SHARED = {
+    "module": click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` "
+                           "does."),
+    "steps": click.option("--steps", type=click.IntRange(min=3), help="Time so many steps "
+                          "[default: as many as fit in a few seconds]."),
+    "budget": click.option("--budget", metavar="TIME", help="What all of it may take: 90s, 3min "
+                           "[default: 3min]."),
+    "sequential": click.option("--sequential", is_flag=True, default=None, help="Try in fresh "
+                               "processes, one after another, not side by side."),
+    "stall": click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
+                          "progress for so long [default: 5min]."),
+    "price": click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars "
+                          "an hour, for the cost of an epoch."),
+    "json": click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as "
+                         "JSON."),
+    "as_json": click.option("--json", "as_json", is_flag=True, help="Print the JSON instead."),
+    "output_format": click.option("--output-format", multiple=True, metavar="FORMAT[=FILE]",
+                                  help="Print the report in a format, or write it to a file: "
+                                  "terminal, json, markdown, html, github, sarif, junit; may be "
+                                  "repeated."),
+    "patch": click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git "
+                          "apply`."),
+    "output_dir": click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
+                               "~/.cache/trainperf/runs]."),
+    "fail_on": click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on "
+                            "one worth at least e.g. `1.2` times."),
+    "ignore": click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by "
+                           "its id."),
+    "full": click.option("--full", is_flag=True, default=None, help="Print every section of the "
+                         "report."),
+    "keep_secrets": click.option("--keep-secrets", is_flag=True, default=None, help="Keep what "
+                                 "looks like a secret in the command and in what the script "
+                                 "printed, where they are quoted."),
+    "quiet": click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress."),
+}  # fmt: skip
+"""The options that several commands have, by the names that they are asked for by."""
+
+
+def options(*names: str) -> Callable[[Any], Any]:
+    """Give a command options that others have as well, in this order in its help."""
+
+    def give(command: Any) -> Any:
+        for name in reversed(names):
+            command = _SHARED[name](command)
+        return command
+
+    return give

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from trainperf.commands._arguments import ScriptCommand, Share
+from trainperf.commands._arguments import ScriptCommand, Share, options
 from trainperf.commands._shared import (
     check_outputs,
     check_whole_job,
@@ -44,8 +44,6 @@ takes longer because its own times vary."""
 
 @click.command(
     cls=ScriptCommand,
-    context_settings={"allow_interspersed_args": False},
-    options_metavar="[OPTIONS]",
     short_help="Say whether a script trains as fast as a revision, or a saved baseline.",
 )
 @click.option("--against", metavar="REV", flag_value="", is_flag=False, help="Check the working "
@@ -65,20 +63,8 @@ takes longer because its own times vary."""
               "at least e.g. `1.2` times.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Fail as well where noise or the machine leave it "
               "undecided.")  # fmt: skip
-@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
-@click.option("--budget", metavar="TIME", help="What all runs together may take: 90s, 3min "
-              "[default: 3min].")  # fmt: skip
-@click.option("--steps", type=click.IntRange(min=3), help="Time so many steps in each run.")
-@click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
-              "progress for so long [default: 5min].")  # fmt: skip
-@click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
-              "~/.cache/trainperf/runs].")  # fmt: skip
-@click.option("--json", "json", metavar="FILE", help="Write the diagnosis as JSON.")
-@click.option("--output-format", multiple=True, metavar="FORMAT[=FILE]", help="Write "
-              "the report of the run as json, markdown, html, github, sarif or junit as well, "
-              "what fails the check among it; may be repeated.")  # fmt: skip
-@click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
-@click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
+@options("module", "budget", "steps", "stall", "output_dir", "json", "output_format", "ignore")
+@options("quiet")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
 def check(
     command: tuple[str, ...],

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 import trainperf
-from trainperf.commands._arguments import ScriptCommand, output_format
+from trainperf.commands._arguments import ScriptCommand, options
 from trainperf.commands._shared import (
     check_outputs,
     console,
@@ -42,47 +42,28 @@ def cli() -> None:
 
 
 @cli.command(
-    cls=ScriptCommand,
-    context_settings={"allow_interspersed_args": False},
-    options_metavar="[OPTIONS]",
-    short_help="Run a script for a few dozen steps and say why it is slow.",
+    cls=ScriptCommand, short_help="Run a script for a few dozen steps and say why it is slow."
 )
-@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@options("module")
 @click.option("--pid", type=click.IntRange(min=1), metavar="N", help="Run what process N runs, in "
               "its folder and environment; that one goes on.")  # fmt: skip
-@click.option("--steps", type=click.IntRange(min=3), help="Time so many steps [default: as many "
-              "as fit in a few seconds].")  # fmt: skip
-@click.option("--budget", metavar="TIME", help="What the whole diagnosis may take: 90s, 3min "
-              "[default: 3min].")  # fmt: skip
+@options("steps", "budget")
 @click.option("--no-trials", "trials", is_flag=True, flag_value=False, default=None,
               help="Do not try the fixes: the first verdict only.")  # fmt: skip
-@click.option("--sequential", is_flag=True, default=None, help="Try fixes in fresh processes, one "
-              "after another, not side by side.")  # fmt: skip
+@options("sequential")
 @click.option("--allow-semantic", is_flag=True, default=None, help="Fixes that change the "
               "experiment may go into the patch.")  # fmt: skip
 @click.option("--only", multiple=True, metavar="FIX", help="Try no fix but this one, by its id.")
-@click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
-              "progress for so long [default: 5min].")  # fmt: skip
+@options("stall")
 @click.option("--full-run", metavar="TIME", help="What plain runs of the whole script, with the "
               "patch and without, may take beyond the budget.")  # fmt: skip
-@click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars an hour, "
-              "for the cost of an epoch.")  # fmt: skip
-@click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")
-@output_format
-@click.option("--patch", "patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
+@options("price", "json", "output_format", "patch")
 @click.option("--trace", metavar="FILE", help="Write a trace of a few steps, for "
               "ui.perfetto.dev or chrome://tracing; FILE.json or FILE.json.gz.")  # fmt: skip
-@click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
-              "~/.cache/trainperf/runs].")  # fmt: skip
+@options("output_dir")
 @click.option("--run-dir", metavar="DIR", help="Where the ranks of a job that each have a "
               "trainperf leave their records [default: a folder named for the job].")  # fmt: skip
-@click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on one worth at "
-              "least e.g. `1.2` times.")  # fmt: skip
-@click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
-@click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
-@click.option("--keep-secrets", is_flag=True, default=None, help="Keep what looks like a secret in "
-              "the command and in what the script printed, where they are quoted.")  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
+@options("fail_on", "ignore", "full", "keep_secrets", "quiet")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
 def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **flags: Any) -> None:
     """Run a training script for a few dozen steps and say why it is slow.
@@ -133,10 +114,7 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
 
 @cli.command(short_help="Show a saved run again.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
-@click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
-@output_format
-@click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
+@options("as_json", "full", "output_format", "patch")
 def show(run: Path | None, as_json: bool, **flags: Any) -> None:
     """Show a saved run again: its name, folder or JSON file [default: the latest]."""
     from trainperf import store
@@ -156,14 +134,9 @@ def show(run: Path | None, as_json: bool, **flags: Any) -> None:
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
-@click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
-@output_format
+@options("as_json", "full", "output_format")
 @click.option("--output", metavar="FILE", help="Save the diagnosis here, not in DIR.")
-@click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
-@click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on one worth at "
-              "least e.g. `1.2` times.")  # fmt: skip
-@click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
+@options("patch", "fail_on", "ignore")
 def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None:
     """Join what the ranks of a job recorded in DIR into one report.
 
@@ -229,7 +202,7 @@ def explain(fix: str | None) -> None:
               "trains with [default: PyTorch where it is installed].")  # fmt: skip
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the "
               "self-test as JSON, for a bug report.")  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
+@options("quiet")
 def doctor(self_test: bool, framework: str | None, json: Path | None, quiet: bool) -> None:
     """Say what this machine is and whether its parts fit each other.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trainperf.commands._arguments import ScriptCommand, output_format
+from trainperf.commands._arguments import ScriptCommand, options
 from trainperf.commands._shared import (
     check_outputs,
     check_whole_job,
@@ -66,7 +66,6 @@ def change_options(command: Any) -> Any:
 @click.command(
     name="try",
     cls=ScriptCommand,
-    context_settings={"allow_interspersed_args": False},
     options_metavar="[CHANGE…] [OPTIONS]",
     short_help="Prove a change of yours on the script: faster, slower, or neither.",
 )
@@ -77,22 +76,8 @@ def change_options(command: Any) -> Any:
               help="Ask for so much, such as 1.05.")  # fmt: skip
 @click.option("--allow-semantic", is_flag=True, default=None, help="A change that trains "
               "something else may be proved as well.")  # fmt: skip
-@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
-@click.option("--budget", metavar="TIME", help="What all of it may take: 90s, 3min [default: "
-              "3min].")  # fmt: skip
-@click.option("--sequential", is_flag=True, default=None, help="Try in fresh processes, one after "
-              "another, not side by side.")  # fmt: skip
-@click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of progress for "
-              "so long [default: 5min].")  # fmt: skip
-@click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars an hour.")
-@click.option("--json", "json", metavar="FILE", help="Write the whole report as JSON.")
-@output_format
-@click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
-              "~/.cache/trainperf/runs].")  # fmt: skip
-@click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
-@click.option("--keep-secrets", is_flag=True, default=None, help="Keep what looks like a secret in "
-              "the command and in what the script printed, where they are quoted.")  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
+@options("module", "budget", "sequential", "stall", "price", "json", "output_format", "output_dir")
+@options("full", "keep_secrets", "quiet")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- SCRIPT [ARGS]…")
 def try_(
     command: tuple[str, ...],

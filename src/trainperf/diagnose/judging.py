@@ -259,7 +259,6 @@ def _proven(
             *rank.spinning(evidence, tried.trying, tried.step_s),
             *_passing(tried),
             *(f"{one.id} is not listed: the patch edits the code that it told of" for one in told),
-            *rank.exceeded(findings, tried.trials),
             *parts.faults,
         ),
     )

@@ -182,7 +182,7 @@ def _measured(change: ExperimentChange) -> str:
     (_, before, _), (name, after, figure), *_ = rates(change)
     way = "" if name == CHANGED else f" ({name})"
     what = "trained otherwise in the run" if change.losses_differ else "changes the experiment"
-    return f"{change.finding.id}{way} {what}: {before} → {after}, {figure}"
+    return f"{change.finding.id}{way} {what}: {before} → {after} {change.unit}/s, {figure}"
 
 
 def _undo(made: Plan, kept: Kept) -> Iterator[str]:

@@ -131,7 +131,7 @@ class Table:
     """Columns: `right` ones are set to the right, `elastic` ones may be shortened.
 
     `lengths` are bars behind the rows, (share of the longest, tone) each, None for a row
-    without. `narrow` are headings for where there is little room, by the long ones.
+    without.
     """
 
     rows: tuple[tuple[Words, ...], ...]
@@ -140,7 +140,6 @@ class Table:
     elastic: tuple[int, ...] = ()
     indent: int = 2
     lengths: tuple[tuple[float, str] | None, ...] = ()
-    narrow: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -181,16 +180,13 @@ Content = Gap | Prose | Fact | Item | Apart | Code | Output | Bar | Table
 Block = Heading | Content | TrialRows | Commands
 """The parts of a section."""
 
-LEFT, RIGHT = "left", "right"
-
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report on one matter; `side` is where it may stand beside others."""
+    """A part of the report on one matter."""
 
     name: str
     blocks: tuple[Block, ...]
-    side: str = ""
 
     @property
     def heading(self) -> str:
@@ -260,7 +256,6 @@ class Page:
         elastic: Sequence[int] = (),
         indent: int = 2,
         lengths: Sequence[tuple[float, str] | None] = (),
-        narrow: Sequence[tuple[str, str]] = (),
     ) -> None:
         """Write a table; see `Table`."""
         self.add(
@@ -271,7 +266,6 @@ class Page:
                 tuple(elastic),
                 indent,
                 tuple(lengths),
-                tuple(narrow),
             )
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainperf.model import Diagnosis
-from trainperf.report.document import LEFT, RIGHT, Document, Page, Section
+from trainperf.report.document import Document, Page, Section
 from trainperf.report.sections import (
     closing,
     costs,
@@ -40,18 +40,14 @@ class _Part:
 
     name: str
     write: Writer
-    side: str = ""
     short: Writer | None = None
     when: Callable[[Diagnosis], bool] = lambda diagnosis: True
 
 
 def _both(
-    name: str,
-    write: Writer,
-    side: str = "",
-    when: Callable[[Diagnosis], bool] = lambda diagnosis: True,
+    name: str, write: Writer, when: Callable[[Diagnosis], bool] = lambda diagnosis: True
 ) -> _Part:
-    return _Part(name, write, side, write, when)
+    return _Part(name, write, write, when)
 
 
 def _around(diagnosis: Diagnosis) -> bool:
@@ -77,42 +73,46 @@ PARTS = (
     _both("verdict", step.verdict),
     _both("output", step.last_output),
     _Part("proofs", proofs.proofs),
-    _both("running", running.running, RIGHT),
-    _both("outside", training.outside, LEFT, _around),
-    _Part("step", step.step, LEFT, step.short),
-    _both("ranks", parallel.ranks, LEFT, _waits),
-    _both("exchange", exchange.exchange, LEFT, _synchronised),
-    _Part("scaling", parallel.scaling, LEFT),
-    _Part("parts", parts.step_parts, LEFT),
-    _Part("syncs", parts.sync_points, LEFT),
-    _Part("logs", parts.log_calls, LEFT),
-    _Part("operators", parts.operators, LEFT),
-    _Part("devices", devices.devices, RIGHT),
-    _Part("storage", storage.storage, RIGHT),
-    _Part("objects", storage.objects, RIGHT),
-    _both("limits", devices.limits, RIGHT),
-    _both("stages", costs.input_stages, RIGHT, _input),
-    _Part("between", costs.between_epochs, RIGHT),
-    _Part("callbacks", costs.callbacks, RIGHT),
-    _Part("functions", costs.functions, RIGHT),
-    _both("over_time", costs.over_time, RIGHT),
-    _Part("findings", findings.findings, short=findings.short),
+    _both("running", running.running),
+    _both("outside", training.outside, _around),
+    _Part("step", step.step, step.short),
+    _both("ranks", parallel.ranks, _waits),
+    _both("exchange", exchange.exchange, _synchronised),
+    _Part("scaling", parallel.scaling),
+    _Part("parts", parts.step_parts),
+    _Part("syncs", parts.sync_points),
+    _Part("logs", parts.log_calls),
+    _Part("operators", parts.operators),
+    _Part("devices", devices.devices),
+    _Part("storage", storage.storage),
+    _Part("objects", storage.objects),
+    _both("limits", devices.limits),
+    _both("stages", costs.input_stages, _input),
+    _Part("between", costs.between_epochs),
+    _Part("callbacks", costs.callbacks),
+    _Part("functions", costs.functions),
+    _both("over_time", costs.over_time),
+    _Part("findings", findings.findings, findings.short),
     _both("remains", exchange.remains),
-    _Part("trials", trials.trials, short=trials.short),
+    _Part("trials", trials.trials, trials.short),
     _both("stack", trials.stack),
     _Part("training", training.training),
-    _Part("experiment", experiment.experiment, short=experiment.short),
+    _Part("experiment", experiment.experiment, experiment.short),
     _Part("practices", findings.practices),
-    _Part("not_measured", closing.not_measured, short=closing.open_points),
+    _Part("not_measured", closing.not_measured, closing.open_points),
     _Part("notes", closing.notes),
     _both("ignored", closing.ignored),
     _both("trace", closing.traced),
-    _Part("next", closing.next_steps, short=closing.short_steps),
-    _both("money", money.cost, when=lambda diagnosis: diagnosis.cost is not None),
+    _Part("next", closing.next_steps, closing.short_steps),
+    _both("money", money.cost, lambda diagnosis: diagnosis.cost is not None),
     _Part("spent", closing.cost),
     _both("answer", closing.last_line),
 )
 """The sections in their order."""
+
+_NAMES = [part.name for part in PARTS]
+TAKEN_APART = frozenset(_NAMES[_NAMES.index("running") : _NAMES.index("findings")]) - {"outside"}
+"""The sections that tell where the time of a step goes: those before the findings."""
 
 
 def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Document:
@@ -121,9 +121,7 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
     `saved` is the name `trainperf show` finds the run by, `patch_file` the file the patch was
     written to; the commands that need them are named only if they are given.
     """
-    found = [
-        section(part.name, diagnosis, part.write, part.side, saved, patch_file) for part in PARTS
-    ]
+    found = [section(part.name, diagnosis, part.write, saved, patch_file) for part in PARTS]
     return Document(tuple(one for one in found if one.blocks))
 
 
@@ -136,19 +134,14 @@ def short(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Doc
     ]
     if diagnosis.proofs:
         wanted = [(part.name, part.short or part.write) for part in PARTS if part.name in PROVEN]
-    found = [section(name, diagnosis, write, "", saved, patch_file) for name, write in wanted]
+    found = [section(name, diagnosis, write, saved, patch_file) for name, write in wanted]
     return Document(tuple(one for one in found if one.blocks))
 
 
 def section(
-    name: str,
-    diagnosis: Diagnosis,
-    write: Writer,
-    side: str = "",
-    saved: str = "",
-    patch_file: str = "",
+    name: str, diagnosis: Diagnosis, write: Writer, saved: str = "", patch_file: str = ""
 ) -> Section:
     """Return what a writer writes, as a section of that name."""
     page = Page(saved=saved, patch_file=patch_file)
     write(diagnosis, page)
-    return Section(name, tuple(page.blocks), side)
+    return Section(name, tuple(page.blocks))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from trainperf.verdict.after import exceeded, spinning, verdict_after
+from trainperf.verdict.after import spinning, verdict_after
 from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.order import after_trials, practices, ranked
 from trainperf.verdict.verdict import verdict
 
 __all__ = [
     "after_trials",
-    "exceeded",
     "input_culprit",
     "practices",
     "ranked",

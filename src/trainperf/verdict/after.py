@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from trainperf.fixes.common.words import ms, times
+from trainperf.fixes.common.words import ms
 from trainperf.model import Evidence, Finding, Measure, Outcome, Trial, Trials, Verdict, by_fix
 from trainperf.model.words import measured
 from trainperf.verdict.healthy import tried
@@ -38,19 +38,6 @@ def verdict_after(
         return now
     text = f"{now.text.rstrip('.')}{tried(trials)}."
     return Verdict(now.bottleneck, text, now.utilization, grade=now.grade)
-
-
-def exceeded(findings: Sequence[Finding], trials: Sequence[Trial]) -> Iterator[str]:
-    """A note where a trial gave more than its finding had said it could at most."""
-    bounds = {one.id: one.bound for one in findings}
-    for one in trials:
-        bound = bounds.get(one.fix, one.bound) if one.bound is None else one.bound
-        if bound is None or one.low is None or not one.exceeds(bound):
-            continue
-        yield (
-            f"{one.name} gave {times(one.speedup or one.low)} ({times(one.low)} at least) where at "
-            f"most {times(bound)} was predicted: that bound was too low"
-        )
 
 
 SPINS = 1.5

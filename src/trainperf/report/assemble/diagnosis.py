@@ -31,14 +31,15 @@ from trainperf.model.words import seconds, signal_name
 from trainperf.report.assemble.absent import not_measured, nothing_measured
 from trainperf.report.assemble.no_loop import framework_seen, last_place, way_out
 from trainperf.report.assemble.notes import notes, run_notes
-from trainperf.report.assemble.parallel import parallel
-from trainperf.report.assemble.parts import (
+from trainperf.report.assemble.reported import (
     device_memory,
+    parallel,
     stages,
     step_parts,
     sync_points,
+    timeline,
+    times,
 )
-from trainperf.report.assemble.timeline import timeline, times
 
 _MEANINGS = {
     "SIGABRT": "it gave itself up: a failed assertion, or an exception of C++ that nobody caught",

@@ -77,7 +77,9 @@ def next_steps(diagnosis: Diagnosis, page: Page) -> None:
     """Print the commands that lead on."""
     patch = diagnosis.patch
     if patch is not None:
-        _list("Not in the patch", left_out(diagnosis), page)
+        own = apart(diagnosis)  # these have a section
+        left_out = tuple(one for one in patch.skipped if one.what not in own)
+        _list("Not in the patch", left_out, page)
         _beside_source(diagnosis, patch, page)
     then = _making(diagnosis, page)
     if page.saved:
@@ -85,12 +87,6 @@ def next_steps(diagnosis: Diagnosis, page: Page) -> None:
     if first := _explained(diagnosis):
         then.append((f"trainperf explain {first}", "why it is slow, and when not to"))
     _next(diagnosis, then, page)
-
-
-def left_out(diagnosis: Diagnosis) -> tuple[NotTaken, ...]:
-    """The fixes that the patch lacks, with the reason, but those in a section of their own."""
-    skipped = diagnosis.patch.skipped if diagnosis.patch is not None else ()
-    return tuple(one for one in skipped if one.what not in apart(diagnosis))
 
 
 def short_steps(diagnosis: Diagnosis, page: Page) -> None:

@@ -35,30 +35,24 @@ def apart(diagnosis: Diagnosis) -> frozenset[str]:
     return frozenset(one.finding.id for one in diagnosis.experiment_changes)
 
 
-def rates(change: ExperimentChange, with_unit: bool = True) -> Iterator[tuple[str, str, str]]:
+def rates(change: ExperimentChange) -> Iterator[tuple[str, str, str]]:
     """A row for the script as it is and for each way: its name, its rate, its speed-up."""
-    unit = f" {per_s(change)}" if with_unit else ""
-    yield AS_IT_IS, f"{units.number(change.before_per_s)}{unit}", ""
+    yield AS_IT_IS, units.number(change.before_per_s), ""
     for way in change.ways:
         speedup, low, high = way.speedup or 1.0, way.low or 1.0, way.high or 1.0
         rate, *ends = (units.number(change.before_per_s * one) for one in (speedup, low, high))
-        after = f"{rate}{unit} ({' to '.join(ends)})"
+        after = f"{rate} ({' to '.join(ends)})"
         yield way.variant or CHANGED, after, units.measured(speedup, way.low, way.high)
 
 
-def per_s(change: ExperimentChange) -> str:
-    """The unit of its rates."""
-    return f"{change.unit}/s"
-
-
-def failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
+def _failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
     """Say of each way that could not be run why: the memory that it needs is not there, mostly."""
     for trial in diagnosis.trials:
         if trial.fix == change.finding.id and trial.outcome is Outcome.FAILED:
             yield f"{trial.variant or CHANGED} failed: {trial.why}."
 
 
-def command(change: ExperimentChange, saved: str) -> tuple[str, str]:
+def _command(change: ExperimentChange, saved: str) -> tuple[str, str]:
     """The command that makes the edit, and what it does."""
     run = f"{shlex.quote(saved)} " if saved else ""
     first = change.ways[0].variant
@@ -80,9 +74,9 @@ def _write(diagnosis: Diagnosis, page: Page, full: bool) -> None:
         page.prose(say(finding.title, STRONG), indent=2)
         page.add(Apart(places(finding.where, diagnosis.cwd), finding.id, QUIET, 2))
         page.gap()
-        rows = list(rates(change, with_unit=False))
-        page.table(rows, header=("", per_s(change), "as fast"), elastic=(0,), indent=4)
-        for text in failed(change, diagnosis):
+        header = ("", f"{change.unit}/s", "as fast")
+        page.table(list(rates(change)), header=header, elastic=(0,), indent=4)
+        for text in _failed(change, diagnosis):
             page.prose(text, indent=4)
         if full and finding.text:
             page.gap()
@@ -95,4 +89,4 @@ def _write(diagnosis: Diagnosis, page: Page, full: bool) -> None:
             page.gap()
             page.add(Code(finding.snippet, "python", 6))
         page.gap()
-        page.add(Commands((command(change, page.saved),)))
+        page.add(Commands((_command(change, page.saved),)))

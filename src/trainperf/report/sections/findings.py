@@ -137,6 +137,16 @@ def gives(finding: Finding, diagnosis: Diagnosis) -> str:
     return plain_text(worth(finding, trial, diagnosis)).rstrip(".")
 
 
+def alone(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
+    """Print one finding by itself: what it gives, how its losses compare, why and how."""
+    if finding not in diagnosis.practices:
+        trial = by_fix(diagnosis.trials).get(finding.id)
+        came = () if trial is None else (trial.note, trial.parity)
+        text = "; ".join(one for one in (gives(finding, diagnosis), *came) if one)
+        page.prose(f"{text[0].upper()}{text[1:]}.")
+    _body(finding, diagnosis, page)
+
+
 def _in_short(finding: Finding, trial: Trial, diagnosis: Diagnosis, page: Page) -> None:
     where = places(finding.where, diagnosis.cwd, most=1)
     title = say(f"{finding.title} · {where}" if where else finding.title, QUIET)

@@ -67,7 +67,6 @@ def ranks(diagnosis: Diagnosis, page: Page) -> None:
         header=("rank", "", "host", "device", "step", "without exchange", "input", "waits"),
         right=(0, 4, 5, 6, 7),
         elastic=(2, 3),
-        narrow=[("without exchange", "own")],
     )
     left = len(_by_own_step(job.ranks)) - len(shown)
     if left > 0:

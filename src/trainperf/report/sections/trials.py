@@ -120,16 +120,11 @@ def heading(trial: Trial, diagnosis: Diagnosis) -> str:
     return GROUPS[trial.outcome][0]
 
 
-def badge(trial: Trial, diagnosis: Diagnosis) -> tuple[str, str]:
-    """What came of a trial, in words, and their tone."""
-    name = heading(trial, diagnosis)
-    return name, HEADINGS[name]
-
-
 def row(trial: Trial, diagnosis: Diagnosis) -> Tried:
     """A trial as a row of the table of all of them."""
     bound = "" if trial.bound is None else units.bound(trial.bound)
-    row = Tried(*badge(trial, diagnosis), trial.name, bound, reason=trial.why, losses=trial.parity)
+    came = heading(trial, diagnosis)
+    row = Tried(came, HEADINGS[came], trial.name, bound, reason=trial.why, losses=trial.parity)
     if trial.speedup is None:
         return row
     return replace(

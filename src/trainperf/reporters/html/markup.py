@@ -64,15 +64,8 @@ def prose(text: str, most: int = LONGEST_PROSE) -> Markup:
     return Markup("").join([*pieces, escape(held[end:])])
 
 
-def paragraphs(text: str) -> list[Markup]:
-    """Return text as paragraphs, set apart in it by blank lines."""
-    return [prose(one) for one in re.split(r"\n\s*\n", plain(text).strip()) if one.strip()]
-
-
-def styled(words: Words | str, most: int = LONGEST_PROSE) -> Markup:
+def styled(words: Words, most: int = LONGEST_PROSE) -> Markup:
     """Return words as HTML, their tones as classes."""
-    if isinstance(words, str):
-        return prose(words, most)
     text = "".join(plain(span.text) if span.exact else one_line(span.text) for span in words)
     if len(text) > most:
         return prose(text, most)

@@ -9,35 +9,38 @@ from typing import Any
 
 from markupsafe import Markup
 
-from trainperf.model import INPUT_BOUND_BELOW, ContainerUse, Diagnosis, Gpu, Machine
+from trainperf.model import INPUT_BOUND_BELOW, Diagnosis, Machine
 from trainperf.model import words as units
-from trainperf.report.document import Commands, Document
+from trainperf.report.document import DATA, HOST, MODEL, Document, Page, Words
 from trainperf.report.plain import one_line
 from trainperf.report.sections import closing, experiment
-from trainperf.report.sections.money import dollars, instance
+from trainperf.report.sections.money import dollars
+from trainperf.report.sections.shares import shares
 from trainperf.report.whole import document
-from trainperf.reporters.html import step, timeline
-from trainperf.reporters.html.changes import changes
-from trainperf.reporters.html.code import Line, coloured, patch_lines, survives
+from trainperf.reporters.html import timeline
+from trainperf.reporters.html.code import Line, patch_lines, survives
+from trainperf.reporters.html.drawing import percent, plots
 from trainperf.reporters.html.markup import clipped, prose
-from trainperf.reporters.html.sheet import Shown, View, view
+from trainperf.reporters.html.sheet import Shown, View, shown, view
 
 DRAWN = ("One step", "Data alone")
 """The facts of the terminal's that the page shows as figures and bars."""
 
-_Fact = tuple[str, str]
-"""A label and what is said under it."""
-
-OWN = {
-    *("partial", "absent", "verdict", "answer", "output", "step", "parts", "findings", "remains"),
-    *("trials", "experiment", "practices", "next", "spent", "proofs"),
-}
-"""The sections of a report that the page draws in its own way."""
+HEAD = ("partial", "absent", "verdict", "answer", "output", "step", "parts", "spent", "proofs")
+"""The sections of a report that stand above the parts of the page, in its step or its foot."""
 
 COSTS = ("outside", "operators", "syncs", "logs", "between", "callbacks", "functions")
-GROUPS = (
+PARTS = (
+    ("step", "The step", ()),
+    ("timeline", "The observed run", ()),
+    ("changes", "What to change", ("findings", "remains")),
+    ("trials", "Tried on the script itself", ("trials",)),
     ("together", "The kept changes together", ("stack",)),
     ("training", "The whole training", ("training",)),
+    ("patch", "The patch", ()),
+    ("next", "Next", ("next",)),
+    ("experiment", experiment.HEADING, ("experiment",)),
+    ("practices", "Time to accuracy", ("practices",)),
     ("input", "Input, stage by stage", ("stages",)),
     ("job", "The job and its ranks", ("ranks", "exchange", "scaling")),
     ("costs", "Where else the time goes", COSTS),
@@ -47,21 +50,18 @@ GROUPS = (
     ("not-measured", "Not measured", ("not_measured",)),
     ("notes", "Notes", ("notes",)),
 )
-"""The parts of the page that hold sections as they are: id, heading, sections."""
+"""The parts of the page: id, heading, and the sections of the report that they hold as they are."""
 
-ELSEWHERE = (
-    ("step", "The step", ""),
-    ("timeline", "The observed run", "timeline"),
-    ("changes", "What to change", "advised"),
-    ("trials", "Tried", "tried"),
-    ("patch", "The patch", "patch"),
-    ("experiment", "Another experiment", "experiments"),
-    ("next", "Next", "next"),
+TIMES = (
+    ("real", "As it is", "the loop as the script runs it", "real_s", "ink"),
+    ("resident", "Data already there", "the same step, its batch at hand", "resident_s", MODEL),
+    ("input", "Data alone", "the input without the model", "input_s", DATA),
+    ("", "Host work", "Python and callbacks, within the step", "host_s", HOST),
 )
-"""The other parts that the contents name, and the value without which they are not there."""
+"""The times of a step: phase, name, what it is, field, and the fill of its bar."""
 
-EARLY = ("together", "training")
-"""Groups that stand behind the trials; the others come last."""
+ROOM = 0.09
+"""Share of the bar of a step from which a part has room for its number."""
 
 
 @dataclass(frozen=True)
@@ -74,21 +74,32 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A part of the bar of a step, with its row in the legend."""
+
+    name: str
+    fill: str
+    x: str
+    width: str
+    middle: str
+    seconds: str
+    share: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
 class Patched:
-    """The patch: its lines, and whether a page can carry it unharmed."""
+    """The edits of the patch: their lines, and whether a page can carry them unharmed."""
 
     edits: str
     lines: list[Line]
     copyable: bool
     by_cells: bool
-    skipped: list[tuple[str, Markup]]
-    environment: Markup | None
-    command: Markup | None
 
 
 @dataclass(frozen=True)
-class Group:
-    """A part of the page that holds sections of the report as they are."""
+class Part:
+    """A part of the page, with the sections of the report that it holds as they are."""
 
     id: str
     title: str
@@ -98,13 +109,13 @@ class Group:
 def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict[str, Any]:
     """Everything that the template places; a section without content is None or empty."""
     whole = document(diagnosis, saved=saved, patch_file=patch_file)
-    facts, changed, groups = view(whole, "step"), changes(diagnosis, saved), _groups(whole)
-    machine = next(one for one in groups if one.id == "machine").views
-    machine += _facts("What the kernel counted meanwhile", _counted(diagnosis.container))
-    machine += _facts("What it is", _machine(diagnosis.machine))
-    none_known = None if diagnosis.findings else view(whole, "findings", "remains")
-    remains = view(whole, "remains") if diagnosis.findings else None
-    page = {
+    spent = view(whole, "spent")
+    drawn = {
+        "timeline": timeline.drawn(diagnosis.timeline),
+        "patch": _patch(diagnosis),
+        "bar": bar(diagnosis),
+    }
+    return {
         "title": _title(diagnosis),
         "command": clipped(one_line(" ".join(diagnosis.command)), 300),
         "created": diagnosis.created,
@@ -116,55 +127,86 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
         "answer": view(whole, "proofs") or view(whole, "answer"),
         "output": view(whole, "output"),
         "tiles": _tiles(diagnosis),
-        "bar": step.bar(diagnosis),
-        "parts": view(whole, "parts"),
-        "times": step.times(diagnosis),
-        "noise": None if diagnosis.times.noise is None else units.share(diagnosis.times.noise),
-        "facts": [one for one in facts.facts if one.label not in DRAWN] if facts else [],
-        "timeline": timeline.drawn(diagnosis.timeline),
-        "changes": changed,
-        "advised": bool(changed.advice or none_known or remains),
-        "tried": changed.tried,
-        "experiments": changed.experiments,
-        "apart": (experiment.HEADING, prose(experiment.IN_NO_PATCH)),
-        "none_known": none_known,
-        "remains": remains,
-        "patch": _patch(diagnosis),
-        "next": _next(whole),
-        "saved": bool(saved),
-        "groups": [one for one in groups if one.views],
-        "spent": Markup(" ").join(one.text for one in spent.blocks)
-        if (spent := view(whole, "spent"))
-        else "",
+        "parts": [one for one in _parts(whole, diagnosis) if one.views or drawn.get(one.id)],
+        "plots": plots(diagnosis),
+        **drawn,
+        "spent": Markup(" ").join(one.text for one in spent.blocks) if spent else "",
     }
-    parts = [(id_, name) for id_, name, needs in ELSEWHERE if not needs or page[needs]]
-    at = next((n for n, (id_, _) in enumerate(parts) if id_ in ("patch", "experiment", "next")), 99)
-    early = [(one.id, one.title) for one in groups if one.views and one.id in EARLY]
-    late = [(one.id, one.title) for one in groups if one.views and one.id not in EARLY]
-    return {**page, "early": EARLY, "contents": [*parts[:at], *early, *parts[at:], *late]}
 
 
-def _groups(whole: Document) -> list[Group]:
-    placed = OWN.union(*(names for _, _, names in GROUPS))
+def _parts(whole: Document, diagnosis: Diagnosis) -> Iterator[Part]:
+    placed = {*HEAD, *(name for _, _, names in PARTS for name in names)}
     others = tuple(one.name for one in whole.sections if one.name not in placed)
-    return [
-        Group(id_, title, [found for name in given if (found := view(whole, name)) is not None])
-        for id_, title, names in GROUPS
-        for given in ((*names, *others) if id_ == "costs" else names,)
-    ]
+    for id_, title, names in PARTS:
+        views = [view(whole, one) for one in (*names, *(others if id_ == "costs" else ()))]
+        if id_ == "step":
+            views = [view(whole, "parts"), times(diagnosis), _measured(whole)]
+        if id_ == "machine":
+            box = [Shown("fact", prose(told), label) for label, told in _machine(diagnosis.machine)]
+            views.append(View("What it is", tuple(box)))
+        yield Part(id_, title, [one for one in views if one is not None])
 
 
-def _facts(heading: str, facts: list[_Fact]) -> list[View]:
-    shown = tuple(Shown("fact", prose(told), label) for label, told in facts)
-    return [View(heading, shown)] if shown else []
+def bar(diagnosis: Diagnosis) -> list[Piece]:
+    """The real step split as in the terminal; empty where it cannot be split."""
+    split = shares(diagnosis)
+    if len(split) < 2:
+        return []
+    whole = sum(seconds for _, seconds, _ in split)
+    pieces, start = [], 0.0
+    for name, seconds, tone in split:
+        share = seconds / whole
+        said = units.share(share)
+        pieces.append(
+            Piece(
+                name=name,
+                fill=tone,
+                x=percent(start),
+                width=percent(share),
+                middle=percent(start + share / 2),
+                seconds=units.seconds(seconds),
+                share=said,
+                label=said if share >= ROOM else "",
+            )
+        )
+        start += share
+    return pieces
 
 
-def _next(whole: Document) -> list[tuple[str, str]]:
-    """The commands that lead on, each behind what it does."""
-    section = whole.section("next")
-    blocks = () if section is None else section.blocks
-    rows = [row for block in blocks if isinstance(block, Commands) for row in block.rows]
-    return [(what[:1].upper() + what[1:], command) for command, what in rows]
+def times(diagnosis: Diagnosis) -> View | None:
+    """The times that were taken, on one scale from 0."""
+    found, page = diagnosis.times, Page()
+    taken = [(*rest, getattr(found, field), fill) for *rest, field, fill in TIMES]
+    longest = max((value or 0.0 for *_, value, _ in taken), default=0.0)
+    if longest <= 0:
+        page.prose("No step was timed.")
+        return shown(page.blocks)
+    rows: list[list[Words | str]] = []
+    lengths: list[tuple[float, str]] = []
+    for phase, name, what, value, fill in taken:
+        if value is None:
+            continue
+        noise = found.noise if phase == "real" else None
+        figure = units.seconds(value) + (f" ± {units.share(noise)}" if noise is not None else "")
+        rows.append([name, what, figure, _blocks(found.spread.get(phase, ()))])
+        lengths.append((value / longest, fill))
+    page.heading("The times it is computed from")
+    page.table(rows, right=(2,), lengths=lengths)
+    return shown(page.blocks)
+
+
+def _blocks(means: tuple[float, ...]) -> str:
+    if len(means) < 2:
+        return ""
+    least, most = units.seconds(min(means)), units.seconds(max(means))
+    return f"{units.count(len(means), 'block')}: {least} to {most}"
+
+
+def _measured(whole: Document) -> View | None:
+    """What was measured, but for what the page shows as figures and bars."""
+    facts = view(whole, "step")
+    kept = [one for one in facts.blocks if one.label not in DRAWN] if facts else []
+    return View("What was measured", tuple(kept)) if kept else None
 
 
 def _state(diagnosis: Diagnosis) -> str:
@@ -217,120 +259,31 @@ def _title(diagnosis: Diagnosis) -> str:
 
 
 def _patch(diagnosis: Diagnosis) -> Patched | None:
-    patch, skipped = diagnosis.patch, closing.left_out(diagnosis)
-    if patch is None:
+    patch = diagnosis.patch
+    if patch is None or not patch.diff:
         return None
-    if not (patch.diff or skipped or patch.environment or patch.arguments):
-        return None
-    line = closing.command_line(diagnosis) if patch.arguments else ""
     return Patched(
         edits=units.count(closing.edits_in(patch.shown), "edit"),
-        lines=patch_lines(patch.shown) if patch.diff else [],
+        lines=patch_lines(patch.shown),
         copyable=survives(patch.diff) and not patch.cells,
         by_cells=bool(patch.cells),
-        skipped=[(one_line(one.what), prose(one.reason)) for one in skipped],
-        environment=coloured(closing.exports(patch), "bash") if patch.environment else None,
-        command=coloured(line, "bash") if line else None,
     )
 
 
-def _machine(box: Machine) -> list[_Fact]:
+def _machine(box: Machine) -> Iterator[tuple[str, str]]:
     """The box as far as a process in it can see."""
-    facts = list(_instance(box))
     cores = units.cores(box.cores)
     if box.visible_cores > box.cores:
-        limit = f" (a quota of {units.cores(box.quota_cores)})" if box.quota_cores else ""
-        cores = f"{box.cores:.3g} of {units.cores(box.visible_cores)}{limit}"
-    facts.append(("Processor", f"{box.cpu_model}, {cores}" if box.cpu_model else cores))
-    if box.omp_num_threads is not None:
-        facts.append(("OMP_NUM_THREADS", box.omp_num_threads))
+        cores = f"{box.cores:.3g} of {units.cores(box.visible_cores)}"
+    yield "Processor", f"{box.cpu_model}, {cores}" if box.cpu_model else cores
     memory = units.size(box.memory_total)
     if box.memory_limit < box.memory_total:
         memory = f"{units.size(box.memory_limit)} of {memory} (limited)"
-    facts.append(("Memory", f"{memory}, {units.size(box.memory_available)} available at the start"))
-    if box.swap_total:
-        used = "" if box.swap_used is None else f", {units.size(box.swap_used)} used"
-        facts.append(("Swap", f"{units.size(box.swap_total)}{used}"))
-    if box.shm_total is not None:
-        free = "" if box.shm_free is None else f", {units.size(box.shm_free)} free"
-        facts.append(("/dev/shm", f"{units.size(box.shm_total)}{free}"))
-    facts += [(f"GPU {gpu.index}", _gpu(gpu)) for gpu in box.gpus]
-    if box.gpu_reason:
-        facts.append(("No GPU seen" if not box.gpus else "Other GPUs", box.gpu_reason))
+    yield "Memory", f"{memory}, {units.size(box.memory_available)} available at the start"
+    for gpu in box.gpus:
+        total = "" if gpu.memory_total is None else f", {units.size(gpu.memory_total)}"
+        yield f"GPU {gpu.index}", gpu.name + total
     if box.driver:
-        cuda = f", CUDA up to {box.driver_cuda}" if box.driver_cuda else ""
-        facts.append(("Driver", f"{box.driver}{cuda}"))
-    if box.container:
-        facts.append(("Container", box.container))
-    facts.append(("System", f"{box.os}, Python {box.python}"))
-    return facts
-
-
-def _instance(box: Machine) -> Iterator[_Fact]:
-    if box.instance is not None:
-        by = f" (told by {box.instance.source})" if box.instance.source else ""
-        yield "Instance", instance(box) + by
-        kind = box.instance.type
-        if kind is not None and kind.vcpus_per_gpu is not None:
-            yield "For each GPU", f"{kind.vcpus_per_gpu:.3g} vCPUs"
-        if kind is not None and kind.nvme_bytes:
-            yield "Local NVMe", units.size(kind.nvme_bytes)
-    elif box.instance_reason:
-        yield "Instance", f"not known: {box.instance_reason}"
-
-
-def _gpu(gpu: Gpu) -> str:
-    told = [gpu.name]
-    if gpu.memory_total is not None:
-        told.append(units.size(gpu.memory_total))
-    if gpu.compute_capability:
-        told.append(f"compute capability {gpu.compute_capability}")
-    if gpu.pcie_generation is not None and gpu.pcie_width is not None:
-        told.append(f"PCIe {gpu.pcie_generation} ×{gpu.pcie_width}")
-    if gpu.power_limit_w is not None:
-        told.append(f"power limit {gpu.power_limit_w:.0f} W")
-    if gpu.mig:
-        told.append("split by MIG")
-    if gpu.persistence is False:
-        told.append("persistence mode off")
-    if gpu.ecc_errors:
-        told.append(units.count(gpu.ecc_errors, "uncorrected memory error"))
-    if gpu.other_processes:
-        busy = "" if gpu.busy_before is None else f", {units.share(gpu.busy_before)} busy"
-        told.append(f"open in {gpu.other_processes} other processes before the run{busy}")
-    return ", ".join(told)
-
-
-def _counted(use: ContainerUse | None) -> list[_Fact]:
-    """The counts of the control groups while the script was observed."""
-    if use is None:
-        return []
-    facts = []
-    if use.quota_cores is not None:
-        facts.append(("CPU quota", units.cores(use.quota_cores)))
-    if use.throttled_share is not None:
-        stopped = "" if use.throttled_s is None else f", {units.seconds(use.throttled_s)} in all"
-        facts.append(("Throttled", f"in {units.share(use.throttled_share)} of periods{stopped}"))
-    for name, share in (
-        ("Waiting for a core", use.cpu_pressure),
-        ("Waiting for memory", use.memory_pressure),
-        ("Waiting for disks", use.io_pressure),
-    ):
-        if share is not None:
-            whose = "of the whole machine" if use.pressure_of == "machine" else "of the container"
-            facts.append((name, f"some task {whose}, {units.share(share)} of the time"))
-    if use.memory_peak is not None:
-        of = ""
-        if use.memory_limit:
-            part = units.share(use.memory_peak / use.memory_limit)
-            of = f" of {units.size(use.memory_limit)} allowed ({part})"
-        facts.append(("Memory peak", f"{units.size(use.memory_peak)}{of}"))
-    events = [f"{name} {many:,}" for name, many in use.memory_events if many]
-    if events:
-        facts.append(("Memory events", ", ".join(events)))
-    for name, moved in (("Swapped in", use.swapped_in), ("Swapped out", use.swapped_out)):
-        if moved:
-            facts.append((name, units.size(moved)))
-    if facts:
-        facts.append(("Counted for", units.seconds(use.seconds)))
-    return facts
+        yield "Driver", box.driver + (f", CUDA up to {box.driver_cuda}" if box.driver_cuda else "")
+    container = f", in {box.container}" if box.container else ""
+    yield "System", f"{box.os}, Python {box.python}{container}"

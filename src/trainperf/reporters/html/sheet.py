@@ -1,26 +1,35 @@
 """The sections of a report as a page shows them: their text as HTML, their tables as cells.
 
-Bars of parts, trials, commands and code are left out here: a page draws its own.
+The bar of a step is left out here: the page draws its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from trainperf.report.document import (
+    STRONG,
     Apart,
     Block,
+    Code,
+    Commands,
     Document,
     Fact,
+    Heading,
     Item,
     Output,
     Prose,
     Table,
+    TrialRows,
+    Tried,
     plain_text,
+    say,
 )
-from trainperf.report.plain import plain
+from trainperf.report.plain import one_line, plain
+from trainperf.reporters.html.code import coloured
 from trainperf.reporters.html.drawing import percent
 from trainperf.reporters.html.markup import LONGEST_CELL, prose, styled
 
@@ -34,9 +43,10 @@ LONGEST_LINE = 2000
 class Shown:
     """One thing that a section shows.
 
-    `kind` is "prose", "fact" (with a label), "item", "table" or "output". Of a table, `rows` are
-    the cells, `head` their headings, `right` the columns of numbers, and `drawn` the width and the
-    tone of the bar behind each row, where it has them.
+    `kind` is "heading", "title" (of a finding, `label` its number), "prose", "fact" (with a label),
+    "item", "table", "code", "command" (`label` says what it does), "trials" or "output". Of a
+    table, `rows` are the cells, `head` their headings, `right` the columns of numbers, and `drawn`
+    the width and the tone of the bar behind each row, where it has them.
     """
 
     kind: str
@@ -46,6 +56,7 @@ class Shown:
     rows: tuple[tuple[Markup, ...], ...] = ()
     right: tuple[int, ...] = ()
     drawn: tuple[tuple[str, str], ...] = ()
+    trials: tuple[Tried, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,42 +66,49 @@ class View:
     heading: str
     blocks: tuple[Shown, ...]
 
-    @property
-    def facts(self) -> tuple[Shown, ...]:
-        """The blocks that have a label."""
-        return tuple(block for block in self.blocks if block.kind == "fact")
-
 
 def view(document: Document, *names: str) -> View | None:
     """Some sections of a report under the first heading; None if none is there."""
     found = [one for name in names if (one := document.section(name)) is not None]
-    blocks = [shown for one in found for block in one.blocks for shown in _shown(block)]
-    if not blocks:
-        return None
-    return View(next((one.heading for one in found if one.heading), ""), tuple(blocks))
+    return shown([block for one in found for block in one.blocks])
 
 
-def shown(blocks: list[Block]) -> tuple[Shown, ...]:
-    """Blocks as a page shows them."""
-    return tuple(one for block in blocks for one in _shown(block))
+def shown(blocks: Sequence[Block]) -> View | None:
+    """Blocks as a page shows them, under their first heading; None where nothing is to be shown."""
+    heading = next((one for one in blocks if isinstance(one, Heading)), None)
+    made = [one for block in blocks if block is not heading for one in _shown(block)]
+    return View(heading.text if heading else "", tuple(made)) if made else None
 
 
 def _shown(block: Block) -> list[Shown]:
     match block:
-        case Prose(words, _, first):
+        case Heading(text):
+            return [Shown("heading", prose(text))]
+        case Prose(words, indent, first):
             label = plain_text(first).strip()
+            if (label or 0 < indent < 4) and {span.tone for span in words} == {STRONG}:
+                return [Shown("title", styled(words), "" if label == "-" else label)]
             kind = "prose" if not label else "item" if label == "-" else "fact"
             return [Shown(kind, styled(words), label)]
         case Fact(label, words):
             return [Shown("fact", styled(words), label)]
         case Item(words):
             return [Shown("item", styled(words), "-")]
-        case Apart(one, other):
-            return [Shown("prose", prose(f"{one} · {other}" if one else other))]
+        case Apart(one, other, tone):
+            return [Shown("prose", styled(say(f"{one} · {other}" if one else other, tone)))]
+        case Code(source, language):
+            return [Shown("code", coloured(source, language))]
+        case Commands(rows):
+            return [
+                Shown("command", Markup.escape(one_line(command)), f"{what[:1].upper()}{what[1:]}")
+                for command, what in rows
+            ]
         case Output(text):
-            rows = plain(text).expandtabs(8).split("\n")
-            kept = "\n".join(row.rstrip()[:LONGEST_LINE] for row in rows)
+            lines = plain(text).expandtabs(8).split("\n")
+            kept = "\n".join(line.rstrip()[:LONGEST_LINE] for line in lines)
             return [Shown("output", Markup.escape(kept))]
+        case TrialRows(tried):
+            return [Shown("trials", trials=tried)]
         case Table():
             return [_table(block)]
     return []

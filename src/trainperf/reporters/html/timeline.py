@@ -86,7 +86,6 @@ class Lane:
 class Drawn:
     """The whole drawing."""
 
-    seconds: str
     bands: tuple[Band, ...]
     phases: tuple[Phase, ...]
     lanes: tuple[Lane, ...]
@@ -104,7 +103,6 @@ def drawn(timeline: Timeline | None) -> Drawn | None:
         return None
     bands, phases = _phases(timeline)
     return Drawn(
-        seconds=units.seconds(timeline.seconds),
         bands=tuple(bands),
         phases=tuple(phases),
         lanes=tuple(lanes),

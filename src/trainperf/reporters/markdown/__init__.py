@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
-from trainperf.model import (
-    Diagnosis,
-    Equivalence,
-    Finding,
-    Outcome,
-    Trial,
-    by_fix,
-)
+from trainperf.model import Diagnosis, Finding, Outcome, Trial
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, of_what
-from trainperf.report.plain import dedented, places
-from trainperf.report.sections import closing, experiment, proofs, step, training
-from trainperf.report.sections.findings import EQUIVALENCE, Pair, of_this_experiment
+from trainperf.report.plain import places
+from trainperf.report.sections import closing, experiment, findings, proofs, step, training
+from trainperf.report.sections.findings import Pair, of_this_experiment
 from trainperf.report.sections.money import costs
-from trainperf.report.whole import document, section
+from trainperf.report.whole import TAKEN_APART, document, section
 from trainperf.reporters.markdown.blocks import written
 from trainperf.reporters.markdown.marked import (
     code,
@@ -28,7 +22,6 @@ from trainperf.reporters.markdown.marked import (
     fenced,
     folded,
     inline,
-    paragraphs,
     table,
 )
 
@@ -52,9 +45,9 @@ def render(
 
     Where it would be longer, the patch is left out, then the details, and that is said.
     """
-    root = root or diagnosis.cwd
-    head = list(_head(diagnosis, judgement, root))
-    details, patch, end = list(_details(diagnosis, root)), _patch(diagnosis), _end(diagnosis)
+    diagnosis = replace(diagnosis, cwd=root or diagnosis.cwd)
+    head = list(_head(diagnosis, judgement))
+    details, patch, end = list(_details(diagnosis)), _patch(diagnosis), _end(diagnosis)
     left_out = "_Left out to keep this short: {}. `trainperf show` prints the whole report._"
     for blocks in (
         [*head, *details, *patch, end],
@@ -71,7 +64,7 @@ def _joined(blocks: list[str]) -> bytes:
     return ("\n\n".join(one for one in blocks if one) + "\n").encode("utf-8", "replace")
 
 
-def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str]:
+def _head(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[str]:
     """The verdict, the times and what to change."""
     yield f"## trainperf: {code(diagnosis.script)}"
     yield f"**{inline(diagnosis.verdict.text)}**"
@@ -80,25 +73,24 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     if judgement.problems:
         yield "**Why the check fails**"
         yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
-    of_root = replace(diagnosis, cwd=root)
-    yield written([section("proofs", of_root, proofs.proofs)])
+    yield written([section("proofs", diagnosis, proofs.proofs)])
     yield _times(diagnosis)
-    yield written([section("outside", of_root, training.outside)])
+    yield written([section("outside", diagnosis, training.outside)])
     if diagnosis.cost is not None:
         yield inline(f"Cost: {costs(diagnosis.cost)}")
     if found := of_this_experiment(diagnosis):
         yield "### What to change"
-        yield _findings(found, diagnosis, judgement, root)
+        yield _findings(found, diagnosis, judgement)
     if tried := list(_tried_besides(diagnosis)):
         yield "### Tried"
         yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
-    yield written([section("experiment", of_root, experiment.short)])
+    yield written([section("experiment", diagnosis, experiment.short)])
     yield inline(closing.answer(diagnosis)[0])
     if diagnosis.practices:
         yield "### Time to accuracy (not ranked, not priced)"
-        rows = [_practice(one, root) for one in diagnosis.practices]
+        rows = [_practice(one, diagnosis.cwd) for one in diagnosis.practices]
         yield "\n".join(f"- {row}" for row in rows)
-    if ignored := ignoring.said(diagnosis.ignored, root):
+    if ignored := ignoring.said(diagnosis.ignored, diagnosis.cwd):
         yield inline(ignored)
 
 
@@ -115,9 +107,9 @@ def _times(diagnosis: Diagnosis) -> str:
     return table(header, [cells], right=range(4))
 
 
-def _findings(found: list[Pair], diagnosis: Diagnosis, judgement: Judgement, root: str) -> str:
+def _findings(found: list[Pair], diagnosis: Diagnosis, judgement: Judgement) -> str:
     rows = [
-        _row(one, trial, diagnosis, judgement.level(one, diagnosis) == "error", root)
+        _row(one, trial, diagnosis, judgement.level(one, diagnosis) == "error")
         for one, trial in found
     ]
     header = ("Finding", "At most", "Measured (95 % interval)", "Outcome", "Where")
@@ -125,7 +117,7 @@ def _findings(found: list[Pair], diagnosis: Diagnosis, judgement: Judgement, roo
 
 
 def _row(
-    finding: Finding, trial: Trial | None, diagnosis: Diagnosis, fails: bool, root: str
+    finding: Finding, trial: Trial | None, diagnosis: Diagnosis, fails: bool
 ) -> tuple[str, ...]:
     measured, outcome = _came_of(trial, diagnosis)
     return (
@@ -133,7 +125,7 @@ def _row(
         "not known" if finding.bound is None else units.bound(finding.bound),
         measured,
         outcome,
-        code(places(finding.where, root, most=1)),
+        code(places(finding.where, diagnosis.cwd, most=1)),
     )
 
 
@@ -161,22 +153,20 @@ def _came_of(trial: Trial | None, diagnosis: Diagnosis) -> tuple[str, str]:
     return figure + of_what(trial, diagnosis), escaped(trial.outcome)
 
 
-def _practice(finding: Finding, root: str) -> str:
-    where = places(finding.where, root, most=1)
+def _practice(finding: Finding, cwd: str) -> str:
+    where = places(finding.where, cwd, most=1)
     at = f" at {code(where)}" if where else ""
     return f"{inline(finding.title)} ({code(finding.id)}){at}"
 
 
-def _details(diagnosis: Diagnosis, root: str) -> Iterator[str]:
+def _details(diagnosis: Diagnosis) -> Iterator[str]:
     apart = experiment.apart(diagnosis)
     told_of = (one for one in diagnosis.findings if one.id not in apart)
     for finding in (*told_of, *diagnosis.practices):
-        yield folded(
-            f"<code>{escaped(finding.id)}</code>: why and how",
-            "\n\n".join(_detail(finding, diagnosis, root)),
-        )
-    whole = document(replace(diagnosis, cwd=root))
-    taken_apart = [one for one in whole.sections if one.side and one.name != "outside"]
+        about = section(finding.id, diagnosis, partial(findings.alone, finding))
+        yield folded(f"<code>{escaped(finding.id)}</code>: why and how", written([about]))
+    whole = document(diagnosis)
+    taken_apart = [one for one in whole.sections if one.name in TAKEN_APART]
     if taken_apart and diagnosis.times.real_s is not None:
         yield folded("Where the time goes", written(taken_apart))
     for name in ("not_measured", "notes"):
@@ -184,24 +174,6 @@ def _details(diagnosis: Diagnosis, root: str) -> Iterator[str]:
             yield folded(found.heading, written([replace(found, blocks=found.blocks[1:])]))
     if output := step.output_of(diagnosis):
         yield folded("Last output of the script", fenced(output, "text"))
-
-
-def _detail(finding: Finding, diagnosis: Diagnosis, root: str) -> Iterator[str]:
-    yield paragraphs(finding.text)
-    if finding.bound_basis:
-        yield f"Bound: {inline(finding.bound_basis)}."
-    trial = by_fix(diagnosis.trials).get(finding.id)
-    if trial is not None and (trial.why or trial.parity):
-        came_of = "; ".join(one.rstrip(".") for one in (trial.why, trial.parity) if one)
-        yield f"Tried: {inline(trial.outcome)}; {inline(came_of)}."
-    yield paragraphs(finding.advice)
-    if finding.snippet.strip():
-        shell = finding.equivalence is Equivalence.ENVIRONMENT
-        yield fenced(dedented(finding.snippet), "bash" if shell else "python")
-    yield inline(proofs.to_prove(finding, diagnosis))
-    where = places(finding.where, root)
-    words = EQUIVALENCE[finding.equivalence]
-    yield f"{code(where)} · {words}" if where else words
 
 
 def _patch(diagnosis: Diagnosis) -> list[str]:

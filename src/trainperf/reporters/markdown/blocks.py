@@ -22,6 +22,7 @@ from trainperf.report.document import (
     Words,
     plain_text,
 )
+from trainperf.report.plain import dedented
 from trainperf.reporters.markdown.marked import code, fenced, inline, table, within
 
 
@@ -54,7 +55,7 @@ def _block(block: Block) -> str:
         case Item(said):
             return f"- {inline(plain_text(said))}"
         case Code(source, language):
-            return fenced(source, language)
+            return fenced(dedented(source), language)
         case Output(text):
             return fenced(text, "text")
         case Bar(parts):

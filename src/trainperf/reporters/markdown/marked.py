@@ -56,12 +56,6 @@ def code(text: str) -> str:
     return f"`{text}`"
 
 
-def paragraphs(text: str) -> str:
-    """Return text whose paragraphs are set apart by blank lines."""
-    found = (inline(part) for part in re.split(r"\n\s*\n", plain(text).strip()))
-    return "\n\n".join(one for one in found if one)
-
-
 def fenced(source: str, language: str) -> str:
     """Return source between fences that nothing in it can close."""
     source = plain(source).strip("\n")

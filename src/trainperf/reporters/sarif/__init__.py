@@ -9,7 +9,6 @@ import datetime
 import hashlib
 import os.path
 import shlex
-from functools import partial
 
 from trainperf.fixes import HEADINGS, by_id
 from trainperf.model import Diagnosis, Finding, Site, Trial, by_fix
@@ -20,7 +19,6 @@ from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.plain import file_uri, inside, one_line, plain
 from trainperf.report.sections import step
 from trainperf.report.sections.findings import gives
-from trainperf.reporters.sarif.fixes import fixes
 from trainperf.reporters.sarif.log import Json, artifact, log, message, rule
 
 
@@ -45,10 +43,6 @@ def render(
         _result(one, diagnosis, judgement, root, ids.index(one.id))
         for one in (*diagnosis.findings, *diagnosis.practices)
     ]
-    repairs = fixes(diagnosis, partial(artifact, root=root))
-    for one in results:
-        if one["ruleId"] in repairs:
-            one["fixes"] = [repairs[one["ruleId"]]]
     if ignored:  # where one result has it, all are to have it
         results = [{**one, "suppressions": []} for one in results]
         results += [_suppressed(one, diagnosis, root, ids) for one in ignored]

@@ -64,20 +64,10 @@ SHORTEST = 8
 WHOLE = 60
 """Columns of a bar that is a whole at most."""
 
-WIDE = 80
-"""Columns of a terminal that has room for the long headings of a table."""
-
-LAYOUTS = (
-    ("fix", "at most", "measured", "pairs", "steps"),
-    ("fix", "at most", "measured", "steps"),
-    ("fix", "at most", "measured"),
-)
-"""The columns, besides the losses at the right: the first that leaves them room is taken."""
+LAYOUTS = (("fix", "at most", "measured", "pairs", "steps"), ("fix", "at most", "measured"))
+"""The columns of the trials, and those of a terminal that is too narrow for them."""
 
 RIGHT = ("at most", "pairs", "steps")
-
-ROOM = 18
-"""Columns that the losses want; with less, they go beneath the row."""
 
 
 def write(section: Section, paper: Paper) -> None:
@@ -151,10 +141,9 @@ def _bar(bar: Bar, paper: Paper) -> None:
 
 def _table(table: Table, paper: Paper) -> None:
     """Write a table; behind the rows, where there is room, the bars of their lengths."""
-    narrow = dict(table.narrow) if paper.full < WIDE else {}
     lines = paper.columns(
         [[text_of(cell, paper) for cell in row] for row in table.rows],
-        header=[narrow.get(one, one) for one in table.header],
+        header=table.header,
         right=table.right,
         elastic=table.elastic,
         indent=table.indent,
@@ -188,75 +177,40 @@ def _commands(rows: tuple[tuple[str, str], ...], paper: Paper) -> None:
 
 def _trials(rows: tuple[Tried, ...], paper: Paper) -> None:
     """Write the trials beneath the headings of their groups."""
-    lines, losses_at = _laid_out(rows, paper)
-    paper.line(lines[0] + paper.say("losses", "dim") if losses_at else lines[0], 2)
-    unmeasured = [line for line, row in zip(lines[1:], rows, strict=True) if not row.measured]
+    header, *lines = _columns(rows, LAYOUTS[0], paper)
+    if 2 + cell_len(header.plain) > paper.full:
+        header, *lines = _columns(rows, LAYOUTS[1], paper, elastic=(0,))
+    paper.line(header, 2)
+    unmeasured = [line for line, row in zip(lines, rows, strict=True) if not row.measured]
     hang = max((cell_len(line.plain.rstrip()) for line in unmeasured), default=0) + 2
     before = ""
-    for row, line in zip(rows, lines[1:], strict=True):
+    for row, line in zip(rows, lines, strict=True):
         if row.heading != before:
             paper.line(paper.say(row.heading, STYLES[row.tone]), 2)
             before = row.heading
         if row.measured:
-            _measured(row, line, losses_at, paper)
-        else:
-            _unmeasured(row, line, hang, paper)
-
-
-def _laid_out(rows: tuple[Tried, ...], paper: Paper) -> tuple[list[Text], bool]:
-    """Lay the table out, header first, and say whether there is room for the losses."""
-    cells = [_cells(row, paper) for row in rows]
-    want = min(ROOM, max(cell_len(row.losses) for row in rows))
-    for shown in LAYOUTS if want else ():
-        lines = _columns(cells, shown, paper)
-        if 2 + cell_len(lines[0].plain) + 2 + want <= paper.width:
-            return [line + Text("  ") for line in lines], True
-    for shown in LAYOUTS:
-        if 2 + cell_len(_columns(cells, shown, paper)[0].plain) <= paper.full:
-            return _columns(cells, shown, paper), False
-    return _columns(cells, LAYOUTS[-1], paper, elastic=(0,)), False
-
-
-def _cells(row: Tried, paper: Paper) -> dict[str, Text | str]:
-    return {
-        "fix": row.name,
-        "at most": row.bound,
-        "measured": paper.say(row.measured, "bold green" if row.kept else ""),
-        "pairs": row.pairs,
-        "steps": row.steps,
-    }
+            paper.line(line, 2)
+            if told := "; ".join(filter(None, (row.losses, row.reason, row.once))):
+                paper.prose(paper.say(told, "dim"), indent=4)
+        else:  # its reason stands in the place of the figures
+            line.rstrip()
+            line.pad_right(hang - cell_len(line.plain))
+            paper.prose(row.reason or "no reason is known", indent=2, first=line)
 
 
 def _columns(
-    cells: list[dict[str, Text | str]],
-    shown: tuple[str, ...],
-    paper: Paper,
-    elastic: tuple[int, ...] = (),
+    rows: tuple[Tried, ...], shown: tuple[str, ...], paper: Paper, elastic: tuple[int, ...] = ()
 ) -> list[Text]:
-    return paper.columns(
-        [[row[name] for name in shown] for row in cells],
-        header=shown,
-        right=[i for i, name in enumerate(shown) if name in RIGHT],
-        elastic=elastic,
-    )
-
-
-def _unmeasured(row: Tried, line: Text, hang: int, paper: Paper) -> None:
-    """Write a row without figures: its reason stands in their place."""
-    before = line.copy()
-    before.rstrip()
-    before.pad_right(hang - cell_len(before.plain))
-    paper.prose(row.reason or "no reason is known", indent=2, first=before)
-
-
-def _measured(row: Tried, line: Text, losses_beside: bool, paper: Paper) -> None:
-    """Write a row with its losses, and beneath it what no column holds."""
-    told = []
-    if losses_beside and row.losses:
-        paper.prose(row.losses, indent=2, first=line)
-    else:
-        paper.line(line, 2)
-        told += [f"losses: {row.losses}"] if row.losses else []
-    told += [one for one in (row.reason, row.once) if one]
-    if told:
-        paper.prose(paper.say("; ".join(told), "dim"), indent=4)
+    cells: list[dict[str, Text | str]] = [
+        {
+            "fix": row.name,
+            "at most": row.bound,
+            "measured": paper.say(row.measured, "bold green" if row.kept else ""),
+            "pairs": row.pairs,
+            "steps": row.steps,
+        }
+        for row in rows
+    ]
+    right = [i for i, name in enumerate(shown) if name in RIGHT]
+    table = [[row[name] for name in shown] for row in cells]
+    return paper.columns(table, header=shown, right=right, elastic=elastic)

@@ -28,14 +28,13 @@ _CODE_SPAN = re.compile(r"`[^`\n]+`")
 class Paper:
     """Collects the lines of a report for a rich console, then prints them.
 
-    `columns` is how wide it may be at most, the console's width unless given. Without
-    colour, no style at all is sent.
+    Without colour, no style at all is sent.
     """
 
-    def __init__(self, console: Console, columns: int | None = None) -> None:
+    def __init__(self, console: Console) -> None:
         self.console = console
         self.lines: list[Text] = []
-        self.full = max(columns or console.width, 20)
+        self.full = max(console.width, 20)
         self.width = min(self.full, COLUMNS)
         self.colour = console.color_system is not None and not console.no_color
         self.ascii = not (console.encoding or "").lower().replace("-", "").startswith("utf")
@@ -59,14 +58,6 @@ class Paper:
         """Print what was written."""
         for line in self.lines:
             self.console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
-
-    def beside(self, left: Paper, right: Paper) -> None:
-        """Write two papers side by side, the right one at its own distance."""
-        margin = self.full - right.full
-        for row in range(max(len(left.lines), len(right.lines))):
-            one = left.lines[row] if row < len(left.lines) else Text("")
-            two = right.lines[row] if row < len(right.lines) else Text("")
-            self.line(one + Text(" " * (margin - cell_len(one.plain))) + two)
 
     def heading(self, text: str) -> None:
         """Write a blank line and a heading."""

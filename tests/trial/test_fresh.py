@@ -31,7 +31,7 @@ class Written(FreshProcesses):
         self.script = script
         self.started = []
         made = bench(self._run_of, folder)
-        super().__init__(self._run_of, folder, made.costs, nullcontext(), made.say)
+        super().__init__(made, nullcontext())
 
     def _process(self, name, run, clock, kinds, work=1.0, slow=False):
         self.started.append(name)

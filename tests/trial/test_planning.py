@@ -24,7 +24,7 @@ from trainperf.model import (
     StartUp,
     Training,
 )
-from trainperf.trial.budget import Clock
+from trainperf.trial.budget import CACHES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.pages import HUGE_PAGES
 from trainperf.trial.planning import (
@@ -38,7 +38,6 @@ from trainperf.trial.planning import (
     plan,
     spins,
 )
-from trainperf.trial.queue import CACHES
 
 PLAIN, (MAP, READ, COMPILE) = marked(
     "import tensorflow as tf\nds = ▸files.map(load)◂\nds = ▸ds.interleave(read)◂\n"
@@ -351,9 +350,11 @@ def test_as_many_legs_start_at_once_as_cores_let_run_and_one_that_imports(
     subject, monkeypatch, cores, at_once
 ):
     monkeypatch.setattr("os.cpu_count", lambda: cores)
-    monkeypatch.setattr("trainperf.trial.planning._cores_of_a_leg", lambda *_: 2.5)
-    assert costs_of(subject(), 10).at_once == at_once
-    assert costs_of(subject(), 10, spin=True).spin
+    one = subject()
+    use = (PhaseUse("real", 20, cpu_cores=2.5),)
+    one = replace(one, evidence=replace(one.evidence, use=use))
+    assert costs_of(one, 10).at_once == at_once
+    assert costs_of(one, 10, spin=True).spin
 
 
 def test_all_legs_share_what_they_compile_apart_from_the_users(subject):

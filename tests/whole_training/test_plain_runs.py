@@ -4,16 +4,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from trainperf.model import Run
+from trainperf.model import Patch, Run
+from trainperf.patch.patch import Written
 from trainperf.run.plain import Finished
 from trainperf.trial.budget import END_S, Clock
 from trainperf.whole_training.plain_runs import PlainRuns, Version, plain_runs, run_once
 
 RUN = Run(("python", "train.py"), "/w", "train.py", env={"MINE": "1"})
 AS_IS = Version(10.0)
-CHANGED = Version(4.0, {"/w/train.py": b"faster"}, {"OMP_NUM_THREADS": "2"}, ("--bf16", "True"))
-MORE = Version(2.0, {"/w/train.py": b"faster still"})
-UNKNOWN = [Version(None), Version(None, CHANGED.sources)]
+PATCH = Patch("", (), environment={"OMP_NUM_THREADS": "2"}, arguments=("--bf16", "True"))
+CHANGED = Version(4.0, Written(PATCH, {"/w/train.py": b"faster"}))
+MORE = Version(2.0, Written(Patch("", ()), {"/w/train.py": b"faster still"}))
+UNKNOWN = [Version(None), Version(None, CHANGED.written)]
 
 
 @dataclass
@@ -65,7 +67,7 @@ def test_the_script_runs_as_it_is_changed_changed_and_as_it_is(tmp_path):
     threads = [run.env.get("OMP_NUM_THREADS") for run, _ in starter.seen]
     assert threads == [None, "2", "2", None]
     commands = [run.command[2:] for run, _ in starter.seen]
-    assert commands == [(), CHANGED.arguments, CHANGED.arguments, ()]
+    assert commands == [(), PATCH.arguments, PATCH.arguments, ()]
     assert all(run.env["MINE"] == "1" for run, _ in starter.seen)
     caches = {run.env["TORCHINDUCTOR_CACHE_DIR"] for run, _ in starter.seen}
     assert len(caches) == 4, "what a changed run compiles, the next must not find"

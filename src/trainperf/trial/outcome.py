@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
 from trainperf.model.trials import NOISE
@@ -105,8 +105,9 @@ def baseline(
     starts: Iterable[Start | None],
 ) -> Baseline:
     """Put together what was measured of the unchanged script in `slices`, at least one."""
-    known = [one for one in starts if one is not None]
+    known = [start for start in starts if start is not None]
     step_s = statistics.median(one.seconds / one.work for one in slices)
+    leads = [start.lead_s(step_s) for start in known] or [0.0]
     return Baseline(
         step_s=step_s,
         own_s=statistics.median(one.own_s / one.steps for one in slices),
@@ -114,7 +115,7 @@ def baseline(
         band=band,
         control=control,
         start=_mean(known),
-        start_spread_s=_spread([one.lead_s(step_s) for one in known]),
+        start_spread_s=max(leads) - min(leads),
     )
 
 
@@ -144,11 +145,7 @@ def control_of(ratio: Ratio | None, band: Band) -> Control | None:
     if ratio is None:
         return None
     return Control(
-        speedup=ratio.speedup,
-        low=ratio.low,
-        high=ratio.high,
-        pairs=ratio.pairs,
-        steps=ratio.steps,
+        **asdict(ratio),
         floor=_floor_of(ratio),
         reproducible=band.reproducible,
         loss_band=band.relative if band.reproducible is not None else None,
@@ -176,11 +173,7 @@ def trial(
         fix=fix,
         outcome=outcome,
         reason=reason,
-        speedup=found.speedup,
-        low=found.low,
-        high=found.high,
-        pairs=found.pairs,
-        steps=found.steps,
+        **asdict(found),
         parity=parity.text,
         same=parity.ok,
         kept=outcome is Outcome.KEPT,
@@ -272,7 +265,3 @@ def _mean_of(values: Iterable[float | None]) -> float | None:
     known = list(values)
     told = [one for one in known if one is not None]
     return statistics.fmean(told) if len(told) == len(known) else None
-
-
-def _spread(values: Sequence[float]) -> float:
-    return max(values) - min(values) if values else 0.0

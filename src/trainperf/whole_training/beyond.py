@@ -39,15 +39,6 @@ class Found:
     root: str
 
 
-@dataclass(frozen=True)
-class Addition:
-    """A change on top of the version before it; `written` are the edits of both."""
-
-    finding: Finding
-    written: Written
-    version: Version
-
-
 def reserved_s(found: Found, before: Training, left_s: float) -> float:
     """Seconds to be kept for whole runs with the change that promises most outside the steps.
 
@@ -70,8 +61,8 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
 
     The interval of what they give a turn of the script must clear the floor of all trials.
     """
-    open_, write = _open(tried), _write(found, tried)
-    ids, kept = _ids(tried), list[Finding]()
+    open_, write, ids = _left(found, tried)
+    kept = list[Finding]()
     for one in found.findings:
         gives = one.data.get("in_place")
         if one.id not in open_ or not gives or gives["low"] <= 1 + floor(tried.control):
@@ -97,7 +88,7 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
             basis="calls",
             note=IN_PLACE,
         )
-        tried = replace(with_trial(tried, trial), patch=written.patch, sources=written.contents)
+        tried = with_trial(tried, trial, written)
     return tried, kept
 
 
@@ -107,59 +98,53 @@ def _edits(patch: Patch, place: Site) -> bool:
     return bool(changed & set(range(place.line, place.end_line + 1)))
 
 
-def with_trial(tried: Tried, trial: Trial) -> Tried:
-    """The trials with this one in place of that of its fix."""
-    trials = (trial if each.fix == trial.fix else each for each in tried.trials)
-    return replace(tried, trials=tuple(trials))
+def with_trial(tried: Tried, trial: Trial, written: Written) -> Tried:
+    """The trials with this one in place of that of its fix, which is `written` where it is kept."""
+    trials = tuple(trial if other.fix == trial.fix else other for other in tried.trials)
+    if not trial.kept:
+        return replace(tried, trials=trials)
+    return replace(tried, trials=trials, patch=written.patch, sources=written.contents)
 
 
-def _open(tried: Tried) -> set[str]:
-    return {one.fix for one in tried.trials if one.outcome is Outcome.NOT_TRIED}
-
-
-def _write(found: Found, tried: Tried) -> Write:
-    return writer(found.root, by_id())(
-        tuple(tried.choices.get(one.id, one) for one in found.findings)
-    )
-
-
-def _ids(tried: Tried) -> list[str]:
-    return list(tried.patch.findings if tried.patch is not None else ())
+def _left(found: Found, tried: Tried) -> tuple[set[str], Write, list[str]]:
+    """The fixes that were not tried, what writes edits, and the fixes that the patch holds."""
+    findings = tuple(tried.choices.get(finding.id, finding) for finding in found.findings)
+    untried = {trial.fix for trial in tried.trials if trial.outcome is Outcome.NOT_TRIED}
+    patched = list(tried.patch.findings if tried.patch is not None else ())
+    return untried, writer(found.root, by_id())(findings), patched
 
 
 def additions(
     found: Found, tried: Tried, before: Training, first: Sequence[Version], left_s: float
-) -> list[Addition]:
+) -> list[Version]:
     """The changes that could not be tried, each on top of those kept and of those before it.
 
     As many as can be run beside the `first` versions, the script as it is and what was kept, in
     `left_s` seconds; at least the one that promises most.
     """
-    open_, write, ids = _open(tried), _write(found, tried), _ids(tried)
-    versions, made = list(first), list[Addition]()
+    open_, write, ids = _left(found, tried)
+    made = list[Version]()
     for one, saved_s in _promising(found, before):
-        expected_s = versions[-1].expected_s
+        expected_s = [*first, *made][-1].expected_s
         if one.id not in open_ or expected_s is None or len(variants(one)) > 1:
             continue
         written = write((*ids, one.id))
         if one.id not in written.patch.findings or written.patch.skipped:
             continue
-        patch, expected_s = written.patch, max(expected_s - saved_s, expected_s / 10)
-        version = Version(expected_s, written.contents, patch.environment, patch.arguments)
-        if made and (needed_s((*versions, version)) or math.inf) > left_s:
+        version = Version(max(expected_s - saved_s, expected_s / 10), written, one)
+        if made and (needed_s((*first, *made, version)) or math.inf) > left_s:
             break
         ids.append(one.id)
-        versions.append(version)
-        made.append(Addition(one, written, version))
+        made.append(version)
     return made
 
 
-def judged(addition: Addition, runs: PlainRuns, last: int) -> Trial | None:
+def judged(finding: Finding, runs: PlainRuns, last: int) -> Trial | None:
     """The trial of a change on top of the version that is `last` among `runs`; None without one.
 
     Its interval spans the ratios of each run without it to each with it; one run each has none.
     """
-    fix, bound = addition.finding.id, addition.finding.bound
+    fix, bound = finding.id, finding.bound
     if last + 1 >= len(runs.seconds):
         if not runs.failure:
             return None

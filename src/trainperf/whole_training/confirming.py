@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainperf.model import Event, Outcome, Patch, Run, Training, words
+from trainperf.patch.patch import Written
 from trainperf.trial import Tried
 from trainperf.trial.budget import Clock
 from trainperf.trial.repeat import FOR_LIFE, WHOLE_RUNS_S
-from trainperf.whole_training.beyond import Addition, Found, additions, in_place, judged, with_trial
+from trainperf.whole_training.beyond import Found, additions, in_place, judged, with_trial
 from trainperf.whole_training.ledger import started_in, with_calls, with_changes
 from trainperf.whole_training.plain_runs import (
     PlainRuns,
@@ -59,15 +60,14 @@ def confirm(
 
     first = [Version(before.seconds_now)]
     if (tried.stack is not None or calls) and tried.patch is not None:
-        patch = tried.patch
         expected_s = before.seconds_now if after.seconds_after is None else after.seconds_after
-        first.append(Version(expected_s, tried.sources, patch.environment, patch.arguments))
+        first.append(Version(expected_s, Written(tried.patch, dict(tried.sources))))
     more = additions(found, tried, before, first, clock.left)
-    needed = needed_s([*first, *(one.version for one in more)])
-    once = bool(more) and needed is not None and needed > clock.left
-    if once and needed is not None and needed / 2 > clock.left:
+    needed = needed_s([*first, *more]) or 0.0
+    once = bool(more) and needed > clock.left
+    if once and needed / 2 > clock.left:
         tried, more, once = _too_long(tried, more, needed), [], False
-    versions = [*first, *(one.version for one in more)]
+    versions = [*first, *more]
     if len(versions) == 1:
         return tried, after
     if not more:
@@ -76,23 +76,23 @@ def confirm(
     if len(first) > 1:
         if not runs.seconds and not runs.failure:
             runs = run_once(run, first[1], folder, clock, say, runs)
-        if _broken(runs) or _no_faster(runs):
-            return _without(tried, *_why(runs)), before
+        if fault := _fault(runs):
+            return _without(tried, *fault), before
     tried, last = _with(tried, more, runs, len(first) - 1)
     if last >= len(first):
         after = replace(after, items=before.items)  # the ledger does not hold what only runs tell
     return tried, _by_runs(after, runs, last)
 
 
-def _broken(runs: PlainRuns) -> bool:
-    """Whether what was kept failed, and not what was put on top of it."""
-    return bool(runs.failure) and len(runs.seconds) < 2
-
-
-def _no_faster(runs: PlainRuns) -> bool:
-    """Whether the runs with what was kept took as long as those without, or longer."""
+def _fault(runs: PlainRuns) -> tuple[Outcome, str] | None:
+    """Why what was kept does not stand the whole training; what was put on top of it may not."""
     least = FOR_LIFE if runs.once else SAME
-    return len(runs.seconds) > 1 and sum(runs.seconds[1]) > least * sum(runs.seconds[0])
+    if len(runs.seconds) > 1 and sum(runs.seconds[1]) > least * sum(runs.seconds[0]):
+        took = [" and ".join(f"{one:.1f} s" for one in pair) for pair in runs.seconds[:2]]
+        return Outcome.LOSES, f"the whole script took {took[1]} with it, {took[0]} without"
+    if runs.failure and len(runs.seconds) < 2:
+        return Outcome.FAILED, f"in a plain run of the whole script it {runs.failure}"
+    return None
 
 
 def _too_little(after: Training) -> str:
@@ -108,46 +108,33 @@ def _too_little(after: Training) -> str:
     )
 
 
-def _why(runs: PlainRuns) -> tuple[Outcome, str]:
-    """The outcome of what did not stand the whole training, and its reason."""
-    if not _no_faster(runs):
-        return Outcome.FAILED, f"in a plain run of the whole script it {runs.failure}"
-    without, with_it = (_listed(one) for one in runs.seconds[:2])
-    return Outcome.LOSES, f"the whole script took {with_it} with it, {without} without"
-
-
 def _without(tried: Tried, outcome: Outcome, reason: str) -> Tried:
     """The trials with nothing kept."""
-    trials = tuple(
-        replace(one, kept=False, outcome=outcome, reason=reason) if one.kept else one
-        for one in tried.trials
-    )
+    trials = tuple(one.dropped(outcome, reason) if one.kept else one for one in tried.trials)
     root = "" if tried.patch is None else tried.patch.root
     return replace(tried, trials=trials, stack=None, patch=Patch("", (), root=root), sources={})
 
 
-def _with(tried: Tried, more: list[Addition], runs: PlainRuns, last: int) -> tuple[Tried, int]:
+def _with(tried: Tried, more: list[Version], runs: PlainRuns, last: int) -> tuple[Tried, int]:
     """What was kept with each of `more` that pays on top of it, and its place among `runs`.
 
     `last` is the place of what was kept before them. One that does not pay is in the versions
     after it as well, so that these say nothing.
     """
-    for one in more:
-        trial = judged(one, runs, last)
-        if trial is None:
+    for version in more:
+        trial = None if version.adds is None else judged(version.adds, runs, last)
+        if trial is not None:
+            tried = with_trial(tried, trial, version.written)
+        if trial is None or not trial.kept:
             break
-        tried = with_trial(tried, trial)
-        if not trial.kept:
-            break
-        tried = replace(tried, patch=one.written.patch, sources=one.written.contents)
         last += 1
     return tried, last
 
 
-def _too_long(tried: Tried, more: list[Addition], needed_s: float) -> Tried:
+def _too_long(tried: Tried, more: list[Version], needed_s: float) -> Tried:
     """The trials, of which some say what whole runs would have taken."""
     reason = f"what it saves no slice of steps shows, and whole runs would take {needed_s:.0f} s"
-    left = {one.finding.id for one in more if one.finding.data.get("outside")}
+    left = {one.adds.id for one in more if one.adds and one.adds.data.get("outside")}
     trials = (replace(one, reason=reason) if one.fix in left else one for one in tried.trials)
     return replace(tried, trials=tuple(trials))
 
@@ -172,7 +159,3 @@ def _by_runs(training: Training, runs: PlainRuns, last: int) -> Training:
         runs=(now[0], after[0]) if runs.once else (now[0], after[0], after[1], now[1]),
         reason="",
     )
-
-
-def _listed(seconds: tuple[float, float]) -> str:
-    return " and ".join(f"{one:.1f} s" for one in seconds)

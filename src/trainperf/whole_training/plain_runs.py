@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.model import Run
+from trainperf.model import Finding, Patch, Run
 from trainperf.model.words import signal_name
+from trainperf.patch.patch import Written
 from trainperf.run.caches import filled, private
 from trainperf.run.plain import Finished, run_to_its_end
-from trainperf.trial.budget import Clock
+from trainperf.trial.budget import Clock, Say
 from trainperf.trial.repeat import MARGIN
 
-Say = Callable[[str, float | None], None]
+AS_IT_IS = Written(Patch("", ()), {})
 Start = Callable[[Run, Path, float, Callable[[], bool]], Finished]
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the script: text of source files by path, variables, words of the command.
+    """A version of the script: as it is, or with the edits that are `written`.
 
-    `expected_s` are the seconds of a whole run by the ledger, None where it does not know. The
-    script as it is has no changes; each version after it has those of the version before it.
+    `expected_s` are the seconds of a whole run by the ledger, None where it does not know. Each
+    version has the changes of the version before it; `adds` is the finding that it adds, where
+    that is one.
     """
 
     expected_s: float | None
-    sources: Mapping[str, bytes] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()
+    written: Written = AS_IT_IS
+    adds: Finding | None = None
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def plain_runs(
     needed = needed_s(versions, once)
     if needed is not None and needed > clock.left:
         return PlainRuns(reason=f"whole runs would take {needed:.0f} s")
-    there = list(versions)
-    turns = list(range(len(there))) if once else _turns(there)
+    there, order = list(versions), range(len(versions))
+    turns = [*order] if once else [*order, *reversed(order)]
     times: list[list[float]] = [[] for _ in there]
     failure = ""
     for number, which in enumerate(turns):
@@ -131,11 +132,6 @@ def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
     return (2 - once) * MARGIN * sum(known) if len(known) == len(versions) else None
 
 
-def _turns(versions: Sequence[Version]) -> list[int]:
-    order = range(len(versions))
-    return [*order, *reversed(order)]
-
-
 def _so_far(times: Sequence[Sequence[float]], reason: str) -> PlainRuns:
     """What there is when the time is over: one run of each version tells what is clear."""
     if not all(times):
@@ -165,13 +161,14 @@ def _stopped(why: str, times: Sequence[Sequence[float]], turns: Sequence[int]) -
 def _ended(
     run: Run, version: Version, folder: Path, limit_s: float, clock: Clock, start: Start
 ) -> Finished:
+    patch, caches = version.written.patch, folder / "caches"
     changed = replace(
         run,
-        command=(*run.command, *version.arguments),
-        sources=dict(version.sources) or run.sources,
-        env={**run.env, **private(os.environ | run.env, folder / "caches"), **version.environment},
+        command=(*run.command, *patch.arguments),
+        sources=dict(version.written.contents) or run.sources,
+        env={**run.env, **private(os.environ | run.env, caches), **patch.environment},
     )
-    with filled(os.environ | run.env, folder / "caches"):
+    with filled(os.environ | run.env, caches):
         return start(changed, folder, limit_s, clock.interrupted)
 
 

@@ -47,15 +47,31 @@ class PlainRuns:
     once: bool = False  # then the one run of each is its first and its last
 
 
-def plain_runs(
-    run: Run,
-    versions: Sequence[Version],
-    folder: Path,
-    clock: Clock,
-    say: Say,
-    start: Start = run_to_its_end,
-    once: bool = False,
-) -> PlainRuns:
+@dataclass(frozen=True)
+class Script:
+    """The whole script, to be run plainly in a folder as long as there is time."""
+
+    run: Run
+    folder: Path
+    clock: Clock
+    say: Say
+    start: Start = run_to_its_end
+
+    def ended(self, version: Version, name: str, limit_s: float) -> Finished:
+        """Run a version to its end, or for so many seconds."""
+        run, folder, patch = self.run, self.folder / name, version.written.patch
+        given, caches = os.environ | run.env, folder / "caches"
+        changed = replace(
+            run,
+            command=(*run.command, *patch.arguments),
+            sources=version.written.contents or run.sources,
+            env={**run.env, **private(given, caches), **patch.environment},
+        )
+        with filled(given, caches):
+            return self.start(changed, folder, limit_s, self.clock.interrupted)
+
+
+def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) -> PlainRuns:
     """Run the whole script plainly, each version once and then once more, in reverse.
 
     What drifts falls on all alike; it does not where each is run but `once`. The first of the
@@ -64,7 +80,7 @@ def plain_runs(
     its share of it. What a version compiles is compiled anew in each of its runs, as a user's
     first run does.
     """
-    needed = needed_s(versions, once)
+    needed, clock = needed_s(versions, once), script.clock
     if needed is not None and needed > clock.left:
         return PlainRuns(reason=f"whole runs would take {needed:.0f} s")
     there, order = list(versions), range(len(versions))
@@ -78,8 +94,8 @@ def plain_runs(
         limit = clock.left / left if needed is None else clock.left
         if clock.over() or limit < _usual(times, which):
             return _so_far(times[: len(there)], _stopped(clock.reason, times, turns))
-        say(f"the whole script, {'changed' if which else 'as it is'}", number / len(turns))
-        ended = _ended(run, there[which], folder / f"whole-{number}", limit, clock, start)
+        script.say(f"the whole script, {'changed' if which else 'as it is'}", number / len(turns))
+        ended = script.ended(there[which], f"whole-{number}", limit)
         if ended.seconds is None:
             over = "the whole script did not end in the time that was left"
             stopped = _stopped(over, times, turns) if number else over
@@ -96,31 +112,24 @@ def plain_runs(
     return PlainRuns(runs, failure=failure, once=once)
 
 
-def run_once(
-    run: Run,
-    version: Version,
-    folder: Path,
-    clock: Clock,
-    say: Say,
-    without: PlainRuns,
-    start: Start = run_to_its_end,
-) -> PlainRuns:
+def run_once(script: Script, version: Version, without: PlainRuns) -> PlainRuns:
     """Run a changed script once where there was no time for more: does it reach its end?
 
     `without` are the runs that were not made. One run compares nothing, but what no step reaches
     (evaluation, saving) is run. Where it fails, the script as it is must not.
     """
-    if version.expected_s is None or MARGIN * version.expected_s > clock.left:
+    left_s = script.clock.left
+    if version.expected_s is None or MARGIN * version.expected_s > left_s:
         return without
-    say("the whole script, changed", None)
-    ended = _ended(run, version, folder / "whole-once", clock.left, clock, start)
+    script.say("the whole script, changed", None)
+    ended = script.ended(version, "whole-once", left_s)
     if ended.seconds is None:
         return without
     if not ended.status:
         once = f"changed, it ran to its end once, in {ended.seconds:.1f} s"
         return replace(without, reason=f"{without.reason}; {once}")
-    say("the whole script, as it is", None)
-    plain = _ended(run, Version(None), folder / "whole-plain", clock.left, clock, start)
+    script.say("the whole script, as it is", None)
+    plain = script.ended(Version(None), "whole-plain", script.clock.left)
     if plain.seconds is not None and plain.status:
         return replace(without, reason=f"the script as it is {_how(plain)} in a plain run")
     return PlainRuns(failure=_how(ended))
@@ -156,20 +165,6 @@ def _stopped(why: str, times: Sequence[Sequence[float]], turns: Sequence[int]) -
         if one
     )
     return f"{text} ({', '.join(took)})" if made else text
-
-
-def _ended(
-    run: Run, version: Version, folder: Path, limit_s: float, clock: Clock, start: Start
-) -> Finished:
-    patch, caches = version.written.patch, folder / "caches"
-    changed = replace(
-        run,
-        command=(*run.command, *patch.arguments),
-        sources=dict(version.written.contents) or run.sources,
-        env={**run.env, **private(os.environ | run.env, caches), **patch.environment},
-    )
-    with filled(os.environ | run.env, caches):
-        return start(changed, folder, limit_s, clock.interrupted)
 
 
 def _how(ended: Finished) -> str:

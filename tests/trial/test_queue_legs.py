@@ -23,7 +23,7 @@ from kit.legs import (
     written,
 )
 from kit.processes import LONG_S
-from trainperf.model import Equivalence, Outcome
+from trainperf.model import Outcome
 from trainperf.run.stopping import Guard
 from trainperf.trial import contest
 from trainperf.trial import queue as queue_module
@@ -70,7 +70,7 @@ def test_twice_as_fast_is_seen_to_be_so_whatever_room_there_is(tmp_path, slots):
     with queue(run, tmp_path, slots=slots) as engine:
         measured = engine.compare([half, same], clock())
         base = engine.baseline()
-    outcomes = [trial(one, Equivalence.EXACT, None, base).outcome for one in measured]
+    outcomes = [trial(one, base).outcome for one in measured]
     assert outcomes == [Outcome.KEPT, Outcome.NO_EFFECT]
     assert 1.5 < measured[0].ratio.speedup < 2.3
     assert 0.8 < base.control.speedup < 1.25

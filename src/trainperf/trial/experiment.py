@@ -137,7 +137,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         late = f"out of budget before it could be compared; --budget {needed:.0f}s would do"
     length = subject.evidence.length_
     steps = length.steps if isinstance(length, Length) else None
-    sorted_out = sort_out(measured, planned.chosen, engine.baseline, late, steps)
+    sorted_out = sort_out(measured, engine.baseline, late, steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
 
@@ -164,7 +164,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     written = edits.write(stacked.fixes)
     kept = [one for one in edits.findings if one.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
-    apart = of_another(found.values(), measured, planned.chosen, engine.baseline)
+    apart = of_another(found.values(), measured, engine.baseline)
     return Tried(
         trying=replace(
             planned.how,
@@ -238,7 +238,7 @@ def _none_of(
 
 def _partners(sorted_out: SortedOut) -> list[str]:
     """The fixes that gave nothing alone, and may on top of one that was kept."""
-    kept = {one.name for one in sorted_out.winners}
+    kept = {one.candidate.fixes[0] for one in sorted_out.winners}
     nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
     tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
     fixes = by_id()
@@ -250,7 +250,6 @@ def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]
 
     Measuring the winners together, and once more.
     """
-    chosen = {one.name: one for one in planned.chosen}
     assert planned.costs is not None
     of_steps = planned.costs
 
@@ -259,8 +258,7 @@ def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]
         compared = [one for one in measured if one.ratio is not None]
         if not compared:
             return without_any
-        of = [chosen[one.name] for one in compared]
-        sorted_out = sort_out(compared, of, engine.baseline, "")
+        sorted_out = sort_out(compared, engine.baseline, "")
         winners = len(sorted_out.winners) + len(_partners(sorted_out))
         if not winners:
             return without_any

@@ -58,11 +58,11 @@ class FreshProcesses:
         found: list[Measured] = []
         self._kinds |= dict.fromkeys(candidate.holds for candidate in candidates)
         for number, candidate in enumerate(candidates):
-            name, holds = candidate.name, candidate.holds
+            holds = candidate.holds
             if clock.keeping(keep(found)).over() and self._unchanged:
-                found.append(Measured(name, None, None, LATE, holds=holds))
+                found.append(Measured(candidate, None, None, LATE))
                 continue
-            self._bench.say(f"{name}, in fresh processes", number / len(candidates))
+            self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))
             if not self._unchanged:
                 self._again(clock)
             before, after, compared = self._unchanged[-1], None, None
@@ -74,7 +74,7 @@ class FreshProcesses:
             if after is not None and not failure:
                 compared = _compare(before, changed, after, holds)
             first = changed[0]
-            found.append(Measured(name, compared, first.losses, failure, first.start, holds=holds))
+            found.append(Measured(candidate, compared, first.losses, failure, first.start))
         return found
 
     def _again(self, clock: Clock) -> Process | None:

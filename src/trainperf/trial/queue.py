@@ -147,7 +147,7 @@ class Queue:
         self._take_out()
         found = [self._measured(contest) for contest in self._entered if not contest.again]
         found += self._tried_alone(clock.keeping(keep(found)))
-        found += [_missed(candidate, failure) for candidate in self._waiting]
+        found += [Measured(candidate, None, None, failure) for candidate in self._waiting]
         by_name = {measured.name: measured for measured in found}
         return [by_name[candidate.name] for candidate in candidates]
 
@@ -509,26 +509,26 @@ class Queue:
         """Run those one after another that do not fit beside the unchanged script."""
         chosen, self._alone = list(self._alone.values()), {}
         if not chosen or clock.over():
-            return [replace(_missed(candidate, LATE), note=RAN_OUT) for candidate in chosen]
+            return [Measured(candidate, None, None, LATE, note=RAN_OUT) for candidate in chosen]
         self.close()
         try:
             found = self._fresh.compare(chosen, clock, nothing)
         except LegFailed as failed:
             why = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
-            found = [_missed(candidate, why) for candidate in chosen]
+            found = [Measured(candidate, None, None, why) for candidate in chosen]
         return [replace(one, note=RAN_OUT if one.late else ALONE) for one in found]
 
     # ------------------------------------------------------------------------- words
 
     def _measured(self, contest: Contest) -> Measured:
+        assert contest.candidate is not None
         return Measured(
-            name=contest.leg.name,
+            contest.candidate,
             ratio=self._series_of(contest.holds).both(contest),
             losses=parity.read_losses(contest.first.trained),
             failure=contest.failure,
             start=start_of(contest.first),
             pairs=tuple(contest.pairs),
-            holds=contest.holds,
         )
 
     def _tell(self) -> None:
@@ -548,7 +548,3 @@ class Queue:
         leg = Leg(name, run, self.bench.folder / f"{LEG}{len(self._made) + 1}", work, slow)
         self._made.append(leg)
         return leg
-
-
-def _missed(candidate: Candidate, why: str) -> Measured:
-    return Measured(candidate.name, None, None, why, holds=candidate.holds)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from trainperf.model import Finding, Outcome, Trial
 from trainperf.recording.run import Epoch
-from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import AS_GOOD
 from trainperf.trial.outcome import Baseline, Measured, floor, trial, whole_s
 from trainperf.trial.parity import Losses
@@ -40,7 +39,6 @@ class SortedOut:
 
 def sort_out(
     measured: Sequence[Measured],
-    candidates: Sequence[Candidate],
     baseline_of: BaselineOf,
     why_late: str,
     steps: int | None = None,
@@ -52,15 +50,13 @@ def sort_out(
     """
     best: dict[str, _Way] = {}
     others: list[Trial] = []
-    for one, candidate in zip(measured, candidates, strict=True):
-        fix = candidate.fixes[0]
+    for one in measured:
         baseline = baseline_of(one.holds)
-        found = trial(one, candidate.equivalence, candidate.bound, baseline, why_late)
-        found = replace(found, fix=fix, variant=candidate.variant)
-        found = _in_the_whole_training(found, steps)
-        if candidate.apart and found.kept:
+        found = _in_the_whole_training(trial(one, baseline, why_late), steps)
+        fix = found.fix
+        if one.candidate.apart and found.kept:
             found = found.dropped(Outcome.CHANGES, APART.format(fix))
-        entry = _Way(found, one, candidate, whole_s(one, baseline, steps))
+        entry = _Way(found, one, whole_s(one, baseline, steps))
         before = best.get(fix)
         if before is None:
             best[fix] = entry
@@ -69,19 +65,19 @@ def sort_out(
             best[fix] = entry
         else:
             others.append(_beaten(entry, before))
-    kept = [(fix, way) for fix, way in best.items() if way.found.kept]
-    if len({way.measured.holds for _, way in kept}) < 2:  # what takes least comes first
-        kept.sort(key=lambda named: (named[1].whole_s, -named[1].speedup))
+    kept = [way for way in best.values() if way.found.kept]
+    if len({way.measured.holds for way in kept}) < 2:  # what takes least comes first
+        kept.sort(key=lambda way: (way.whole_s, -way.speedup))
     else:  # what saves most
-        kept.sort(key=lambda named: -named[1].candidate.saves(named[1].speedup))
+        kept.sort(key=lambda way: -way.measured.candidate.saves(way.speedup))
     return SortedOut(
         best={fix: way.found for fix, way in best.items()},
         others=tuple(others),
-        winners=tuple(replace(way.measured, name=fix) for fix, way in kept),
+        winners=tuple(way.measured for way in kept),
         choices={
-            fix: way.candidate.finding
+            fix: way.measured.candidate.finding
             for fix, way in best.items()
-            if way.candidate.finding is not None and way.found.outcome in PAYS
+            if way.measured.candidate.finding is not None and way.found.outcome in PAYS
         },
     )
 
@@ -92,7 +88,6 @@ class _Way:
 
     found: Trial
     measured: Measured
-    candidate: Candidate
     whole_s: float
 
     @property
@@ -104,7 +99,6 @@ class _Way:
 def of_another(
     trials: Iterable[Trial],
     measured: Sequence[Measured],
-    candidates: Sequence[Candidate],
     baseline_of: BaselineOf,
 ) -> Iterator[Trial]:
     """Those of the trials whose fix makes another experiment of the script, and pays.
@@ -112,10 +106,7 @@ def of_another(
     Those that change it by what they are, and those that were to keep its numbers but trained
     otherwise. One whose losses are no numbers any more trains nothing, and is none of them.
     """
-    named = {
-        (candidate.fixes[0], candidate.variant): found
-        for found, candidate in zip(measured, candidates, strict=True)
-    }
+    named = {(one.candidate.fixes[0], one.candidate.variant): one for one in measured}
     for one in trials:
         found = named[one.fix, one.variant]
         usual = baseline_of(found.holds)
@@ -154,7 +145,7 @@ def _rank(way: _Way) -> tuple[bool, float, float]:
 
 
 def _beaten(way: _Way, by: _Way) -> Trial:
-    found, better = way.found, by.candidate.variant
+    found, better = way.found, by.found.variant
     more = by.speedup > way.speedup
     if found.outcome is Outcome.CHANGES:
         gives = "gives more" if more else "gives hardly less, and changes less"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kit.processes import reported
-from trainperf.trial.queue import FEWER
+from trainperf.trial.queue import ALONE
 
 pytest.importorskip("torch")
 
@@ -76,7 +76,7 @@ def test_changes_that_run_out_of_memory_beside_others_are_tried_beside_the_scrip
     assert report["control"]["pairs"] >= 6
     trial = kept(report, "torch_workers")
     assert trial["low"] > 1.2
-    assert trial["note"] == FEWER
+    assert trial["note"] == ALONE
     assert not [one for one in report["trials"] if one["outcome"] == "failed"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kit.legs import base_run, changed, clock, queue, written
-from trainperf.model import Equivalence, Outcome
+from trainperf.model import Outcome
 from trainperf.trial.outcome import trial
 
 pytestmark = [
@@ -49,7 +49,7 @@ def test_the_losses_of_the_legs_tell_a_faster_script_from_another_training(tmp_p
         baseline = engine.baseline()
     assert baseline.control is not None
     assert baseline.control.reproducible
-    found = {one.name: trial(one, Equivalence.EXACT, 4.0, baseline) for one in measured}
+    found = {one.name: trial(one, baseline) for one in measured}
     assert found["same"].outcome is Outcome.KEPT, found["same"]
     assert found["other"].outcome is Outcome.LOSSES_DIFFER, found["other"]
     assert found["shift"].outcome is Outcome.LOSSES_DIFFER, found["shift"]
@@ -69,5 +69,5 @@ def test_a_script_that_differs_from_itself_is_judged_by_its_own_spread(tmp_path:
         baseline = engine.baseline()
     assert baseline.control is not None
     assert baseline.control.reproducible is False
-    came = trial(measured, Equivalence.EXACT, 4.0, baseline)
+    came = trial(measured, baseline)
     assert came.outcome is Outcome.KEPT, came

@@ -14,10 +14,11 @@ from typing import Any
 from kit.processes import LONG_S, strays
 from trainperf.model import Equivalence, Leg, Run
 from trainperf.run.stopping import Guard
-from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs import leg as legs
-from trainperf.trial.queue import Bench, Queue
+from trainperf.trial.legs.leg import Leg as RunningLeg
+from trainperf.trial.legs.starting import let_start
+from trainperf.trial.queue import Queue
 
 TRIES = 3
 """A neighbour's burst may spoil what is timed in one run; it does not in three."""
@@ -127,15 +128,9 @@ def queue(run: Run, folder: Path, step_s: float = 0.02, slots: int = 10) -> Any:
         yield engine
 
 
-def warm_up(started: Sequence[legs.Leg], guard: Guard) -> None:
+def warm_up(started: Sequence[RunningLeg], guard: Guard) -> None:
     """Start legs, and wait until each stands at its first slice or has failed."""
-    for leg in started:
-        leg.start(guard)
-    while any(leg.starting for leg in started):
-        legs.give_device(started)
-        for leg in started:
-            legs.look_at(leg, LONG_S)
-        time.sleep(0.01)
+    let_start(started, guard, LONG_S, lambda: False, alone=True)
 
 
 def states(mark: str) -> list[tuple[int, str]]:

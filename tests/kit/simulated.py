@@ -12,10 +12,11 @@ import pytest
 
 from trainperf.model import Equivalence, Run
 from trainperf.trial import queue
-from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.legs import starting
 from trainperf.trial.legs.leg import LegFailed, Slice
-from trainperf.trial.queue import Bench, Queue
+from trainperf.trial.queue import Queue
 
 RUN = Run(("python", "train.py"), "/home/me", "train.py", guarded=("/home/me",))
 
@@ -65,8 +66,9 @@ class Machine:
     ) -> Queue:
         """An engine whose legs are simulated on this machine."""
         patch.setattr(queue, "Leg", self.leg)
-        patch.setattr(queue, "time", self)
-        patch.setattr(queue, "memory_is_short", lambda: False)
+        for module in (queue, starting):
+            patch.setattr(module, "time", self)
+        patch.setattr(starting, "memory_is_short", lambda: False)
         patch.setattr(Bench, "guard", lambda _: nullcontext())
         costs = Costs(1.0, step_s, epoch_s=None, cores=2, slots=slots, at_once=at_once, spin=spin)
         return Queue(Bench(RUN, Path("runs"), costs, lambda text, share: None))

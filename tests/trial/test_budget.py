@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.trial.budget import END_S, Clock, Costs, affordable, budget_needed
+from trainperf.trial.budget import END_S, Clock, Costs, budget_needed
 from trainperf.trial.contest import MIN_PAIRS, SLICE_S
 
 
@@ -48,28 +48,13 @@ def test_one_after_another_each_candidate_takes_three_processes():
     assert apart.trying(4) > costs(cores=8).trying(4)
 
 
-@pytest.mark.parametrize("slots", [10, 2, 1])
-def test_what_is_affordable_fits_and_one_more_would_not(slots):
-    for left in (20.0, 60.0, 180.0, 600.0):
-        one = costs(slots=slots)
-        count = affordable(one, left, 20)
-        assert count == 0 or one.trying(count) <= left
-        assert count == 20 or one.trying(count + 1) > left
-
-
-def test_nothing_is_affordable_without_time():
-    assert affordable(costs(), 0.0, 5) == 0
-    assert affordable(costs(), -3.0, 5) == 0
-    assert affordable(costs(), 1000.0, 0) == 0
-
-
 def test_the_budget_that_would_be_needed_suffices_and_is_as_it_is_printed():
     for candidates in (1, 3, 8, 12):
         for slots in (10, 2, 1):
             one = costs(slots=slots)
             needed = budget_needed(25.0, one, candidates)
             assert needed % (10 if needed <= 90 else 60) == 0
-            assert affordable(one, needed - 25.0 - END_S, candidates) == candidates
+            assert one.trying(candidates) <= needed - 25.0 - END_S
 
 
 def test_a_budget_that_did_not_do_is_not_named_as_one_that_would():

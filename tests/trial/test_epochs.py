@@ -11,7 +11,7 @@ from trainperf.fixes.dataloader.torch_persistent_workers import PersistentWorker
 from trainperf.fixes.tf_data.tf_cache import Cache
 from trainperf.model import Equivalence, Finding, Run
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import Costs, affordable
+from trainperf.trial.budget import Costs
 from trainperf.trial.candidates import Candidate, epoch_of
 from trainperf.trial.contest import epochs_of_slice, with_pause
 from trainperf.trial.legs.leg import Slice, slice_of
@@ -131,7 +131,7 @@ def test_slices_of_whole_epochs_take_what_an_epoch_takes_with_its_pause():
     whole = COSTS.holding(EPOCH)
     assert (whole.epoch_s, whole.step_s) == (EPOCH.seconds, EPOCH.seconds / EPOCH.steps)
     assert whole.slice_s > EPOCH.seconds
-    assert affordable(whole, 120.0, 2) == 2
+    assert whole.trying(2) <= 120.0
     assert COSTS.holding(None) is COSTS
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainperf.model import Equivalence, Outcome, Ratio
+from trainperf.model import Equivalence, Outcome, Ratio, Trials
 from trainperf.trial.budget import LATE, NO_SLICE, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.experiment import _failed, _once
@@ -12,7 +12,7 @@ from trainperf.trial.outcome import Baseline, Start
 from trainperf.trial.stack import Stacked
 
 WAY = Candidate(("a",), None, Equivalence.EXACT, 2.0, 0, "workers=2")
-PLANNED = SimpleNamespace(chosen=(WAY,))
+PLANNED = SimpleNamespace(chosen=(WAY,), how=Trials("side by side"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 import pytest
 
 from kit.legs import LOOP, PLAIN, base_run, bench, changed, clock, queue, repeated, written
-from trainperf.model import Equivalence, Outcome
+from trainperf.model import Outcome
 from trainperf.trial import contest, fresh
 from trainperf.trial.budget import LATE, Clock
 from trainperf.trial.fresh import FreshProcesses, Process
@@ -31,7 +31,7 @@ class Written(FreshProcesses):
         self.script = script
         self.started = []
         made = bench(self._run_of, folder)
-        super().__init__(self._run_of, folder, made.costs, nullcontext(), made.say)
+        super().__init__(made, nullcontext())
 
     def _process(self, name, run, clock, kinds, work=1.0, slow=False):
         self.started.append(name)
@@ -94,10 +94,10 @@ def test_whenever_the_time_is_over_nothing_crashes_and_nothing_half_is_told(tmp_
     one, other = engine.compare_all("b", "c")
     baseline = engine.baseline()
     assert baseline.step_s == pytest.approx(0.1, rel=0.02)
-    assert trial(other, Equivalence.EXACT, None, baseline).outcome is Outcome.NOT_TRIED
+    assert trial(other, baseline).outcome is Outcome.NOT_TRIED
     if count < 4 or (count == 4 and last == "no slice"):
         assert one.ratio is None
-        assert trial(one, Equivalence.EXACT, None, baseline).outcome is Outcome.NOT_TRIED
+        assert trial(one, baseline).outcome is Outcome.NOT_TRIED
     elif count == 5:
         assert one.ratio.speedup == pytest.approx(2.0, rel=0.01)
 

@@ -17,9 +17,9 @@ BASELINE = Baseline(
 def named(outcome, low=1.4, losses=LOSSES, baseline=BASELINE):
     """The fix of a trial with that outcome, where it is one of another experiment."""
     trial = Trial("a", outcome, "losses part at step 2", 1.5, low, 1.6)
-    measured = Measured("a", Ratio(1.5, low, 1.6, 12, 96), losses)
     candidate = Candidate(("a",), RUN, Equivalence.NUMERICS, 2.0, 0)
-    return [one.fix for one in of_another([trial], [measured], [candidate], lambda _: baseline)]
+    measured = Measured(candidate, Ratio(1.5, low, 1.6, 12, 96), losses)
+    return [one.fix for one in of_another([trial], [measured], lambda _: baseline)]
 
 
 def test_what_is_kept_or_gains_nothing_or_failed_is_none():

@@ -7,6 +7,7 @@ import pytest
 from kit.simulated import RUN
 from trainperf.model import Control, Equivalence, Outcome, Ratio
 from trainperf.trial.budget import LATE
+from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import Leg
 from trainperf.trial.outcome import (
     ONE_OFF_S,
@@ -25,6 +26,7 @@ from trainperf.trial.parity import Band, Losses
 LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
 OTHER = Losses("loss", {n: 3.0 / n for n in range(1, 21)}, "fit")
 SURE = Band(True, 0.0)
+FIX = Candidate(("fix",), RUN, Equivalence.EXACT, 1.8, 0)
 
 
 def ratio(low, speedup, high, pairs=8):
@@ -36,7 +38,7 @@ def start(seconds, cpu_s=None):
 
 
 def measured(found=None, losses=LOSSES, failure="", first_step_s=None, cpu_s=None):
-    return Measured("fix", found, losses, failure, start(first_step_s, cpu_s))
+    return Measured(FIX, found, losses, failure, start(first_step_s, cpu_s))
 
 
 def control(low=0.99, high=1.01):
@@ -48,7 +50,8 @@ def baseline(of=None, losses=LOSSES, first_step_s=None, spread=0.0, cpu_s=None):
 
 
 def tried(one, beside=None, equivalence=Equivalence.EXACT):
-    return trial(one, equivalence, 1.8, beside or baseline())
+    candidate = replace(FIX, equivalence=equivalence)
+    return trial(replace(one, candidate=candidate), beside or baseline())
 
 
 def test_a_clear_gain_that_trains_the_same_is_kept_without_a_word():

@@ -17,11 +17,12 @@ from trainperf.model import (
     Item,
     Length,
     Outcome,
+    PhaseUse,
     Sample,
     Site,
     Training,
 )
-from trainperf.trial.budget import Clock
+from trainperf.trial.budget import CACHES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.pages import HUGE_PAGES
 from trainperf.trial.planning import (
@@ -35,7 +36,6 @@ from trainperf.trial.planning import (
     plan,
     spins,
 )
-from trainperf.trial.queue import CACHES
 
 PLAIN, (MAP, READ, COMPILE) = marked(
     "import tensorflow as tf\nds = ▸files.map(load)◂\nds = ▸ds.interleave(read)◂\n"
@@ -338,9 +338,11 @@ def test_as_many_legs_start_at_once_as_cores_let_run_and_one_that_imports(
     subject, monkeypatch, usable, at_once
 ):
     monkeypatch.setattr("os.cpu_count", lambda: usable)
-    monkeypatch.setattr("trainperf.trial.planning._cores_of_a_leg", lambda *_: 2.5)
-    assert costs_of(subject(), 10).at_once == at_once
-    assert costs_of(subject(), 10, spin=True).spin
+    one = subject()
+    use = (PhaseUse("real", 20, cpu_cores=2.5),)
+    one = replace(one, evidence=replace(one.evidence, use=use))
+    assert costs_of(one, 10).at_once == at_once
+    assert costs_of(one, 10, spin=True).spin
 
 
 def test_a_leg_whose_run_was_not_sampled_counts_as_one_core(subject, monkeypatch):

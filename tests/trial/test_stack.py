@@ -20,16 +20,21 @@ CONTROL = control_of(Ratio(1.0, 0.99, 1.01, 8, 24), Band(True, 0.0))
 BASELINE = Baseline(0.1, 1e-5, LOSSES, Band(True, 0.0), CONTROL)
 
 
+def named(name):
+    """The candidate of the fixes in a name."""
+    return Candidate(tuple(name.split("+")), RUN, Equivalence.EXACT, None, 0)
+
+
 def measured(name, speedup, losses=LOSSES, failure="", with_pairs=True):
     """Measured at `speedup` in eight pairs, give or take half a per cent."""
     rates = [speedup * math.exp(0.005 * (-1) ** n) for n in range(8)]
     pairs = tuple(Pair(rate, 1.0, 1.0, 3) for rate in rates) if with_pairs else ()
     found = Ratio(speedup, speedup * 0.995, speedup * 1.005, 8, 24)
-    return Measured(name, found, losses, failure, None, pairs)
+    return Measured(named(name), found, losses, failure, None, pairs)
 
 
 def late(name):
-    return Measured(name, None, None, LATE)
+    return Measured(named(name), None, None, LATE)
 
 
 class Bench:
@@ -78,7 +83,7 @@ class Bench:
                     return measured(candidate.name, 9.0, OTHER)
                 if how == "later":
                     return measured(candidate.name, 9.0, failure="was killed by SIGKILL")
-                return Measured(candidate.name, None, None, how)
+                return Measured(candidate, None, None, how)
         return measured(candidate.name, self.speedup(candidate.fixes), with_pairs=self.with_pairs)
 
     def means(self, holds):
@@ -226,15 +231,17 @@ def test_losses_that_nobody_saw_do_not_break_a_stack():
 
 def test_pairs_of_the_same_rounds_cancel_what_both_stacks_have_in_common():
     noise = [1.3, 0.7, 1.2, 0.8, 1.1, 0.9]
-    one = Measured("x", None, None, pairs=tuple(Pair(3.0 * by, 1.0, 1.0, 3) for by in noise))
-    other = Measured("y", None, None, pairs=tuple(Pair(2.0 * by, 1.0, 1.0, 3) for by in noise))
+    one = Measured(named("x"), None, None, pairs=tuple(Pair(3.0 * by, 1.0, 1.0, 3) for by in noise))
+    other = Measured(
+        named("y"), None, None, pairs=tuple(Pair(2.0 * by, 1.0, 1.0, 3) for by in noise)
+    )
     more = on_top(one, other)
     assert (more.low, more.speedup, more.high) == pytest.approx((1.5, 1.5, 1.5))
 
 
 def test_without_pairs_the_distances_of_the_limits_add_in_quadrature():
-    one = Measured("x", Ratio(3.0, 3.0 / 1.03, 3.0 * 1.03, 8, 24), None)
-    other = Measured("y", Ratio(2.0, 2.0 / 1.04, 2.0 * 1.04, 8, 24), None)
+    one = Measured(named("x"), Ratio(3.0, 3.0 / 1.03, 3.0 * 1.03, 8, 24), None)
+    other = Measured(named("y"), Ratio(2.0, 2.0 / 1.04, 2.0 * 1.04, 8, 24), None)
     more = on_top(one, other)
     away = math.exp(math.hypot(math.log(1.03), math.log(1.04)))
     assert (more.low, more.speedup, more.high) == pytest.approx((1.5 / away, 1.5, 1.5 * away))
@@ -251,7 +258,7 @@ def stacked_in_two_kinds(gains, asked=None):
             if asked is not None:
                 asked.append((holds, [one.name for one in candidates]))
             return [
-                replace(measured(one.name, gains[one.name, holds]), holds=holds)
+                replace(measured(one.name, gains[one.name, holds]), candidate=one)
                 if (one.name, holds) in gains
                 else late(one.name)
                 for one in candidates
@@ -262,7 +269,8 @@ def stacked_in_two_kinds(gains, asked=None):
 
         return Means(holds, BASELINE, join, compare, Clock(1e3, lambda: False, lambda: 0.0))
 
-    winners = [measured("a", 2.0), replace(measured("input", 1.5), holds=EPOCH), measured("b", 1.2)]
+    longer = replace(measured("input", 1.5), candidate=replace(named("input"), holds=EPOCH))
+    winners = [measured("a", 2.0), longer, measured("b", 1.2)]
     return stack(winners, means)
 
 

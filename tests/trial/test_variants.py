@@ -19,32 +19,29 @@ def tried(fix, speedup, variant="", failure=""):
         (fix,), RUN, Equivalence.EXACT, 2.0, 0, variant, found if variant else None
     )
     ratio = None if failure else Ratio(speedup, speedup * 0.98, speedup * 1.02, 12, 96)
-    return Measured(candidate.name, ratio, None, failure), candidate
+    return Measured(candidate, ratio, None, failure)
 
 
 def sorted_out(*pairs):
-    return sort_out(
-        [one for one, _ in pairs], [one for _, one in pairs], lambda _: BASELINE, "late"
-    )
+    return sort_out(pairs, lambda _: BASELINE, "late")
 
 
 def test_a_fix_with_one_way_is_judged_by_itself():
     found = sorted_out(tried("a", 1.5), tried("b", 1.0))
     assert found.best["a"].outcome is Outcome.KEPT
     assert found.best["b"].outcome is Outcome.NO_EFFECT
-    assert [one.name for one in found.winners] == ["a"]
+    assert [one.candidate.fixes for one in found.winners] == [("a",)]
     assert (found.others, found.choices) == ((), {})
 
 
 def test_what_costs_more_once_than_the_training_saves_is_not_kept():
-    one, candidate = tried("a", 2.0)
-    slow = replace(one, start=Start(40.0))
+    slow = replace(tried("a", 2.0), start=Start(40.0))
     beside = replace(BASELINE, start=Start(10.0))
     for steps, outcome in [(100, Outcome.LOSES), (10_000, Outcome.KEPT), (None, Outcome.KEPT)]:
-        found = sort_out([slow], [candidate], lambda _: beside, "late", steps)
+        found = sort_out([slow], lambda _: beside, "late", steps)
         assert found.best["a"].outcome is outcome
         assert len(found.winners) == (outcome is Outcome.KEPT)
-    found = sort_out([slow], [candidate], lambda _: beside, "late", 100)
+    found = sort_out([slow], lambda _: beside, "late", 100)
     even = found.best["a"].break_even_steps
     assert found.best["a"].reason == (
         f"the 30.0 s that it costs once are earned back after {even:,} steps, "
@@ -61,7 +58,7 @@ def test_the_fastest_way_wins_and_the_others_say_so():
         ("workers=1", Outcome.REDUNDANT, "workers=2 gives more"),
         ("workers=4", Outcome.REDUNDANT, "workers=2 gives more"),
     ]
-    assert [one.name for one in found.winners] == ["a"]
+    assert [one.candidate.fixes for one in found.winners] == [("a",)]
     assert found.choices["a"].data == {"way": "workers=2"}
 
 
@@ -81,19 +78,20 @@ def test_no_way_that_pays_leaves_no_choice():
 
 
 def test_what_changes_the_experiment_is_measured_and_not_kept():
-    measured, candidate = tried("a", 3.2)
-    found = sorted_out((measured, replace(candidate, apart=True)))
+    measured = tried("a", 3.2)
+    found = apart(measured)
     assert (found.best["a"].outcome, found.best["a"].kept) == (Outcome.CHANGES, False)
     assert found.best["a"].speedup == 3.2
     assert "trainperf fix --only a" in found.best["a"].reason
     assert found.winners == ()
-    slower = tried("a", 0.9)
-    found = sorted_out((slower[0], replace(slower[1], apart=True)))
+    found = apart(tried("a", 0.9))
     assert found.best["a"].outcome is Outcome.SLOWER
 
 
 def apart(*pairs):
-    return sorted_out(*((one, replace(candidate, apart=True)) for one, candidate in pairs))
+    return sorted_out(
+        *(replace(one, candidate=replace(one.candidate, apart=True)) for one in pairs)
+    )
 
 
 def test_of_ways_that_change_the_experiment_the_one_that_gives_most_is_chosen():
@@ -115,15 +113,14 @@ def test_a_way_that_changes_the_experiment_more_must_give_more():
 def test_of_two_ways_the_one_wins_with_which_the_whole_training_ends_sooner():
     beside = replace(BASELINE, start=Start(10.0))
     pairs = [tried("a", 2.0, "whole"), tried("a", 1.9, "parts")]
-    candidates = [one for _, one in pairs]
     whole, parts = (
-        replace(one, start=Start(s)) for (one, _), s in zip(pairs, (70.0, 40.0), strict=True)
+        replace(one, start=Start(s)) for one, s in zip(pairs, (70.0, 40.0), strict=True)
     )
     for steps, better in [(2000, "parts"), (100_000, "whole"), (None, "whole")]:
-        found = sort_out([whole, parts], candidates, lambda _: beside, "late", steps)
+        found = sort_out([whole, parts], lambda _: beside, "late", steps)
         assert found.best["a"].variant == better
         assert found.choices["a"].data["way"] == better
-    found = sort_out([whole, parts], candidates, lambda _: beside, "late", 2000)
+    found = sort_out([whole, parts], lambda _: beside, "late", 2000)
     assert [(one.variant, one.outcome, one.reason) for one in found.others] == [
         (
             "whole",
@@ -135,15 +132,16 @@ def test_of_two_ways_the_one_wins_with_which_the_whole_training_ends_sooner():
 
 def test_winners_stand_in_the_order_of_what_the_whole_training_takes_with_them():
     dear, plain = tried("dear", 1.9), tried("plain", 1.8)
-    started = [replace(dear[0], start=Start(9.0)), replace(plain[0], start=Start(5.1))]
-    both = [dear[1], plain[1]]
+    started = [replace(dear, start=Start(9.0)), replace(plain, start=Start(5.1))]
     for steps, first in [(None, "dear"), (200, "plain"), (20_000, "dear")]:
         beside = replace(BASELINE, start=Start(5.0))
-        found = sort_out(started, both, lambda _, known=beside: known, "late", steps)
+        found = sort_out(started, lambda _, known=beside: known, "late", steps)
         assert found.winners[0].name == first
     # slices of whole epochs and of steps: by what each saves of the whole training
     epoch = Epoch(20, 4.0)
-    measured = [dear[0], replace(plain[0], holds=epoch)]
-    shares = [replace(dear[1], share=0.3), replace(plain[1], share=0.9, holds=epoch)]
-    found = sort_out(measured, shares, lambda _: BASELINE, "late", 200)
+    shares = [
+        replace(dear, candidate=replace(dear.candidate, share=0.3)),
+        replace(plain, candidate=replace(plain.candidate, share=0.9, holds=epoch)),
+    ]
+    found = sort_out(shares, lambda _: BASELINE, "late", 200)
     assert [one.name for one in found.winners] == ["plain", "dear"]

@@ -86,9 +86,9 @@ def confirm(monkeypatch, tmp_path, kept):
     def confirmed(runs, tried=kept, before=BEFORE, findings=(), left=100.0):
         asked = []
 
-        def runner(run, versions, folder, clock, say, once=False):
+        def runner(script, versions, once=False):
             asked.append(versions)
-            confirmed.left = clock.left
+            confirmed.left = script.clock.left
             return runs
 
         monkeypatch.setattr(confirming, "plain_runs", runner)

@@ -4,16 +4,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from trainperf.model import Run
+from trainperf.model import Patch, Run
+from trainperf.patch.patch import Written
 from trainperf.run.plain import Finished
 from trainperf.trial.budget import END_S, Clock
-from trainperf.whole_training.plain_runs import PlainRuns, Version, plain_runs, run_once
+from trainperf.whole_training.plain_runs import PlainRuns, Script, Version, plain_runs, run_once
 
 RUN = Run(("python", "train.py"), "/w", "train.py", env={"MINE": "1"})
 AS_IS = Version(10.0)
-CHANGED = Version(4.0, {"/w/train.py": b"faster"}, {"OMP_NUM_THREADS": "2"}, ("--bf16", "True"))
-MORE = Version(2.0, {"/w/train.py": b"faster still"})
-UNKNOWN = [Version(None), Version(None, CHANGED.sources)]
+PATCH = Patch("", (), environment={"OMP_NUM_THREADS": "2"}, arguments=("--bf16", "True"))
+CHANGED = Version(4.0, Written(PATCH, {"/w/train.py": b"faster"}))
+MORE = Version(2.0, Written(Patch("", ()), {"/w/train.py": b"faster still"}))
+UNKNOWN = [Version(None), Version(None, CHANGED.written)]
 
 
 @dataclass
@@ -49,7 +51,7 @@ def clock_of(starter, left, interrupted=lambda: False):
 def made(ends, tmp_path, versions=(AS_IS, CHANGED), left=100.0, interrupted=lambda: False):
     starter = Starter(ends)
     clock = clock_of(starter, left, interrupted)
-    return plain_runs(RUN, versions, tmp_path, clock, lambda *_: None, starter), starter
+    return plain_runs(Script(RUN, tmp_path, clock, lambda *_: None, starter), versions), starter
 
 
 def test_what_does_not_fit_is_not_started(tmp_path):
@@ -65,7 +67,7 @@ def test_the_script_runs_as_it_is_changed_changed_and_as_it_is(tmp_path):
     threads = [run.env.get("OMP_NUM_THREADS") for run, _ in starter.seen]
     assert threads == [None, "2", "2", None]
     commands = [run.command[2:] for run, _ in starter.seen]
-    assert commands == [(), CHANGED.arguments, CHANGED.arguments, ()]
+    assert commands == [(), PATCH.arguments, PATCH.arguments, ()]
     assert all(run.env["MINE"] == "1" for run, _ in starter.seen)
     caches = {run.env["TORCHINDUCTOR_CACHE_DIR"] for run, _ in starter.seen}
     assert len(caches) == 4, "what a changed run compiles, the next must not find"
@@ -127,7 +129,8 @@ def test_what_stands_below_a_version_that_fails_is_still_compared(tmp_path):
 def test_one_run_tells_whether_a_changed_script_reaches_its_end(tmp_path, ends, left, runs):
     starter, none = Starter(ends), PlainRuns(reason="no time")
     clock = clock_of(starter, left)
-    found = run_once(RUN, CHANGED, tmp_path, clock, lambda *_: None, none, starter)
+    script = Script(RUN, tmp_path, clock, lambda *_: None, starter)
+    found = run_once(script, CHANGED, none)
     assert len(starter.seen) == runs
     if runs == 1:
         assert found.reason == "no time; changed, it ran to its end once, in 4.0 s"
@@ -142,6 +145,7 @@ def test_a_script_that_fails_as_it_is_does_not_speak_against_its_patch(tmp_path)
     starter = Starter([BROKEN, BROKEN])
     none = PlainRuns(reason="no time")
     clock = clock_of(starter, 30.0)
-    found = run_once(RUN, CHANGED, tmp_path, clock, lambda *_: None, none, starter)
+    script = Script(RUN, tmp_path, clock, lambda *_: None, starter)
+    found = run_once(script, CHANGED, none)
     assert not found.failure
     assert found.reason.startswith("the script as it is ended with exit status 1")

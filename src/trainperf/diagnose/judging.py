@@ -10,6 +10,7 @@ from functools import partial
 
 from trainperf import verdict as rank
 from trainperf.diagnose import Request
+from trainperf.diagnose.fewer_devices import with_fewer_devices
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, Parts
 from trainperf.fixes import by_id, concern, detect_all, possible_all
@@ -35,7 +36,7 @@ from trainperf.report.assemble.notes import experiment_changes
 from trainperf.rewrite.script import default_reader
 from trainperf.run.spawn import Interrupted
 from trainperf.samplers.contention import busy_cores
-from trainperf.trial import Subject, Tried, fewer_devices, try_fixes
+from trainperf.trial import Subject, Tried, try_fixes
 from trainperf.trial.budget import Clock
 from trainperf.trial.repeat import WHOLE_RUNS_S
 from trainperf.whole_training import Found, confirm, ledger, reserved_s
@@ -65,8 +66,12 @@ def judged(
         evidence = read(recording, machine)
     except NoLoop as error:
         return without_loop(recording, machine, error, began), recording
-    fewer = partial(_fewer_devices, evidence, request, recording, began, interrupted, on_event)
-    evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
+    if request.trials:
+        folder = request.folder
+        fewer = partial(
+            with_fewer_devices, recording, evidence, folder, began, interrupted, on_event
+        )
+        evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
     evidence = replace(evidence, unread=(*parts.faults, *evidence.unread))
     first = first_verdict(request, recording, evidence)
     hidden = _hidden(request, first, evidence)
@@ -85,21 +90,6 @@ def judged(
     )
     diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
-
-
-def _fewer_devices(
-    evidence: Evidence,
-    request: Request,
-    recording: Recording,
-    began: float,
-    interrupted: Interrupted,
-    on_event: Callable[[Event], None],
-) -> Evidence:
-    if not request.trials:
-        return evidence
-    return fewer_devices.with_fewer_devices(
-        recording, evidence, request.folder, began, interrupted, on_event
-    )
 
 
 def first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:

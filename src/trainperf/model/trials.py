@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -86,6 +86,10 @@ class Trial:
     def name(self) -> str:
         """The fix, and which of its variants this was."""
         return f"{self.fix} ({self.variant})" if self.variant else self.fix
+
+    def dropped(self, outcome: Outcome, reason: str) -> Trial:
+        """The trial of a fix that is not kept, and why."""
+        return replace(self, outcome=outcome, reason=reason, kept=False)
 
     def exceeds(self, bound: float) -> bool:
         """Whether all of its interval lies above a bound, beyond what either is rounded to."""

@@ -34,11 +34,11 @@ from trainperf.self_test.judging import (
     nothing_kept,
     nothing_to_gain,
 )
-from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs
+from trainperf.trial.budget import LATE, NO_SLICE, Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
-from trainperf.trial.queue import Bench, Queue
+from trainperf.trial.queue import Queue
 
 MOST_S = 110.0
 """Seconds that all experiments may take."""

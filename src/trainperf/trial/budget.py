@@ -1,4 +1,4 @@
-"""The time that trials may take, and would need."""
+"""The time that trials may take, and would need, and what they are made with."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from trainperf.model import Run
 from trainperf.recording.run import Epoch
+from trainperf.run.spawn import run_file_of
+from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.contest import (
     MIN_PAIRS,
     SLICE_S,
@@ -25,6 +29,11 @@ IMPORTING = 0.75
 """Of legs that start beside each other each takes so much of a core: they import, and read."""
 END_S = 1.5
 """Seconds kept to end the processes and write the report."""
+CACHES = f"{LEG}caches"
+"""The folder of what legs compile, beside theirs: it goes when they do."""
+
+Say = Callable[[str, float | None], None]
+"""Tells the user what is going on, and which share of it is done."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,22 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Bench:
+    """The means of trials: the unchanged leg's run, a folder, the costs."""
+
+    run: Run
+    folder: Path
+    costs: Costs
+    say: Say
+
+    def guard(self) -> Guard:
+        """A guard over the legs to come, and over what they compile."""
+        guard = Guard()
+        guard.watch(run_file_of(self.folder / CACHES))
+        return guard
+
+
+@dataclass(frozen=True)
 class Clock:
     """How much time is left. `deadline` is on the clock of `now`, seconds."""
 
@@ -111,14 +136,6 @@ class Clock:
     def keeping(self, seconds: float) -> Clock:
         """The same clock, ending earlier by `seconds`."""
         return Clock(self.deadline - seconds, self.interrupted, self.now)
-
-
-def affordable(costs: Costs, left: float, candidates: int, epochs: int = 0) -> int:
-    """How many of the candidates, from the first on, can be tried in `left` seconds."""
-    for count in range(candidates, 0, -1):
-        if costs.trying(count, epochs) <= left:
-            return count
-    return 0
 
 
 def budget_needed(

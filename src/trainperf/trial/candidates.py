@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import Any
 
 from trainperf.fixes import Fix, by_id, in_the_loop
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Run, Trial
@@ -119,46 +118,37 @@ def candidates(
     `run` is the leg of the unchanged script. Each variant of a fix is a candidate. What changes
     the experiment stands apart, unless `semantic`.
     """
-    chosen, skipped = [], []
+    chosen, skipped = list[Candidate](), list[Trial]()
     first: dict[str, Finding] = {}
-    for one in findings:
-        first.setdefault(one.id, one)
+    for finding in findings:
+        first.setdefault(finding.id, finding)
     for finding in first.values():
-        reason, fix = "", fixes.get(finding.id)
+        reason, epoch, there = "", epoch_of(finding), len(chosen)
+        between = finding.id in fixes and fixes[finding.id].between_epochs
         if not finding.rewritable:
             reason = NO_EDIT
-        elif fix is not None and fix.between_epochs and epoch_of(finding) is None:
+        elif between and epoch is None:
             reason = BETWEEN
         elif finding.data.get("outside"):
             reason = OUTSIDE
-        if reason:
-            skipped.append(_not_tried(finding, reason))
-            continue
-        made = [
-            (variant, together(run, (finding.id,), (one,), fixes, write_for((one,))), one)
-            for variant, one in variants(finding)
-        ]
-        there = [
-            replace(
-                one,
+        for variant, way in variants(finding) if not reason else ():
+            made = together(run, (finding.id,), (way,), fixes, write_for((way,)))
+            if isinstance(made, str):
+                reason = reason or made
+                continue
+            candidate = replace(
+                made,
                 variant=variant,
-                finding=with_choice if variant else None,
-                epoch=epoch_of(finding),
-                in_steps=fix is None or not fix.between_epochs,
+                finding=way if variant else None,
+                epoch=epoch,
+                in_steps=not between,
                 input=finding.category == "input",
                 apart=finding.equivalence is Equivalence.SEMANTICS and not semantic,
             )
-            for variant, one, with_choice in made
-            if isinstance(one, Candidate)
-        ]
-        chosen += there
-        if not there:
-            skipped.append(_not_tried(finding, str(made[0][1])))
+            chosen.append(candidate)
+        if len(chosen) == there:
+            skipped.append(Trial(finding.id, Outcome.NOT_TRIED, reason, bound=finding.bound))
     return chosen, skipped
-
-
-def _not_tried(finding: Finding, reason: str) -> Trial:
-    return Trial(finding.id, Outcome.NOT_TRIED, reason, bound=finding.bound)
 
 
 def decided_in_the_loop(
@@ -177,25 +167,19 @@ def decided_in_the_loop(
         if found is None or found.high >= 1 + SMALLEST_GAIN:
             continue
         slower = found.high < 1 / (1 + SMALLEST_GAIN)
-        decided[candidate.name] = Trial(
-            candidate.fixes[0],
-            Outcome.SLOWER if slower else Outcome.NO_EFFECT,
-            "",
+        decided[candidate.name] = replace(
+            candidate.skipped(""),
+            outcome=Outcome.SLOWER if slower else Outcome.NO_EFFECT,
             **asdict(found),
-            bound=candidate.bound,
-            variant=candidate.variant,
             note="in the loop",
             basis="in the loop",
         )
     tried = {candidate.fixes[0] for candidate in chosen if candidate.name not in decided}
-    left = [
-        candidate
-        for candidate in chosen
-        if candidate.name not in decided
-        or tried.intersection(by_id()[candidate.fixes[0]].pays_with)
-    ]
-    names = {candidate.name for candidate in left}
-    return left, [trial for name, trial in decided.items() if name not in names]
+    for candidate in chosen:
+        name, fix = candidate.name, candidate.fixes[0]
+        if name in decided and tried.intersection(by_id()[fix].pays_with):
+            del decided[name]
+    return [one for one in chosen if one.name not in decided], list(decided.values())
 
 
 def variants(finding: Finding) -> list[tuple[str, Finding]]:
@@ -207,15 +191,13 @@ def variants(finding: Finding) -> list[tuple[str, Finding]]:
     choices = finding.data.get("variants") or []
     if len(choices) < 2:
         return [("", finding)]
-    return [
-        (_name(choice), replace(finding, data={**finding.data, **choice})) for choice in choices
-    ]
-
-
-def _name(choice: Mapping[str, Any]) -> str:
-    """A way's name: its values, but for that which only says how much a step then holds."""
-    named = {name: value for name, value in choice.items() if name != WORK} or choice
-    return ", ".join(f"{name}={value}" for name, value in named.items())
+    made = []
+    for choice in choices:
+        # Its name has its values, but for that which only says how much a step then holds.
+        named = {name: value for name, value in choice.items() if name != WORK} or choice
+        name = ", ".join(f"{name}={value}" for name, value in named.items())
+        made.append((name, replace(finding, data={**finding.data, **choice})))
+    return made
 
 
 def together(
@@ -232,8 +214,7 @@ def together(
     patch = written.patch
     if not (written.contents or patch.environment or patch.arguments):
         return "its edit changes nothing"
-    named = [one for one in findings if one.id in ids]
-    bounds = [one.bound for one in named]
+    named = [finding for finding in findings if finding.id in ids]
     epochs = max((fixes[one].warm_up_epochs for one in ids if one in fixes), default=0)
     changed = replace(
         run,
@@ -246,7 +227,7 @@ def together(
         fixes=tuple(ids),
         run=changed,
         equivalence=loosest(one.equivalence for one in named),
-        bound=bounds[0] if len(ids) == 1 else None,
+        bound=named[0].bound if len(ids) == 1 else None,
         warm_up_epochs=epochs,
         compiles=any(fixes[one].compiles for one in ids if one in fixes),
         work=math.prod(float(one.data.get(WORK, 1.0)) for one in named),
@@ -255,14 +236,9 @@ def together(
 
 def loosest(kinds: Iterable[Equivalence]) -> Equivalence:
     """The equivalence of the change that changes most."""
-    order = (
-        Equivalence.SEMANTICS,
-        Equivalence.NUMERICS,
-        Equivalence.EXACT,
-        Equivalence.ENVIRONMENT,
-    )
-    found = set(kinds)
-    return next((kind for kind in order if kind in found), Equivalence.EXACT)
+    kind = Equivalence
+    order = [kind.SEMANTICS, kind.NUMERICS, kind.EXACT, kind.ENVIRONMENT]
+    return min(kinds, key=order.index, default=kind.EXACT)
 
 
 def epoch_of(finding: Finding) -> Epoch | None:

@@ -63,6 +63,8 @@ HANG_TIMES = 20.0
 """A slice that takes so many times what slices take, and so many seconds, hangs."""
 
 Asked = Callable[[], bool]
+Rule = Callable[["Contest", float, float], bool]
+"""Whether a contest is decided, by the gain that may be noise and the one that is worth making."""
 
 
 @dataclass(eq=False)
@@ -108,6 +110,22 @@ class Contest:
         """What it runs against others for: several values of one fix. "" for none."""
         one = self.candidate
         return "+".join(one.fixes) if one is not None and one.variant else ""
+
+    @property
+    def difference(self) -> float | None:
+        """By what it is to be known to be faster or slower, if somebody wants that judged."""
+        return None if self.candidate is None else self.candidate.difference
+
+    @property
+    def gains(self) -> bool:
+        """Whether it has shown a gain, which is kept once the control has told of the noise."""
+        return self.ratio is not None and self.ratio.low > 1 + SMALLEST_GAIN
+
+    @property
+    def far(self) -> bool:
+        """Whether a gain in long slices is beyond all noise: what is kept is measured again."""
+        far = (1 + FAR) ** 2
+        return self.holds is not None and self.ratio is not None and self.ratio.low > far
 
     @property
     def worth(self) -> float:

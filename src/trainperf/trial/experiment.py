@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from trainperf.fixes import by_id
@@ -27,12 +27,12 @@ from trainperf.model import (
 from trainperf.model.trials import NOISE
 from trainperf.recording.run import Epoch
 from trainperf.run.caches import filled
-from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
+from trainperf.trial.budget import CACHES, LATE, NO_SLICE, Bench, Clock, budget_needed
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Edits, Plan, Subject, plan
-from trainperf.trial.queue import CACHES, Bench, Queue
+from trainperf.trial.queue import Queue
 from trainperf.trial.repeat import FOR_LIFE, left_to_whole_runs, needed_s, repeat
 from trainperf.trial.stack import Means, Stacked, stack
 from trainperf.trial.variants import SortedOut, of_another, sort_out
@@ -98,12 +98,8 @@ def try_fixes(
             done, more, failure = _run(planned, subject, clock, on_event)
             legs += more
     how = replace(
-        planned.how,
-        mode=done.trying.mode,
-        reason=done.trying.reason,
-        budget_needed_s=done.trying.budget_needed_s or planned.how.budget_needed_s,
+        done.trying,
         legs=legs,
-        compared_s=done.trying.compared_s,
         seconds=time.monotonic() - began,
         seed=SEED,
         interrupted=interrupted(),
@@ -132,18 +128,18 @@ def _run(
 def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tried:
     spent = clock.now() - subject.began
     measured = engine.compare(planned.chosen, clock, _for_the_stack(engine, planned))
-    late = [one for one in measured if one.late]
-    budget = subject.deadline - subject.began
-    needed = None if not late or clock.interrupted() else _needed(planned, spent, budget)
+    costs, needed, late = planned.costs, None, f"{clock.reason} before it could be compared"
+    assert costs is not None
+    if any(one.late for one in measured) and not clock.interrupted():
+        epochs = max(one.warm_up_epochs for one in planned.chosen)
+        missed = subject.deadline - subject.began
+        needed = budget_needed(spent, costs, len(planned.chosen), epochs, missed)
+        late = f"out of budget before it could be compared; --budget {needed:.0f}s would do"
     length = subject.evidence.length_
     steps = length.steps if isinstance(length, Length) else None
-    sorted_out = sort_out(
-        measured, planned.chosen, engine.baseline, _why_late(clock, needed), steps
-    )
+    sorted_out = sort_out(measured, engine.baseline, late, steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
-    costs = planned.costs
-    assert costs is not None
 
     def means(holds: Epoch | None) -> Means:
         def join(ids: Sequence[str]) -> Candidate | str:
@@ -156,7 +152,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
 
     stacked = stack(sorted_out.winners, means, partners)
     for name, drop in stacked.dropped.items():
-        found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
+        found[name] = found[name].dropped(drop.outcome, drop.reason)
     for name in set(partners) & set(stacked.fixes):
         found[name] = replace(
             found[name], outcome=Outcome.KEPT, reason="", note=WITH_OTHERS, kept=True
@@ -168,12 +164,12 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     written = edits.write(stacked.fixes)
     kept = [one for one in edits.findings if one.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
-    apart = of_another(found.values(), measured, planned.chosen, engine.baseline)
+    apart = of_another(found.values(), measured, engine.baseline)
     return Tried(
-        trying=Trials(
-            planned.how.mode,
+        trying=replace(
+            planned.how,
             reason="interrupted" if clock.interrupted() else "",
-            budget_needed_s=needed,
+            budget_needed_s=needed or planned.how.budget_needed_s,
             compared_s=engine.compared_s,
         ),
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
@@ -214,44 +210,35 @@ def _repeated(
     came = repeat(bench, candidate, clock, stacked.ratio.low)
     shutil.rmtree(bench.folder, ignore_errors=True)
     kept = {name: found[name] for name in stacked.fixes}
+    if came.ratio is None and stacked.ratio.low > FOR_LIFE:
+        note = f"not repeated in fresh processes: {came.reason}"
+        return stacked, found | {name: replace(one, note=note) for name, one in kept.items()}
     if came.ratio is None:
-        if stacked.ratio.low > FOR_LIFE:
-            note = f"not repeated in fresh processes: {came.reason}"
-            return stacked, found | {name: replace(one, note=note) for name, one in kept.items()}
-        dropped = Outcome.NOT_TRIED, f"it was not repeated in fresh processes: {came.reason}"
+        reason = f"it was not repeated in fresh processes: {came.reason}"
+        return _none_of(found, kept, Outcome.NOT_TRIED, reason)
+    figures = " and ".join(f"{pair:.2f}×" for pair in came.pairs)
+    pairs = "two pairs" if len(came.pairs) > 1 else "a pair"
+    again = f"in {pairs} of fresh processes, as you run it: {figures}"
+    if not came.stands:
+        return _none_of(found, kept, Outcome.NO_EFFECT, f"what it gave was {NOISE}: {again}")
+    if len(kept) == 1:
+        kept = {name: replace(one, **asdict(came.ratio)) for name, one in kept.items()}
     else:
-        figures = " and ".join(f"{pair:.2f}×" for pair in came.pairs)
-        pairs = "two pairs" if len(came.pairs) > 1 else "a pair"
-        again = f"in {pairs} of fresh processes, as you run it: {figures}"
-        if came.stands:
-            if len(kept) == 1:
-                kept = {name: _with_ratio(one, came.ratio) for name, one in kept.items()}
-            else:
-                again = f"all {len(kept)} together, {again}"
-            noted = {name: replace(one, note=again) for name, one in kept.items()}
-            return replace(stacked, ratio=came.ratio), found | noted
-        dropped = Outcome.NO_EFFECT, f"what it gave was {NOISE}: {again}"
-    outcome, reason = dropped
-    gone = {
-        name: replace(one, outcome=outcome, reason=reason, kept=False) for name, one in kept.items()
-    }
+        again = f"all {len(kept)} together, {again}"
+    noted = {name: replace(one, note=again) for name, one in kept.items()}
+    return replace(stacked, ratio=came.ratio), found | noted
+
+
+def _none_of(
+    found: dict[str, Trial], kept: Mapping[str, Trial], outcome: Outcome, reason: str
+) -> tuple[Stacked, dict[str, Trial]]:
+    gone = {name: trial.dropped(outcome, reason) for name, trial in kept.items()}
     return Stacked((), None), found | gone
-
-
-def _with_ratio(trial: Trial, ratio: Ratio) -> Trial:
-    return replace(
-        trial,
-        speedup=ratio.speedup,
-        low=ratio.low,
-        high=ratio.high,
-        pairs=ratio.pairs,
-        steps=ratio.steps,
-    )
 
 
 def _partners(sorted_out: SortedOut) -> list[str]:
     """The fixes that gave nothing alone, and may on top of one that was kept."""
-    kept = {one.name for one in sorted_out.winners}
+    kept = {one.candidate.fixes[0] for one in sorted_out.winners}
     nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
     tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
     fixes = by_id()
@@ -263,7 +250,6 @@ def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]
 
     Measuring the winners together, and once more.
     """
-    chosen = {one.name: one for one in planned.chosen}
     assert planned.costs is not None
     of_steps = planned.costs
 
@@ -272,8 +258,7 @@ def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]
         compared = [one for one in measured if one.ratio is not None]
         if not compared:
             return without_any
-        of = [chosen[one.name] for one in compared]
-        sorted_out = sort_out(compared, of, engine.baseline, "")
+        sorted_out = sort_out(compared, engine.baseline, "")
         winners = len(sorted_out.winners) + len(_partners(sorted_out))
         if not winners:
             return without_any
@@ -281,19 +266,6 @@ def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]
         return needed_s(costs) + costs.starting(winners - 1) + costs.comparing(winners - 1)
 
     return keep
-
-
-def _needed(planned: Plan, spent: float, missed: float) -> float:
-    """The budget, in seconds, that would let all that was chosen be tried."""
-    assert planned.costs is not None
-    epochs = max((one.warm_up_epochs for one in planned.chosen), default=0)
-    return budget_needed(spent, planned.costs, len(planned.chosen), epochs, missed)
-
-
-def _why_late(clock: Clock, needed: float | None) -> str:
-    if needed is None:
-        return f"{clock.reason} before it could be compared"
-    return f"out of budget before it could be compared; --budget {needed:.0f}s would do"
 
 
 def _stack(
@@ -319,11 +291,7 @@ def _stack(
         between = max(0.0, (between or 0.0) - held)
     return Stack(
         fixes=stacked.fixes,
-        speedup=whole.speedup,
-        low=whole.low,
-        high=whole.high,
-        pairs=whole.pairs,
-        steps=whole.steps,
+        **asdict(whole),
         interaction=_interaction(stacked, whole, found),
         before_step_s=before,
         after_step_s=after,
@@ -374,7 +342,7 @@ def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
     else:
         reason = f"the script as it is could not be run as a leg: {reason}"
     trials = tuple(one.skipped(reason) for one in planned.chosen)
-    return Tried(Trials("none", reason=reason), trials)
+    return Tried(replace(planned.how, mode="none", reason=reason), trials)
 
 
 def _order(one: Trial) -> tuple[int, float]:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from trainperf.model import Ratio, Run
 from trainperf.recording.run import Epoch
 from trainperf.run.stopping import LEG, Guard
-from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock, Costs
+from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Bench, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import take
-from trainperf.trial.legs.leg import Leg, LegFailed, Slice, give_device, look_at
+from trainperf.trial.legs.leg import Leg, LegFailed, Slice
+from trainperf.trial.legs.starting import let_start
 from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, start_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
-
-LOOK_EVERY_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -39,19 +36,9 @@ class FreshProcesses:
     figures: an interval is widened to hold both halves, A B and B A.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        folder: Path,
-        costs: Costs,
-        guard: Guard,
-        say: Callable[[str, float | None], None],
-    ) -> None:
-        self._run = run
-        self._folder = folder
-        self._costs = costs
+    def __init__(self, bench: Bench, guard: Guard) -> None:
+        self._bench = bench
         self._guard = guard
-        self._say = say
         self._unchanged: list[Process] = []
         self._kinds: dict[Epoch | None, None] = {}
         self.legs = 0
@@ -71,24 +58,28 @@ class FreshProcesses:
         found: list[Measured] = []
         self._kinds |= dict.fromkeys(candidate.holds for candidate in candidates)
         for number, candidate in enumerate(candidates):
+            holds = candidate.holds
             if clock.keeping(keep(found)).over() and self._unchanged:
-                found.append(Measured(candidate.name, None, None, LATE, holds=candidate.holds))
+                found.append(Measured(candidate, None, None, LATE))
                 continue
-            self._say(f"{candidate.name}, in fresh processes", number / len(candidates))
+            self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))
             if not self._unchanged:
                 self._again(clock)
-            before = self._unchanged[-1]
+            before, after, compared = self._unchanged[-1], None, None
             changed = [self._changed(candidate, clock)]
-            after = None
-            if changed[0].slices[candidate.holds] and not changed[0].failure:
+            if changed[0].slices[holds] and not changed[0].failure:
                 changed.append(self._changed(candidate, clock))
                 after = self._again(clock)
-            found.append(_measured(candidate, before, changed, after))
+            failure = next((process.failure for process in changed if process.failure), "")
+            if after is not None and not failure:
+                compared = _compare(before, changed, after, holds)
+            first = changed[0]
+            found.append(Measured(candidate, compared, first.losses, failure, first.start))
         return found
 
     def _again(self, clock: Clock) -> Process | None:
         """Run the unchanged script once more; None if it made no slice."""
-        process = self._process("", self._run, clock, self._kinds)
+        process = self._process("", self._bench.run, clock, self._kinds)
         if any(process.slices.values()):
             self._unchanged.append(process)
             return process
@@ -97,8 +88,8 @@ class FreshProcesses:
         return None
 
     def _changed(self, candidate: Candidate, clock: Clock) -> Process:
-        one = candidate
-        return self._process(one.name, one.run, clock, (one.holds,), one.work, one.compiles)
+        work, slow = candidate.work, candidate.compiles
+        return self._process(candidate.name, candidate.run, clock, (candidate.holds,), work, slow)
 
     def _process(
         self,
@@ -110,20 +101,17 @@ class FreshProcesses:
         slow: bool = False,
     ) -> Process:
         self.legs += 1
-        leg = Leg(name, run, self._folder / f"{LEG}{self.legs}", work, slow)
+        costs, folder = self._bench.costs, self._bench.folder / "alone" / f"{LEG}{self.legs}"
+        leg = Leg(name, run, folder, work, slow)
         slices: dict[Epoch | None, list[Slice]] = {kind: [] for kind in kinds}
         epochs = run.leg.warm_up_epochs if run.leg is not None else 0
-        limit = 30 + 4 * self._costs.starting(1, epochs)
+        limit = 30 + 4 * costs.starting(1, epochs)
         try:
-            leg.start(self._guard)
-            while leg.starting and not clock.over():
-                give_device([leg])
-                look_at(leg, limit)
-                time.sleep(LOOK_EVERY_S)
+            let_start([leg], self._guard, limit, clock.over, alone=True)
             if leg.starting:
                 leg.give_up(LATE)
             for kind, made in slices.items():
-                step_s = self._costs.holding(kind).step_s * leg.work_per_step
+                step_s = costs.holding(kind).step_s * leg.work_per_step
                 while not leg.failure and len(made) < SLICES and not clock.over():
                     piece, step_s = take(leg, step_s, leg.slowest_s, clock.over, kind)
                     if piece is not None:
@@ -145,28 +133,8 @@ class FreshProcesses:
         twins = len(self._unchanged) > 1
         band = control(first.losses, last.losses if twins else None)
         against = _compare(first, [last], first, kind) if twins else None
-        starts = [one.start for one in self._unchanged]
+        starts = [process.start for process in self._unchanged]
         return baseline(slices, first.losses, band, control_of(against, band), starts)
-
-
-def _measured(
-    candidate: Candidate, before: Process, changed: list[Process], after: Process | None
-) -> Measured:
-    """A candidate as measured; without a ratio where one of the four processes is missing."""
-    failure = next((one.failure for one in changed if one.failure), "")
-    complete = after is not None and not failure
-    return Measured(
-        name=candidate.name,
-        ratio=(
-            _compare(before, changed, after, candidate.holds)
-            if complete and after is not None
-            else None
-        ),
-        losses=changed[0].losses,
-        failure=failure,
-        start=changed[0].start,
-        holds=candidate.holds,
-    )
 
 
 def _compare(
@@ -183,18 +151,9 @@ def _compare(
     if len(pairs) < FEWEST or not all(process.slices[holds] for process in changed):
         return None
     whole = ratio(pairs)
-    halves = [
-        _rate(process, holds) / _rate(beside, holds)
-        for process, beside in zip(changed, (before, after), strict=False)
+    rates = [
+        statistics.median(piece.rate for piece in process.slices[holds])
+        for process in (*changed, before, after)
     ]
-    return Ratio(
-        whole.speedup,
-        min(whole.low, *halves),
-        max(whole.high, *halves),
-        whole.pairs,
-        whole.steps,
-    )
-
-
-def _rate(process: Process, holds: Epoch | None) -> float:
-    return statistics.median(piece.rate for piece in process.slices[holds])
+    halves = [rate / beside for rate, beside in zip(rates[:-2], rates[-2:], strict=False)]
+    return replace(whole, low=min(whole.low, *halves), high=max(whole.high, *halves))

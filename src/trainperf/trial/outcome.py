@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
-from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
+from trainperf.model import Control, Outcome, Ratio, Trial
 from trainperf.model.trials import NOISE
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import LATE
-from trainperf.trial.candidates import SMALLEST_GAIN
+from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.legs.leg import Leg, Slice
 from trainperf.trial.parity import Band, Losses, judge
 from trainperf.trial.ratio import Pair
@@ -59,20 +59,29 @@ def start_of(leg: Leg) -> Start | None:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a contest: its pairs, the ratio if there were enough, and the losses.
+    """The result for a candidate: its pairs, the ratio if there were enough, and the losses.
 
     `start` is what passed up to its first update of the weights, `note` how it was measured where
-    that was another way than that of the others. Its slices `hold` such epochs; None: steps.
+    that was another way than that of the others.
     """
 
-    name: str
+    candidate: Candidate
     ratio: Ratio | None
     losses: Losses | None
     failure: str = ""
     start: Start | None = None
     pairs: tuple[Pair, ...] = ()
     note: str = ""
-    holds: Epoch | None = None
+
+    @property
+    def name(self) -> str:
+        """The candidate's name."""
+        return self.candidate.name
+
+    @property
+    def holds(self) -> Epoch | None:
+        """What its slices held: epochs like this one; None: steps."""
+        return self.candidate.holds
 
     @property
     def late(self) -> bool:
@@ -105,8 +114,9 @@ def baseline(
     starts: Iterable[Start | None],
 ) -> Baseline:
     """Put together what was measured of the unchanged script in `slices`, at least one."""
-    known = [one for one in starts if one is not None]
+    known = [start for start in starts if start is not None]
     step_s = statistics.median(one.seconds / one.work for one in slices)
+    leads = [start.lead_s(step_s) for start in known] or [0.0]
     return Baseline(
         step_s=step_s,
         own_s=statistics.median(one.own_s / one.steps for one in slices),
@@ -114,7 +124,7 @@ def baseline(
         band=band,
         control=control,
         start=_mean(known),
-        start_spread_s=_spread([one.lead_s(step_s) for one in known]),
+        start_spread_s=max(leads) - min(leads),
     )
 
 
@@ -144,11 +154,7 @@ def control_of(ratio: Ratio | None, band: Band) -> Control | None:
     if ratio is None:
         return None
     return Control(
-        speedup=ratio.speedup,
-        low=ratio.low,
-        high=ratio.high,
-        pairs=ratio.pairs,
-        steps=ratio.steps,
+        **asdict(ratio),
         floor=_floor_of(ratio),
         reproducible=band.reproducible,
         loss_band=band.relative if band.reproducible is not None else None,
@@ -157,37 +163,29 @@ def control_of(ratio: Ratio | None, band: Band) -> Control | None:
 
 def trial(
     measured: Measured,
-    equivalence: Equivalence,
-    bound: float | None,
     baseline: Baseline,
     why_late: str = "out of budget before it could be compared",
 ) -> Trial:
     """The trial of one fix alone; `why_late` says why there was no time for it."""
-    fix = measured.name
-    if measured.ratio is None:
-        outcome = Outcome.NOT_TRIED if measured.late else Outcome.FAILED
-        reason = why_late if measured.late else measured.failure
-        return Trial(fix, outcome, reason, bound=bound, note=measured.note)
-    found = measured.ratio
-    parity = judge(equivalence, baseline.losses, measured.losses, baseline.band)
+    candidate, found = measured.candidate, measured.ratio
+    untried = replace(candidate.skipped(why_late), note=measured.note)
+    if found is None and measured.late:
+        return untried
+    if found is None:
+        return untried.dropped(Outcome.FAILED, measured.failure)
+    parity = judge(candidate.equivalence, baseline.losses, measured.losses, baseline.band)
     outcome, reason = _outcome(found, parity.ok, parity.text, baseline.control, measured.failure)
     one_off, even = break_even(measured, baseline)
-    return Trial(
-        fix=fix,
+    return replace(
+        untried,
         outcome=outcome,
         reason=reason,
-        speedup=found.speedup,
-        low=found.low,
-        high=found.high,
-        pairs=found.pairs,
-        steps=found.steps,
+        **asdict(found),
         parity=parity.text,
         same=parity.ok,
         kept=outcome is Outcome.KEPT,
-        bound=bound,
         one_off_s=one_off,
         break_even_steps=even,
-        note=measured.note,
     )
 
 
@@ -272,7 +270,3 @@ def _mean_of(values: Iterable[float | None]) -> float | None:
     known = list(values)
     told = [one for one in known if one is not None]
     return statistics.fmean(told) if len(told) == len(known) else None
-
-
-def _spread(values: Sequence[float]) -> float:
-    return max(values) - min(values) if values else 0.0

@@ -25,6 +25,7 @@ script has learnt something, losses cannot tell the two apart.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import statistics
@@ -117,27 +118,17 @@ class Band:
 
     def along(self, updates: tuple[int, ...]) -> list[float]:
         """The largest relative distance up to each of the updates, which ascend."""
-        known = iter(self.growth.items())
-        ahead = next(known, None)
-        far, found = 0.0, []
-        for update in updates:
-            while ahead is not None and ahead[0] <= update:
-                far, ahead = ahead[1], next(known, None)
-            found.append(far)
-        return found
+        known = list(self.growth)
+        places = (bisect.bisect_right(known, update) for update in updates)
+        return [self.growth[known[place - 1]] if place else 0.0 for place in places]
 
 
 @dataclass(frozen=True)
 class Parity:
-    """Whether a candidate trains the same, in words that the report prints.
-
-    `ok` is None where it could not be judged; `parted_at` is the update at which the
-    losses part.
-    """
+    """Whether a candidate trains the same, None where that could not be judged, in words."""
 
     ok: bool | None
     text: str
-    parted_at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -218,7 +209,8 @@ def _judge_kind(
         return broken
     if not pairs.updates:
         return Parity(None, "no finite loss could be compared")
-    far = max(pairs.distances())
+    distances = pairs.distances()
+    far = max(distances)
     many = f"{len(pairs.updates)} compared"
     within = f"{_noun(pairs.kind)} within {_percent(far)} ({many})"
     parted = _parts(pairs, band)
@@ -230,7 +222,8 @@ def _judge_kind(
         return Parity(True, f"{len(pairs.updates)} {_noun(pairs.kind)} equal to rounding")
     if equivalence is not Equivalence.NUMERICS and band.reproducible is not False:
         return _parted(pairs, parted)
-    if _far_apart(pairs, band) is None:
+    itself = band.along(pairs.updates)
+    if all(a <= max(NUMERICS, BAND * b) for a, b in zip(distances, itself, strict=True)):
         return Parity(True, within + _itself(band))
     if pairs.kind == "weights":
         return _parted(pairs, len(pairs.updates) - 1)
@@ -253,7 +246,7 @@ def _by_means(pairs: _Pairs, baseline: Losses, candidate: Losses, band: Band) ->
             words += ", as another order of samples may give"
         return Parity(True, words + _itself(band))
     text = f"mean losses differ by {share} ({many} compared): {_two(before, after)}"
-    return Parity(False, text, _far_apart(pairs, band))
+    return Parity(False, text)
 
 
 def _itself(band: Band) -> str:
@@ -276,20 +269,10 @@ def _parts(pairs: _Pairs, band: Band) -> int | None:
     return None
 
 
-def _far_apart(pairs: _Pairs, band: Band) -> int | None:
-    """The first update whose losses are further apart than other rounding makes them."""
-    itself = band.along(pairs.updates)
-    for update, far, own in zip(pairs.updates, pairs.distances(), itself, strict=True):
-        if far > max(NUMERICS, BAND * own):
-            return update
-    return None
-
-
 def _parted(pairs: _Pairs, index: int | None) -> Parity:
     at = index or 0
-    before, after = pairs.unchanged[at], pairs.changed[at]
-    text = f"{_noun(pairs.kind)} part at step {pairs.updates[at]}: {_two(before, after)}"
-    return Parity(False, text, pairs.updates[at])
+    values = _two(pairs.unchanged[at], pairs.changed[at])
+    return Parity(False, f"{_noun(pairs.kind)} part at step {pairs.updates[at]}: {values}")
 
 
 def _pairs(kind: str, unchanged: Losses, changed: Losses) -> _Pairs | None:
@@ -313,7 +296,7 @@ def _not_finite(kind: str, unchanged: Losses, changed: Losses) -> Parity | None:
     for update in sorted(one.keys() & other.keys()):
         if math.isfinite(one[update]) and not math.isfinite(other[update]):
             text = f"{_noun(kind)} part at step {update}: {one[update]:.4g} against {other[update]}"
-            return Parity(False, text, update)
+            return Parity(False, text)
     return None
 
 

@@ -30,7 +30,7 @@ from trainperf.model import (
 from trainperf.patch.patch import Written
 from trainperf.run.caches import private
 from trainperf.run.spawn import GPU_MEMORY
-from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
+from trainperf.trial.budget import CACHES, Clock, Costs, budget_needed
 from trainperf.trial.candidates import (
     Candidate,
     Write,
@@ -45,7 +45,6 @@ from trainperf.trial.contest import WORTH
 from trainperf.trial.legs.pages import huge_pages
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
-from trainperf.trial.queue import CACHES
 from trainperf.trial.ranks import count, launcher, obstacle
 from trainperf.trial.slicing import choose_slices, of_whole, slices_text
 
@@ -192,42 +191,53 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         env={**env, **ours, **subject.recording.run.env, **compiled},
     )
     edits, chosen, skipped = _to_try(subject, run)
+
+    def none(reason: str, untried: Sequence[Candidate] = (), needed: float | None = None) -> Plan:
+        left_out = (*skipped, *(one.skipped(reason) for one in untried))
+        return Plan(edits, (), left_out, Trials("none", reason=reason, budget_needed_s=needed))
+
     decided = any(one.outcome is not Outcome.NOT_TRIED for one in skipped)
     chosen = with_own_caches(chosen, given, subject.folder / CACHES)
     space = room(subject.recording, subject.machine, subject.evidence.device)
-    how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
-    how = replace(how, growth=grows(subject.evidence, given))
-    how = replace(how, neighbours_cores=subject.neighbours_cores)
-    slots = space.legs if how.mode == "side by side" else 1
-    costs = costs_of(subject, slots, spin)
-    obstacle = costs if isinstance(costs, str) else _obstacle(subject.recording)
-    if isinstance(costs, str) or (obstacle and chosen):
-        skipped += [one.skipped(obstacle) for one in chosen]
-        return Plan(edits, (), tuple(skipped), Trials("none", reason=obstacle))
+    how = replace(
+        _how(subject, space),
+        passive=passive,
+        huge_pages=bool(huge),
+        growth=grows(subject.evidence, given),
+        neighbours_cores=subject.neighbours_cores,
+    )
+    costs = costs_of(subject, space.legs if how.mode == "side by side" else 1, spin)
+    if isinstance(costs, str):
+        return none(costs, chosen)
+    if chosen and (obstacle := _obstacle(subject.recording)):
+        return none(obstacle, chosen)
     if endless := _endless(costs):
         skipped += [one.skipped(endless) for one in chosen if one.warm_up_epochs]
         chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
         reason = DECIDED if decided else "none of the findings has an edit that could be tried"
-        how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
-        return Plan(edits, (), tuple(skipped), how)
+        return none(reason if subject.findings else "nothing was found to try")
     spent = clock.now() - subject.began
     kind = choose_slices(chosen, subject.evidence, costs, clock.left, spent, ranks)
     skipped += kind.skipped
     if not kind.chosen:
-        how = Trials("none", reason=kind.skipped[0].reason, budget_needed_s=kind.budget_needed_s)
-        return Plan(edits, (), tuple(skipped), how)
+        return none(kind.skipped[0].reason, needed=kind.budget_needed_s)
     chosen, idle = in_order(kind.chosen, costs, passive, subject.training)
     skipped += idle
-    if how.mode == "side by side":
-        how = replace(how, mode_reason=slices_text(chosen))
-    how = replace(how, budget_needed_s=kind.budget_needed_s)
-    if not affordable(at_best(costs, passive), clock.left, 1):
-        needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
-        reason = f"out of budget: all would need --budget {needed:.0f}s"
-        skipped += [one.skipped(reason) for one in chosen]
-        how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
-        return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
+    held = slices_text(chosen) if how.mode == "side by side" else how.mode_reason
+    how = replace(how, mode_reason=held, budget_needed_s=kind.budget_needed_s)
+    if at_best(costs, passive).trying(1) > clock.left:
+        epochs = max(one.warm_up_epochs for one in chosen)
+        needed = budget_needed(spent, costs, len(chosen), epochs)
+        skipped += [
+            one.skipped(f"out of budget: all would need --budget {needed:.0f}s") for one in chosen
+        ]
+        reason = (
+            f"the script needs {costs.start_s:.0f} s to warm up and {max(0.0, clock.left):.0f} s "
+            f"of the budget were left; with --budget {needed:.0f}s its fixes would be tried"
+        )
+        how = replace(how, mode="none", reason=reason, budget_needed_s=needed)
+        return Plan(edits, (), tuple(skipped), how, costs)
     return Plan(edits, tuple(chosen), tuple(skipped), how, costs, frozenset(ours))
 
 
@@ -304,11 +314,9 @@ def _share(training: Training | None, candidate: Candidate) -> float:
 def _obstacle(recording: Recording) -> str:
     """Why no leg of this script can be stopped and let go on, or nothing."""
     apart = obstacle(recording.events, socket.gethostname())
-    if apart:
-        return apart
-    if recording.ending is Ending.FINISHED:
+    if not apart and recording.ending is Ending.FINISHED:
         return "the training ends by itself before it can be compared"
-    return ""
+    return apart
 
 
 def _endless(costs: Costs) -> str:
@@ -368,34 +376,26 @@ def _settles(evidence: Evidence, ranks: int) -> bool:
     return evidence.device.kind != "CPU" or ranks > 1
 
 
-def _cores_of_a_leg(evidence: Evidence, ranks: int) -> float:
-    """How many cores a leg keeps busy: as many as the observed run did, one a rank at least."""
-    try:
-        used = evidence.phase("real").cpu_cores
-    except NotMeasured:
-        used = None
-    return max(float(ranks), used or 1.0)
-
-
 def costs_of(subject: Subject, slots: int, spin: bool = False) -> Costs | str:
     """The costs of this script's legs, from its observed run, or why they are not known.
 
     So many `slots` are there for them. Legs whose threads `spin` make no steps beside each other:
     they would keep each other from the cores.
     """
-    evidence = subject.evidence
-    # Where they write into the same real folders, legs start one after another.
-    guarded = bool(subject.recording.run.guarded)
-    real = evidence.times.real_
+    evidence, ranks = subject.evidence, count(subject.recording.events)
+    real, steps = evidence.times.real_, evidence.loop.epoch_steps
     first = evidence.startup.to_first_step_s if evidence.startup is not None else None
     if not isinstance(real, Measure) or first is None:
         return "how long the script takes to start, or a step, was not measured"
-    step_s = real.seconds
-    steps = evidence.loop.epoch_steps
+    step_s, beside = real.seconds, 1.0
+    if subject.recording.run.guarded:  # else they write into the same real folders
+        try:
+            used = evidence.phase("real").cpu_cores
+        except NotMeasured:
+            used = None
+        cores = max(1.0, min(subject.machine.cores, os.cpu_count() or 1))
+        beside = max(1.0, cores / max(float(ranks), used or 1.0))
     slowest = max(1.0, min(3.0, 20 * step_s))
-    cores = max(1.0, min(subject.machine.cores, os.cpu_count() or 1))
-    ranks = count(subject.recording.events)
-    beside = max(1.0, cores / _cores_of_a_leg(evidence, ranks)) if guarded else 1.0
     return Costs(
         start_s=first + max(slowest, warm_up_steps(evidence) * step_s),
         step_s=step_s,
@@ -418,25 +418,12 @@ def at_best(costs: Costs, passive: bool) -> Costs:
     return replace(costs, cores=max(costs.cores, float(min(3, costs.slots))))
 
 
-def _epochs(chosen: Sequence[Candidate]) -> int:
-    return max((one.warm_up_epochs for one in chosen), default=0)
-
-
 def _how(subject: Subject, space: Room) -> Trials:
+    events, why = subject.recording.events, ""
     if subject.sequential:
-        return Trials("one after another", "as asked for with --sequential")
-    events = subject.recording.events
-    if count(events) > 1:
-        meeting = shared_port(subject.recording.run, launcher(events))
-        if meeting:
-            return Trials("one after another", meeting)
-    if space.legs < TWO:
-        return Trials("one after another", space.reason)
+        why = "as asked for with --sequential"
+    elif count(events) > 1:
+        why = shared_port(subject.recording.run, launcher(events))
+    if why or space.legs < TWO:
+        return Trials("one after another", why or space.reason)
     return Trials("side by side", two_legs=space.reason if space.legs == TWO else "")
-
-
-def _too_long(costs: Costs, left: float, needed: float) -> str:
-    return (
-        f"the script needs {costs.start_s:.0f} s to warm up and {max(0.0, left):.0f} s of the "
-        f"budget were left; with --budget {needed:.0f}s its fixes would be tried"
-    )

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trainperf.model import Ratio, Training
-from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import Contest
 from trainperf.trial.legs.leg import LegFailed
-from trainperf.trial.queue import Bench, Queue
+from trainperf.trial.queue import Queue
 from trainperf.trial.ratio import FEWEST, of_two
 
 FOR_LIFE = 1.35

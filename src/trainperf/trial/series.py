@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from trainperf.model import Ratio
 from trainperf.recording.run import Epoch
 from trainperf.trial import parity
 from trainperf.trial.budget import Clock, Costs
-from trainperf.trial.contest import FAR, MIN_PAIRS, SHORT, SHORT_TRIES, Contest, take
+from trainperf.trial.candidates import SMALLEST_GAIN
+from trainperf.trial.contest import (
+    FAR,
+    MIN_PAIRS,
+    SHORT,
+    SHORT_TRIES,
+    Contest,
+    Rule,
+    enough,
+    met_itself,
+    pairs_to_come,
+    take,
+)
 from trainperf.trial.legs.leg import Leg, LegFailed, Slice
 from trainperf.trial.outcome import control_of, floor
+from trainperf.trial.ratio import of_two
 
 BESIDE = 3
 BESIDE_S = 1.5
@@ -16,17 +32,23 @@ LEAST_BESIDE = 2
 neighbours come and go in seconds. Two stand there in any case, each beside one of the script."""
 LONG_TURN_S = 3.0
 """What the end of a turn takes once (tracing an evaluation) is little of one that takes so long."""
+LESS_FOR_ANOTHER = 0.25
+"""What changes the experiment counts so much less: it goes into no patch."""
+OF_THE_CONTROL = 0.2
+"""What the script against itself tells counts as a change that saves so much of the training."""
 
 
 class Series:
-    """The slices of one kind that the script made, and what may be noise among them.
+    """The slices of one kind that the script made, and what they tell of those compared in them.
 
-    `costs` tell what slices hold and take. The `control` is the script against itself in them.
+    `costs` tell what slices hold and take, `over` when a contest is decided. The `control` is the
+    script against itself.
     """
 
-    def __init__(self, costs: Costs, control: Contest) -> None:
+    def __init__(self, costs: Costs, control: Contest, over: Rule = enough) -> None:
         self.costs = costs
         self.control = control
+        self.over = over
         self.slices: list[Slice] = []
         self.compared_s = 0.0
         self._step_s: dict[Leg, float] = {}  # of a turn of each leg's loop
@@ -52,6 +74,74 @@ class Series:
         if not self.tells_noise:
             return FAR
         return floor(control_of(self.control.ratio, parity.control(None, None)))
+
+    # ------------------------------------------------------------------ what it tells
+
+    def waits(self, contest: Contest) -> bool:
+        """Whether nothing but the control can decide a contest."""
+        if contest.difference is not None or self.tells_noise:
+            return False
+        return self.over(contest, SMALLEST_GAIN, contest.worth)
+
+    def control_helps(self, own: Sequence[Contest], made_any: bool) -> bool:
+        """Whether more pairs of the control may change what is said of any of its `own` contests.
+
+        So until it tells, of what gains or is not decided; then where a gain is judged, or lies
+        within what may be noise. Where slices hold whole epochs, only what waits for it, once the
+        script has `made_any` slice.
+        """
+        if self.tells_noise:
+            least = 1 + self.least
+            return any(
+                (contest.twin is not None and not contest.decided)
+                or (contest.ratio is not None and 1 + SMALLEST_GAIN < contest.ratio.low <= least)
+                for contest in own
+            )
+        if self.holds is not None and made_any:
+            return any(contest.decided or self.waits(contest) for contest in self.near(own))
+        return not made_any or any(not contest.decided or contest.gains for contest in own)
+
+    def near(self, own: Sequence[Contest]) -> list[Contest]:
+        """Those that gain, and not so much that it is beyond all noise."""
+        return [contest for contest in own if contest.gains and not contest.far]
+
+    def met_itself(self) -> bool:
+        """Whether the control is decided."""
+        if self.control.failure:
+            return True
+        if self.over is enough:
+            return met_itself(self.control, self.least)
+        return self.over(self.control, self.least, self.control.worth)
+
+    def both(self, contest: Contest) -> Ratio | None:
+        """The speed-up of a change until now, in all processes that run it."""
+        twin, own = self.control.ratio, contest.ratio
+        if contest.twin is None or own is None:
+            return own
+        other = contest.twin.ratio
+        if other is None or twin is None:
+            return None
+        pair = (other, own) if contest.again else (own, other)
+        return of_two(*pair, twin.speedup)[0]
+
+    def rate(self, contest: Contest, usual_s: float, waits: Sequence[Contest] = ()) -> float:
+        """What a contest may save of the whole training, for each second that it still takes.
+
+        A leg takes `usual_s` to start. The control may save what those save that wait for it.
+        """
+        candidate = contest.candidate
+        saves = OF_THE_CONTROL if candidate is None else candidate.saves(contest.hope)
+        saves += sum(other.candidate.saves(other.hope) for other in waits if other.candidate)
+        if candidate is not None and candidate.apart:
+            saves *= LESS_FOR_ANOTHER
+        left_s = pairs_to_come(contest, self.least) * self.costs.comparing(1, 1)
+        if contest.leg.starting:
+            spent_s = contest.leg.spent_s if contest.leg.alive else 0.0
+            # As long again, for all that is known, where it takes longer than usual.
+            left_s += max(usual_s - spent_s if spent_s < usual_s else spent_s, 0.5)
+        return max(saves, 1e-6) / left_s
+
+    # --------------------------------------------------------------------- its slices
 
     def slice_of(self, leg: Leg, base: Leg, clock: Clock) -> Slice | None:
         """A slice of a leg, or of `base`, the script as it is; None if the time is over."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from trainperf.model import Evidence, Trial
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import Costs, affordable, budget_needed
+from trainperf.trial.budget import Costs, budget_needed
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.ratio import FEWEST
 
@@ -112,10 +112,10 @@ def _fits(candidate: Candidate, whole: Costs, left: float, alone: bool) -> bool:
 
     For the fewest that can tell where they `alone` do: others have theirs before. Else for `FEW`.
     """
+    epochs = candidate.warm_up_epochs
     if alone:
-        epochs = candidate.warm_up_epochs
         return whole.starting(2, epochs) + whole.comparing(1, FEWEST) <= left
-    return affordable(whole, left, FEW, candidate.warm_up_epochs) >= FEW
+    return whole.trying(FEW, epochs) <= left
 
 
 def _too_long(epoch: Epoch, budget_s: float | None) -> str:

@@ -73,11 +73,13 @@ def stack(
         return Stacked((), None)
     best, dropped = winners[0], dict[str, Dropped]()
     longer = [one for one in winners if _length(one.holds) > _length(best.holds)]
-    alike = [one.name for one in winners[1:] if one not in longer]
-    fixes, top = _added(((best.name,), best), [*alike, *partners], means(best.holds), dropped)
+    alike = [one.candidate.fixes[0] for one in winners[1:] if one not in longer]
+    fixes, top = _added(
+        (best.candidate.fixes, best), [*alike, *partners], means(best.holds), dropped
+    )
     if longer:
         holds = max((one.holds for one in longer), key=_length)
-        names = [one.name for one in longer]
+        names = [one.candidate.fixes[0] for one in longer]
         fixes, top = _added((fixes, top), names, means(holds), dropped)
     dropped = {name: drop for name, drop in dropped.items() if name not in fixes}
     return Stacked(fixes, top.ratio, dropped, top.start, top.holds)
@@ -114,7 +116,7 @@ def _added(top: Top, names: Sequence[str], means: Means, dropped: dict[str, Drop
                 for later in stacks[at:]:
                     dropped[later.fixes[-1]] = Dropped(Outcome.NOT_TRIED, reason)
                 break
-            drop = _breaks(measured, candidate, baseline) or _idle(measured, best, fixes, baseline)
+            drop = _breaks(measured, baseline) or _idle(measured, best, fixes, baseline)
             if drop is not None:
                 dropped[name] = drop
                 rest = [later.fixes[-1] for later in stacks[at + 1 :]]
@@ -132,7 +134,7 @@ def _largest(stacks: Sequence[Candidate], found: Mapping[str, Measured], baselin
     fixes, top = stacks[0].fixes, found[stacks[0].name]
     for candidate in stacks[1:]:
         measured = found.get(candidate.name)
-        if measured is None or measured.late or _breaks(measured, candidate, baseline):
+        if measured is None or measured.late or _breaks(measured, baseline):
             break
         if _idle(measured, top, fixes, baseline) is None:
             fixes, top = candidate.fixes, measured
@@ -167,8 +169,9 @@ def _measured(
         return {}, clock.reason if clock.over() else f"the script as it is {failed}"
 
 
-def _breaks(measured: Measured, candidate: Candidate, baseline: Baseline) -> Dropped | None:
+def _breaks(measured: Measured, baseline: Baseline) -> Dropped | None:
     """Why a stack cannot be kept, whatever it gives; None if it can."""
+    candidate = measured.candidate
     others = ", ".join(candidate.fixes[:-1])
     if measured.failure:
         return Dropped(Outcome.FAILED, f"together with {others}: {measured.failure}")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from trainperf.model import Finding, Outcome, Trial
 from trainperf.recording.run import Epoch
-from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import AS_GOOD
 from trainperf.trial.outcome import Baseline, Measured, floor, trial, whole_s
 from trainperf.trial.parity import Losses
@@ -40,7 +39,6 @@ class SortedOut:
 
 def sort_out(
     measured: Sequence[Measured],
-    candidates: Sequence[Candidate],
     baseline_of: BaselineOf,
     why_late: str,
     steps: int | None = None,
@@ -52,15 +50,13 @@ def sort_out(
     """
     best: dict[str, _Way] = {}
     others: list[Trial] = []
-    for one, candidate in zip(measured, candidates, strict=True):
-        fix = candidate.fixes[0]
+    for one in measured:
         baseline = baseline_of(one.holds)
-        found = trial(one, candidate.equivalence, candidate.bound, baseline, why_late)
-        found = replace(found, fix=fix, variant=candidate.variant)
-        found = _in_the_whole_training(found, steps)
-        if candidate.apart and found.kept:
-            found = replace(found, outcome=Outcome.CHANGES, reason=APART.format(fix), kept=False)
-        entry = _Way(found, one, candidate, whole_s(one, baseline, steps))
+        found = _in_the_whole_training(trial(one, baseline, why_late), steps)
+        fix = found.fix
+        if one.candidate.apart and found.kept:
+            found = found.dropped(Outcome.CHANGES, APART.format(fix))
+        entry = _Way(found, one, whole_s(one, baseline, steps))
         before = best.get(fix)
         if before is None:
             best[fix] = entry
@@ -69,17 +65,19 @@ def sort_out(
             best[fix] = entry
         else:
             others.append(_beaten(entry, before))
-    kept = [(fix, way) for fix, way in best.items() if way.found.kept]
-    alike = len({way.measured.holds for _, way in kept}) < 2
-    kept.sort(key=lambda named: named[1].order if alike else named[1].order_in_all)
+    kept = [way for way in best.values() if way.found.kept]
+    if len({way.measured.holds for way in kept}) < 2:  # what takes least comes first
+        kept.sort(key=lambda way: (way.whole_s, -way.speedup))
+    else:  # what saves most
+        kept.sort(key=lambda way: -way.measured.candidate.saves(way.speedup))
     return SortedOut(
         best={fix: way.found for fix, way in best.items()},
         others=tuple(others),
-        winners=tuple(replace(way.measured, name=fix) for fix, way in kept),
+        winners=tuple(way.measured for way in kept),
         choices={
-            fix: way.candidate.finding
+            fix: way.measured.candidate.finding
             for fix, way in best.items()
-            if way.candidate.finding is not None and way.found.outcome in PAYS
+            if way.measured.candidate.finding is not None and way.found.outcome in PAYS
         },
     )
 
@@ -90,24 +88,17 @@ class _Way:
 
     found: Trial
     measured: Measured
-    candidate: Candidate
     whole_s: float
 
     @property
-    def order(self) -> tuple[float, float]:
-        """The place among ways in slices that hold the same: what takes least comes first."""
-        return self.whole_s, -(self.found.speedup or 0.0)
-
-    @property
-    def order_in_all(self) -> tuple[float, float]:
-        """The place among all ways: what saves most of the whole training comes first."""
-        return -self.candidate.saves(self.found.speedup or 0.0), 0.0
+    def speedup(self) -> float:
+        """What it gives, 0 if that is not known."""
+        return self.found.speedup or 0.0
 
 
 def of_another(
     trials: Iterable[Trial],
     measured: Sequence[Measured],
-    candidates: Sequence[Candidate],
     baseline_of: BaselineOf,
 ) -> Iterator[Trial]:
     """Those of the trials whose fix makes another experiment of the script, and pays.
@@ -115,16 +106,14 @@ def of_another(
     Those that change it by what they are, and those that were to keep its numbers but trained
     otherwise. One whose losses are no numbers any more trains nothing, and is none of them.
     """
-    broken = {
-        (one.fixes[0], one.variant)
-        for found, one in zip(measured, candidates, strict=True)
-        if not _finite(found.losses) and _finite(baseline_of(found.holds).losses)
-    }
-    holds = {(one.fixes[0], one.variant): one.holds for one in candidates}
+    named = {(one.candidate.fixes[0], one.candidate.variant): one for one in measured}
     for one in trials:
-        least = 1 + floor(baseline_of(holds[one.fix, one.variant]).control)
-        differs = one.outcome is Outcome.LOSSES_DIFFER and (one.low or 0.0) > least
-        if (differs or one.outcome is Outcome.CHANGES) and (one.fix, one.variant) not in broken:
+        found = named[one.fix, one.variant]
+        usual = baseline_of(found.holds)
+        gains = (one.low or 0.0) > 1 + floor(usual.control)
+        differs = one.outcome is Outcome.LOSSES_DIFFER and gains
+        broken = _finite(usual.losses) and not _finite(found.losses)
+        if (differs or one.outcome is Outcome.CHANGES) and not broken:
             yield one
 
 
@@ -137,7 +126,7 @@ def _in_the_whole_training(found: Trial, steps: int | None) -> Trial:
         f"the {found.one_off_s:.1f} s that it costs once are earned back after {even:,} steps, "
         f"and this training has {steps:,}"
     )
-    return replace(found, outcome=Outcome.LOSES, reason=reason, kept=False)
+    return found.dropped(Outcome.LOSES, reason)
 
 
 def _beats(way: _Way, best: _Way) -> bool:
@@ -146,25 +135,25 @@ def _beats(way: _Way, best: _Way) -> bool:
     Of ways that change the experiment the ones before change it less: more of it must pay.
     """
     if way.found.outcome is best.found.outcome is Outcome.CHANGES:
-        return (way.found.speedup or 0.0) > AS_GOOD * (best.found.speedup or 0.0)
+        return way.speedup > AS_GOOD * best.speedup
     return _rank(way) > _rank(best)
 
 
 def _rank(way: _Way) -> tuple[bool, float, float]:
     pays = way.found.outcome in (Outcome.KEPT, Outcome.CHANGES)
-    return pays, -way.whole_s if pays else 0.0, way.found.speedup or 0.0
+    return pays, -way.whole_s if pays else 0.0, way.speedup
 
 
 def _beaten(way: _Way, by: _Way) -> Trial:
-    found, better = way.found, by.candidate.variant
-    more = (by.found.speedup or 0.0) > (found.speedup or 0.0)
+    found, better = way.found, by.found.variant
+    more = by.speedup > way.speedup
     if found.outcome is Outcome.CHANGES:
         gives = "gives more" if more else "gives hardly less, and changes less"
         return replace(found, reason=f"{better} {gives}")
     if not found.kept:
         return found
     gives = "gives more" if more else "costs less once, and the whole training ends sooner with it"
-    return replace(found, outcome=Outcome.REDUNDANT, reason=f"{better} {gives}", kept=False)
+    return found.dropped(Outcome.REDUNDANT, f"{better} {gives}")
 
 
 def _finite(losses: Losses | None) -> bool:

@@ -1,20 +1,41 @@
-"""Confirm what was kept for the whole training, and try what no step shows in whole runs."""
+"""Confirm what was kept for the whole training, and try what no slice of steps shows.
+
+What stands outside the steps is kept by calls that were timed in place, or tried in whole runs.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import statistics
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.model import Event, Outcome, Patch, Run, Training, words
+from trainperf.fixes import by_id
+from trainperf.model import (
+    Equivalence,
+    Event,
+    Finding,
+    Outcome,
+    Patch,
+    Run,
+    Site,
+    Training,
+    Trial,
+    words,
+)
+from trainperf.patch.patch import Written
+from trainperf.rewrite.diff import changed_lines
 from trainperf.trial import Tried
 from trainperf.trial.budget import Clock
+from trainperf.trial.candidates import Write, variants, writer
+from trainperf.trial.outcome import floor
 from trainperf.trial.repeat import FOR_LIFE, WHOLE_RUNS_S
-from trainperf.whole_training.beyond import Addition, Found, additions, in_place, judged, with_trial
 from trainperf.whole_training.ledger import started_in, with_calls, with_changes
 from trainperf.whole_training.plain_runs import (
     PlainRuns,
+    Script,
     Version,
     needed_s,
     plain_runs,
@@ -26,6 +47,26 @@ SAME = 0.99
 LEAST_SAVED = 0.02
 """Kept changes must save so much of the steps and of what stands between them: what they do to the
 latter was not measured, and may well be more than less."""
+LEAST = 1.25
+"""What a change must promise the whole training: two plain runs of a script may lie 20 % apart."""
+CLEARLY = 1.05
+"""The slower run with a change must be so many times as fast as the quicker one without."""
+WHOLE_RUNS = "in plain runs of the whole script"
+"""How it was measured."""
+IN_PLACE = "by calls that were timed in place"
+"""How it was measured without a run of its own."""
+UNCHANGED = (Equivalence.EXACT, Equivalence.ENVIRONMENT)
+"""A plain run tells no losses: only what leaves them as they are is tried so."""
+SHARE_KEPT = 0.5
+"""At most so much of the time that is left is kept back from trials of steps."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The findings of a diagnosis, and the folder that their patch is relative to."""
+
+    findings: tuple[Finding, ...]
+    root: str
 
 
 def confirm(
@@ -59,40 +100,40 @@ def confirm(
 
     first = [Version(before.seconds_now)]
     if (tried.stack is not None or calls) and tried.patch is not None:
-        patch = tried.patch
         expected_s = before.seconds_now if after.seconds_after is None else after.seconds_after
-        first.append(Version(expected_s, tried.sources, patch.environment, patch.arguments))
+        first.append(Version(expected_s, Written(tried.patch, dict(tried.sources))))
     more = additions(found, tried, before, first, clock.left)
-    needed = needed_s([*first, *(one.version for one in more)])
-    once = bool(more) and needed is not None and needed > clock.left
-    if once and needed is not None and needed / 2 > clock.left:
+    needed = needed_s([*first, *more]) or 0.0
+    once = bool(more) and needed > clock.left
+    if once and needed / 2 > clock.left:
         tried, more, once = _too_long(tried, more, needed), [], False
-    versions = [*first, *(one.version for one in more)]
+    versions = [*first, *more]
     if len(versions) == 1:
         return tried, after
     if not more:
         clock = clock.keeping(max(0.0, clock.left - plain_s))
-    runs = plain_runs(run, versions, folder, clock, say, once=once)
+    script = Script(run, folder, clock, say)
+    runs = plain_runs(script, versions, once)
     if len(first) > 1:
         if not runs.seconds and not runs.failure:
-            runs = run_once(run, first[1], folder, clock, say, runs)
-        if _broken(runs) or _no_faster(runs):
-            return _without(tried, *_why(runs)), before
+            runs = run_once(script, first[1], runs)
+        if fault := _fault(runs):
+            return _without(tried, *fault), before
     tried, last = _with(tried, more, runs, len(first) - 1)
     if last >= len(first):
         after = replace(after, items=before.items)  # the ledger does not hold what only runs tell
     return tried, _by_runs(after, runs, last)
 
 
-def _broken(runs: PlainRuns) -> bool:
-    """Whether what was kept failed, and not what was put on top of it."""
-    return bool(runs.failure) and len(runs.seconds) < 2
-
-
-def _no_faster(runs: PlainRuns) -> bool:
-    """Whether the runs with what was kept took as long as those without, or longer."""
+def _fault(runs: PlainRuns) -> tuple[Outcome, str] | None:
+    """Why what was kept does not stand the whole training; what was put on top of it may not."""
     least = FOR_LIFE if runs.once else SAME
-    return len(runs.seconds) > 1 and sum(runs.seconds[1]) > least * sum(runs.seconds[0])
+    if len(runs.seconds) > 1 and sum(runs.seconds[1]) > least * sum(runs.seconds[0]):
+        took = [" and ".join(f"{one:.1f} s" for one in pair) for pair in runs.seconds[:2]]
+        return Outcome.LOSES, f"the whole script took {took[1]} with it, {took[0]} without"
+    if runs.failure and len(runs.seconds) < 2:
+        return Outcome.FAILED, f"in a plain run of the whole script it {runs.failure}"
+    return None
 
 
 def _too_little(after: Training) -> str:
@@ -108,46 +149,33 @@ def _too_little(after: Training) -> str:
     )
 
 
-def _why(runs: PlainRuns) -> tuple[Outcome, str]:
-    """The outcome of what did not stand the whole training, and its reason."""
-    if not _no_faster(runs):
-        return Outcome.FAILED, f"in a plain run of the whole script it {runs.failure}"
-    without, with_it = (_listed(one) for one in runs.seconds[:2])
-    return Outcome.LOSES, f"the whole script took {with_it} with it, {without} without"
-
-
 def _without(tried: Tried, outcome: Outcome, reason: str) -> Tried:
     """The trials with nothing kept."""
-    trials = tuple(
-        replace(one, kept=False, outcome=outcome, reason=reason) if one.kept else one
-        for one in tried.trials
-    )
+    trials = tuple(one.dropped(outcome, reason) if one.kept else one for one in tried.trials)
     root = "" if tried.patch is None else tried.patch.root
     return replace(tried, trials=trials, stack=None, patch=Patch("", (), root=root), sources={})
 
 
-def _with(tried: Tried, more: list[Addition], runs: PlainRuns, last: int) -> tuple[Tried, int]:
+def _with(tried: Tried, more: list[Version], runs: PlainRuns, last: int) -> tuple[Tried, int]:
     """What was kept with each of `more` that pays on top of it, and its place among `runs`.
 
     `last` is the place of what was kept before them. One that does not pay is in the versions
     after it as well, so that these say nothing.
     """
-    for one in more:
-        trial = judged(one, runs, last)
-        if trial is None:
+    for version in more:
+        trial = None if version.adds is None else judged(version.adds, runs, last)
+        if trial is not None:
+            tried = with_trial(tried, trial, version.written)
+        if trial is None or not trial.kept:
             break
-        tried = with_trial(tried, trial)
-        if not trial.kept:
-            break
-        tried = replace(tried, patch=one.written.patch, sources=one.written.contents)
         last += 1
     return tried, last
 
 
-def _too_long(tried: Tried, more: list[Addition], needed_s: float) -> Tried:
+def _too_long(tried: Tried, more: list[Version], needed_s: float) -> Tried:
     """The trials, of which some say what whole runs would have taken."""
     reason = f"what it saves no slice of steps shows, and whole runs would take {needed_s:.0f} s"
-    left = {one.finding.id for one in more if one.finding.data.get("outside")}
+    left = {one.adds.id for one in more if one.adds and one.adds.data.get("outside")}
     trials = (replace(one, reason=reason) if one.fix in left else one for one in tried.trials)
     return replace(tried, trials=tuple(trials))
 
@@ -174,5 +202,154 @@ def _by_runs(training: Training, runs: PlainRuns, last: int) -> Training:
     )
 
 
-def _listed(seconds: tuple[float, float]) -> str:
-    return " and ".join(f"{one:.1f} s" for one in seconds)
+# ----------------------------------------------------- what no step shows
+
+
+def reserved_s(found: Found, before: Training, left_s: float) -> float:
+    """Seconds to be kept for whole runs with the change that promises most outside the steps.
+
+    0 where there is none, or where they would take more than half of the `left_s` seconds.
+    """
+    for one, saved_s in _promising(found, before):
+        in_steps = not one.data.get("outside") or one.data.get("in_place")
+        if in_steps or before.seconds_now is None:
+            continue
+        versions = (Version(before.seconds_now), Version(before.seconds_now - saved_s))
+        for once in (False, True):
+            needed = needed_s(versions, once)
+            if needed is not None and needed <= SHARE_KEPT * left_s:
+                return needed
+    return 0.0
+
+
+def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
+    """Keep the changes that were not tried, and whose calls were timed in place; return these.
+
+    The interval of what they give a turn of the script must clear the floor of all trials.
+    """
+    open_, write, ids = _left(found, tried)
+    kept = list[Finding]()
+    for one in found.findings:
+        gives = one.data.get("in_place")
+        if one.id not in open_ or not gives or gives["low"] <= 1 + floor(tried.control):
+            continue
+        written = write((*ids, one.id))
+        if one.id not in written.patch.findings or written.patch.skipped:
+            continue
+        timed = [site for site, r in zip(one.where, gives["ratios"], strict=True) if r]
+        if len(one.where) > 1 and not all(_edits(written.patch, site) for site in timed):
+            continue
+        ids.append(one.id)
+        kept.append(one)
+        trial = Trial(
+            fix=one.id,
+            outcome=Outcome.KEPT,
+            reason="",
+            speedup=gives["speedup"],
+            low=gives["low"],
+            high=gives["high"],
+            pairs=gives["pairs"],
+            kept=True,
+            bound=one.bound,
+            basis="calls",
+            note=IN_PLACE,
+        )
+        tried = with_trial(tried, trial, written)
+    return tried, kept
+
+
+def _edits(patch: Patch, place: Site) -> bool:
+    """Whether a patch changes lines of a place: as many as can be edited are, not all."""
+    changed = changed_lines(patch.diff, os.path.relpath(place.file, patch.root))
+    return bool(changed & set(range(place.line, place.end_line + 1)))
+
+
+def with_trial(tried: Tried, trial: Trial, written: Written) -> Tried:
+    """The trials with this one in place of that of its fix, which is `written` where it is kept."""
+    trials = tuple(trial if other.fix == trial.fix else other for other in tried.trials)
+    if not trial.kept:
+        return replace(tried, trials=trials)
+    return replace(tried, trials=trials, patch=written.patch, sources=written.contents)
+
+
+def _left(found: Found, tried: Tried) -> tuple[set[str], Write, list[str]]:
+    """The fixes that were not tried, what writes edits, and the fixes that the patch holds."""
+    findings = tuple(tried.choices.get(finding.id, finding) for finding in found.findings)
+    untried = {trial.fix for trial in tried.trials if trial.outcome is Outcome.NOT_TRIED}
+    patched = list(tried.patch.findings if tried.patch is not None else ())
+    return untried, writer(found.root, by_id())(findings), patched
+
+
+def additions(
+    found: Found, tried: Tried, before: Training, first: Sequence[Version], left_s: float
+) -> list[Version]:
+    """The changes that could not be tried, each on top of those kept and of those before it.
+
+    As many as can be run beside the `first` versions, the script as it is and what was kept, in
+    `left_s` seconds; at least the one that promises most.
+    """
+    open_, write, ids = _left(found, tried)
+    made = list[Version]()
+    for one, saved_s in _promising(found, before):
+        expected_s = [*first, *made][-1].expected_s
+        if one.id not in open_ or expected_s is None or len(variants(one)) > 1:
+            continue
+        written = write((*ids, one.id))
+        if one.id not in written.patch.findings or written.patch.skipped:
+            continue
+        version = Version(max(expected_s - saved_s, expected_s / 10), written, one)
+        if made and (needed_s((*first, *made, version)) or math.inf) > left_s:
+            break
+        ids.append(one.id)
+        made.append(version)
+    return made
+
+
+def judged(finding: Finding, runs: PlainRuns, last: int) -> Trial | None:
+    """The trial of a change on top of the version that is `last` among `runs`; None without one.
+
+    Its interval spans the ratios of each run without it to each with it; one run each has none.
+    """
+    fix, bound = finding.id, finding.bound
+    if last + 1 >= len(runs.seconds):
+        if not runs.failure:
+            return None
+        reason = f"in a plain run of the whole script it {runs.failure}"
+        return Trial(fix, Outcome.FAILED, reason, bound=bound, basis="whole runs")
+    without, with_it = runs.seconds[last : last + 2]
+    low, high = min(without) / max(with_it), max(without) / min(with_it)
+    clearly = FOR_LIFE if runs.once else CLEARLY
+    kept, slower = low > clearly, high < 1 / clearly
+    rejected = Outcome.SLOWER if slower else Outcome.NO_EFFECT
+    return Trial(
+        fix=fix,
+        outcome=Outcome.KEPT if kept else rejected,
+        reason="",
+        speedup=sum(without) / sum(with_it),
+        low=None if runs.once else low,
+        high=None if runs.once else high,
+        pairs=1 if runs.once else len(with_it),
+        kept=kept,
+        bound=bound,
+        basis="whole runs",
+        note=WHOLE_RUNS,
+    )
+
+
+def _promising(found: Found, before: Training) -> Iterator[tuple[Finding, float]]:
+    """The edits that may save enough of the whole training, and how many seconds at most."""
+    now, seen = before.seconds_now, set[str]()
+    saved = {id(one): _saved_s(one, before) for one in found.findings}
+    for one in sorted(found.findings, key=lambda one: -saved[id(one)]):
+        if now is None or not one.rewritable or one.equivalence not in UNCHANGED or one.id in seen:
+            continue
+        seen.add(one.id)
+        if now >= LEAST * (now - saved[id(one)]):
+            yield one, saved[id(one)]
+
+
+def _saved_s(finding: Finding, before: Training) -> float:
+    """Seconds of the whole training that a change saves at most, by its bound."""
+    parts = {"steps", "between"} if finding.data.get("outside") else {"steps"}
+    turning = sum(one.now_s for one in before.items if one.part in parts)
+    return turning * (1 - 1 / finding.bound) if finding.bound else turning

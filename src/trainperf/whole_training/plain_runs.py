@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.model import Run
+from trainperf.model import Finding, Patch, Run
 from trainperf.model.words import signal_name
+from trainperf.patch.patch import Written
 from trainperf.run.caches import filled, private
 from trainperf.run.plain import Finished, run_to_its_end
-from trainperf.trial.budget import Clock
+from trainperf.trial.budget import Clock, Say
 from trainperf.trial.repeat import MARGIN
 
-Say = Callable[[str, float | None], None]
+AS_IT_IS = Written(Patch("", ()), {})
 Start = Callable[[Run, Path, float, Callable[[], bool]], Finished]
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the script: text of source files by path, variables, words of the command.
+    """A version of the script: as it is, or with the edits that are `written`.
 
-    `expected_s` are the seconds of a whole run by the ledger, None where it does not know. The
-    script as it is has no changes; each version after it has those of the version before it.
+    `expected_s` are the seconds of a whole run by the ledger, None where it does not know. Each
+    version has the changes of the version before it; `adds` is the finding that it adds, where
+    that is one.
     """
 
     expected_s: float | None
-    sources: Mapping[str, bytes] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()
+    written: Written = AS_IT_IS
+    adds: Finding | None = None
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,31 @@ class PlainRuns:
     once: bool = False  # then the one run of each is its first and its last
 
 
-def plain_runs(
-    run: Run,
-    versions: Sequence[Version],
-    folder: Path,
-    clock: Clock,
-    say: Say,
-    start: Start = run_to_its_end,
-    once: bool = False,
-) -> PlainRuns:
+@dataclass(frozen=True)
+class Script:
+    """The whole script, to be run plainly in a folder as long as there is time."""
+
+    run: Run
+    folder: Path
+    clock: Clock
+    say: Say
+    start: Start = run_to_its_end
+
+    def ended(self, version: Version, name: str, limit_s: float) -> Finished:
+        """Run a version to its end, or for so many seconds."""
+        run, folder, patch = self.run, self.folder / name, version.written.patch
+        given, caches = os.environ | run.env, folder / "caches"
+        changed = replace(
+            run,
+            command=(*run.command, *patch.arguments),
+            sources=version.written.contents or run.sources,
+            env={**run.env, **private(given, caches), **patch.environment},
+        )
+        with filled(given, caches):
+            return self.start(changed, folder, limit_s, self.clock.interrupted)
+
+
+def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) -> PlainRuns:
     """Run the whole script plainly, each version once and then once more, in reverse.
 
     What drifts falls on all alike; it does not where each is run but `once`. The first of the
@@ -63,11 +80,11 @@ def plain_runs(
     its share of it. What a version compiles is compiled anew in each of its runs, as a user's
     first run does.
     """
-    needed = needed_s(versions, once)
+    needed, clock = needed_s(versions, once), script.clock
     if needed is not None and needed > clock.left:
         return PlainRuns(reason=f"whole runs would take {needed:.0f} s")
-    there = list(versions)
-    turns = list(range(len(there))) if once else _turns(there)
+    there, order = list(versions), range(len(versions))
+    turns = [*order] if once else [*order, *reversed(order)]
     times: list[list[float]] = [[] for _ in there]
     failure = ""
     for number, which in enumerate(turns):
@@ -77,8 +94,8 @@ def plain_runs(
         limit = clock.left / left if needed is None else clock.left
         if clock.over() or limit < _usual(times, which):
             return _so_far(times[: len(there)], _stopped(clock.reason, times, turns))
-        say(f"the whole script, {'changed' if which else 'as it is'}", number / len(turns))
-        ended = _ended(run, there[which], folder / f"whole-{number}", limit, clock, start)
+        script.say(f"the whole script, {'changed' if which else 'as it is'}", number / len(turns))
+        ended = script.ended(there[which], f"whole-{number}", limit)
         if ended.seconds is None:
             over = "the whole script did not end in the time that was left"
             stopped = _stopped(over, times, turns) if number else over
@@ -95,31 +112,24 @@ def plain_runs(
     return PlainRuns(runs, failure=failure, once=once)
 
 
-def run_once(
-    run: Run,
-    version: Version,
-    folder: Path,
-    clock: Clock,
-    say: Say,
-    without: PlainRuns,
-    start: Start = run_to_its_end,
-) -> PlainRuns:
+def run_once(script: Script, version: Version, without: PlainRuns) -> PlainRuns:
     """Run a changed script once where there was no time for more: does it reach its end?
 
     `without` are the runs that were not made. One run compares nothing, but what no step reaches
     (evaluation, saving) is run. Where it fails, the script as it is must not.
     """
-    if version.expected_s is None or MARGIN * version.expected_s > clock.left:
+    left_s = script.clock.left
+    if version.expected_s is None or MARGIN * version.expected_s > left_s:
         return without
-    say("the whole script, changed", None)
-    ended = _ended(run, version, folder / "whole-once", clock.left, clock, start)
+    script.say("the whole script, changed", None)
+    ended = script.ended(version, "whole-once", left_s)
     if ended.seconds is None:
         return without
     if not ended.status:
         once = f"changed, it ran to its end once, in {ended.seconds:.1f} s"
         return replace(without, reason=f"{without.reason}; {once}")
-    say("the whole script, as it is", None)
-    plain = _ended(run, Version(None), folder / "whole-plain", clock.left, clock, start)
+    script.say("the whole script, as it is", None)
+    plain = script.ended(Version(None), "whole-plain", script.clock.left)
     if plain.seconds is not None and plain.status:
         return replace(without, reason=f"the script as it is {_how(plain)} in a plain run")
     return PlainRuns(failure=_how(ended))
@@ -129,11 +139,6 @@ def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
     """Seconds that all the runs take, by the ledger; None where it does not know."""
     known = [one.expected_s for one in versions if one.expected_s is not None]
     return (2 - once) * MARGIN * sum(known) if len(known) == len(versions) else None
-
-
-def _turns(versions: Sequence[Version]) -> list[int]:
-    order = range(len(versions))
-    return [*order, *reversed(order)]
 
 
 def _so_far(times: Sequence[Sequence[float]], reason: str) -> PlainRuns:
@@ -160,19 +165,6 @@ def _stopped(why: str, times: Sequence[Sequence[float]], turns: Sequence[int]) -
         if one
     )
     return f"{text} ({', '.join(took)})" if made else text
-
-
-def _ended(
-    run: Run, version: Version, folder: Path, limit_s: float, clock: Clock, start: Start
-) -> Finished:
-    changed = replace(
-        run,
-        command=(*run.command, *version.arguments),
-        sources=dict(version.sources) or run.sources,
-        env={**run.env, **private(os.environ | run.env, folder / "caches"), **version.environment},
-    )
-    with filled(os.environ | run.env, folder / "caches"):
-        return start(changed, folder, limit_s, clock.interrupted)
 
 
 def _how(ended: Finished) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from trainperf.child.timing.legs import words
 from trainperf.errors import TrainperfError
 from trainperf.model import Event, Run
+from trainperf.model import Leg as LegSettings
 from trainperf.run.event_files import EventFiles
 from trainperf.run.output import Output
 from trainperf.run.spawn import prepare, run_file_of, start
@@ -97,11 +98,10 @@ class Leg:
         self.failure = ""
         self.turn = 0
         self.work_per_step = self.work = work
-        self.waits_every = 1 if run.leg is None else run.leg.waits_every
-        self.settles = run.leg is None or run.leg.settles
+        how = run.leg or LegSettings(0)
+        self.waits_every, self.settles, self.ranks = how.waits_every, how.settles, how.ranks
         self.started_s = 0.0
         self.ready_s: float | None = None
-        self.before_device_s: float | None = None
         self.slowest_s = 0.0  # the longest slice until now
         self._files = EventFiles(folder, self._note)
         self._words: words.Words | None = None
@@ -126,7 +126,9 @@ class Leg:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._words = words.Words(str(self.folder.resolve()), create=True)
-            run = _beside_others(self.run)
+            run = with_own_port(self.run, self.ranks > 1)
+            if self.ranks > 1:
+                run = replace(run, env={**HEARTBEAT, **run.env})
             prepare(run, self.folder)
             self._log = Output(self.folder)
             self._process = start(run, self._run_file, self._log.file)
@@ -135,11 +137,6 @@ class Leg:
             self.failure = f"could not be started: {error}"
             return
         guard.watch(self._run_file, self._process.pid)
-
-    @property
-    def ranks(self) -> int:
-        """How many of its processes train, each step together."""
-        return self.run.leg.ranks if self.run.leg is not None else 1
 
     @property
     def alive(self) -> bool:
@@ -166,28 +163,28 @@ class Leg:
         """Whether it has yet to stand at its first slice, started or not."""
         return self.ready_s is None and not self.failure
 
+    def _says(self, word: int) -> bool:
+        return self._words is not None and bool(self._words[word])
+
     @property
     def waits_for_device(self) -> bool:
         """Whether it is about to use its device for the first time, and was not let yet."""
-        return self._words is not None and bool(
-            self._words[words.DEVICE] and not self._words[words.GO]
-        )
+        return self._says(words.DEVICE) and not self.has_device
 
     @property
     def has_device(self) -> bool:
         """Whether it was let use its device."""
-        return self._words is not None and bool(self._words[words.GO])
+        return self._says(words.GO)
 
     @property
     def compiles(self) -> bool:
         """Whether it is compiling now."""
-        return self._words is not None and bool(self._words[words.COMPILES])
+        return self._says(words.COMPILES)
 
     @property
     def warms(self) -> bool:
         """Whether it makes its first steps: what it imports, and its data, are there."""
-        warms = self._words is not None and self._words[words.WARMS]
-        return self.starting and bool(warms) and not self.compiles
+        return self.starting and self._says(words.WARMS) and not self.compiles
 
     @property
     def may_pause(self) -> bool:
@@ -197,9 +194,7 @@ class Leg:
     def give_device(self) -> None:
         """Let it use its device: all others there stand still until it has warmed up."""
         assert self._words is not None
-        now = time.monotonic()
-        self._idle.append((self._words[words.DEVICE] / words.PER_S, now))
-        self.before_device_s = self.own_s(now)
+        self._idle.append((self._words[words.DEVICE] / words.PER_S, time.monotonic()))
         self._words[words.GO] = 1
 
     def give_up(self, reason: str) -> None:
@@ -237,8 +232,9 @@ class Leg:
     @property
     def spent_s(self) -> float:
         """Seconds since its start in which it could have made steps, so that nothing held it up."""
-        waits = self.waits_for_device and self._words is not None
-        until = self._words[words.DEVICE] / words.PER_S if waits and self._words else self._seen_s
+        until = self._seen_s
+        if self._words is not None and self.waits_for_device:
+            until = self._words[words.DEVICE] / words.PER_S
         return self.own_s(until) - self._compiled_s
 
     def look(self) -> bool:
@@ -315,7 +311,11 @@ class Leg:
         for _ in range(TRIES if self.ranks > 1 else 1):
             if not self._run_turn(steps, settle, limit_s, asked, holds):
                 return None
-            piece = self._read_slice()
+            self._files.read()
+            if self._files.lost:
+                self._fail(f"its measurements could not be kept: {self._files.lost}")
+            ranks = list(by_rank(self.events).values())
+            piece = slice_of(ranks, self.turn, self.work_per_step, self.work)
             if piece is not None:
                 return piece
         raise LegFailed("the slice left no measurement")
@@ -370,21 +370,15 @@ class Leg:
                     self._processes.wake()
             took_s += self._pass_time()  # what it compiles meanwhile, the budget limits
             if took_s > limit_s:
-                self._fail(f"made no {steps_text(self._words[words.STEPS])} in {limit_s:.0f} s")
+                count = self._words[words.STEPS]
+                steps = "step" if count == 1 else f"{count} steps"
+                self._fail(f"made no {steps} in {limit_s:.0f} s")
             time.sleep(LOOK_EVERY_S)
 
     def _is_over(self) -> bool:
         """Whether each rank has done its steps."""
         assert self._words is not None
         return all(self._words[words.OVER + rank] > self.turn for rank in range(self.ranks))
-
-    def _read_slice(self) -> Slice | None:
-        self._files.read()
-        if self._files.lost:
-            self._fail(f"its measurements could not be kept: {self._files.lost}")
-        return slice_of(
-            list(by_rank(self.events).values()), self.turn, self.work_per_step, self.work
-        )
 
     def _fail(self, reason: str) -> None:
         self.failure = reason
@@ -412,50 +406,10 @@ class Leg:
             self.failure = ENDED
 
 
-def _beside_others(run: Run) -> Run:
-    """The run, so that it can live, and stand still, beside others."""
-    several = run.leg is not None and run.leg.ranks > 1
-    run = with_own_port(run, several)
-    return replace(run, env={**HEARTBEAT, **run.env}) if several else run
-
-
 def end_all(legs: Sequence[Leg]) -> None:
     """End legs at the same time: a process on a GPU takes seconds to be gone."""
     with ThreadPoolExecutor(max(1, len(legs))) as pool:
         list(pool.map(lambda leg: leg.end(), legs))
-
-
-def give_device(legs: Sequence[Leg]) -> None:
-    """Let the first of those that wait for their device have it, once nobody warms up on it.
-
-    Kernels are chosen by timing them in the first steps.
-    """
-    waiting = [leg for leg in legs if leg.waits_for_device]
-    if waiting and not any(leg.starting and leg.has_device for leg in legs):
-        waiting[0].give_device()
-
-
-def look_at(leg: Leg, limit_s: float) -> None:
-    """See whether a leg that starts has arrived, has failed, or takes longer than it may.
-
-    While it waits for its device, or compiles, no limit holds, nor for one that is slow to start.
-    """
-    if not leg.starting:
-        return
-    if leg.look():
-        try:
-            leg.arrived()
-        except LegFailed:
-            leg.end()
-    elif leg.failure:
-        leg.end()
-    elif leg.spent_s > limit_s and not leg.slow:
-        leg.give_up(f"made too few steps to begin with in {limit_s:.0f} s")
-
-
-def steps_text(count: int) -> str:
-    """A number of steps in words."""
-    return "step" if count == 1 else f"{count} steps"
 
 
 def slice_of(

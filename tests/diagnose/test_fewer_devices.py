@@ -9,12 +9,12 @@ import pytest
 from fixes.case_text import evidence_of
 from kit.processes import drop_inductor_cache, script
 from recordings import recording
+from trainperf.diagnose import fewer_devices
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Missing, Run
 from trainperf.run.launch import launch
-from trainperf.trial import fewer_devices
 
 TORCHRUN = Run(("torchrun", "--nproc_per_node", "4", "train.py"), "/p", "train.py")
 
@@ -58,7 +58,7 @@ def measured(tmp_path, monkeypatch):
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
         deadline = time.monotonic() + left
         points, reason = fewer_devices.measure(
-            run, recording(), whole, tmp_path, deadline, interrupted, told.append
+            replace(recording(), run=run), whole, tmp_path, deadline, interrupted, told.append
         )
         assert list(tmp_path.iterdir()) == []
         return points, reason, runs, told
@@ -199,7 +199,7 @@ def test_two_ranks_of_torchrun_are_measured_as_one(tmp_path, monkeypatch):
     found = read(whole, inspect_machine())
     deadline = time.monotonic() + 120
     points, why = fewer_devices.measure(
-        run, whole, found, tmp_path, deadline, lambda: False, lambda event: None
+        whole, found, tmp_path, deadline, lambda: False, lambda event: None
     )
     drop_inductor_cache()
     assert why == ""

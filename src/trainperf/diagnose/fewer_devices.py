@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from trainperf.evidence import read
@@ -39,21 +40,6 @@ MULTI = "MirroredStrategy"
 THREADS = "OMP_NUM_THREADS"
 
 
-@dataclass(frozen=True)
-class _Fewer:
-    """The script on fewer devices: so many at least, and `run` for a number of them."""
-
-    least: int
-    run: Callable[[int], Run]
-
-    def counts(self, most: int) -> Iterator[int]:
-        """1, 2, 4, … times the least, below `most`."""
-        count = self.least
-        while count < most:
-            yield count
-            count *= 2
-
-
 def with_fewer_devices(
     recording: Recording,
     evidence: Evidence,
@@ -73,14 +59,11 @@ def with_fewer_devices(
     reason = "the run was not measured to its end"
     if recording.ending is Ending.MEASURED:
         deadline = began + BUDGET_SHARE * recording.run.budget_s
-        points, reason = measure(
-            recording.run, recording, evidence, folder, deadline, interrupted, on_event
-        )
+        points, reason = measure(recording, evidence, folder, deadline, interrupted, on_event)
     return replace(evidence, parallel_=with_scaling(job, points, reason))
 
 
 def measure(
-    run: Run,
     recording: Recording,
     evidence: Evidence,
     folder: Path,
@@ -90,9 +73,9 @@ def measure(
 ) -> tuple[tuple[ScalingPoint, ...], str]:
     """Run the script on 1, 2, 4, … of its devices; return the points, and why any is missing.
 
-    `run` is the observed run, `recording` and `evidence` what came of it, which is the
-    last of the points. Ends before `deadline`, on `time.monotonic()`. Efficiencies are
-    left to `evidence.scaling`. No points at all where only the whole job could be had.
+    `recording` and `evidence` are those of the observed run, the last of the points. Ends before
+    `deadline`, on `time.monotonic()`. Efficiencies are left to `evidence.scaling`. No points at
+    all where only the whole job could be had.
     """
     job = evidence.parallel_
     if job is None:
@@ -100,11 +83,12 @@ def measure(
     whole = _point(job.replicas, evidence)
     if whole is None:
         return (), "the real step was not measured"
-    fewer = _fewer(run, job, evidence.strategy)
-    if isinstance(fewer, str):
-        return (), fewer
+    run_on = _on_fewer(recording.run, job, evidence.strategy)
+    if isinstance(run_on, str):
+        return (), run_on
     points, reasons = [], []
-    for devices in fewer.counts(job.replicas):
+    devices = _devices_of_a_process(job)
+    while devices < job.replicas:
         needed = _needed_s(recording, evidence)
         left = deadline - time.monotonic()
         if interrupted() or left < needed:
@@ -113,50 +97,55 @@ def measure(
             break
         text = f"the script {_on(devices)}"
         on_event({"e": "trial", "text": text, "fraction": None, "expected_s": needed})
-        short = _short(fewer.run(devices), left - MARGIN_S)
+        short = replace(
+            run_on(devices),
+            steps=None,
+            measure_s=MEASURE_S,
+            extra_s=0.0,
+            budget_s=left - MARGIN_S,
+            began=None,
+            trials=False,
+            trace=False,
+        )
         found = _measured(short, devices, evidence, folder, interrupted)
         if isinstance(found, str):
             reasons.append(f"{_on(devices)}: {found}")
         else:
             points.append(found)
+        devices *= 2
     return ((*points, whole) if points else ()), "; ".join(reasons)
 
 
-def _fewer(run: Run, job: Parallel, strategy: Strategy | None) -> _Fewer | str:
-    """How the script is run on fewer devices, or why it cannot be."""
+def _on_fewer(run: Run, job: Parallel, strategy: Strategy | None) -> Callable[[int], Run] | str:
+    """The run of the script on a number of devices, or why it cannot be on fewer."""
     if job.hosts > 1:
         return "its ranks run on several hosts, which their own launcher has to start"
     if job.absent:
         return "not all ranks of the job were seen"
     if job.expected < 2:
         if strategy is not None and strategy.cls == MULTI:
-            return _Fewer(1, lambda devices: replace(run, devices=devices))
+            return lambda devices: replace(run, devices=devices)
         return "the script itself says which devices it uses"
-    each = max(1, job.replicas // job.expected)
     for launchers, names in ((TORCHRUN, NPROC), (MPIRUN, NP)):
         at = after(run.command, launchers)
         if at is None:
             continue
         if value(run.command, at, names) is None:
             return f"its command does not say {names[0]}"
-        return _Fewer(each, _with_ranks(run, at, names, each))
+        return partial(_with_ranks, run, at, names, _devices_of_a_process(job))
     return "how many processes it starts is not said in its command"
 
 
-def _with_ranks(run: Run, at: int, names: tuple[str, ...], each: int) -> Callable[[int], Run]:
-    def made(devices: int) -> Run:
-        env = run.env
-        if names is NPROC and THREADS not in {**os.environ, **env}:
-            env = {**env, THREADS: "1"}  # as torchrun has it for several ranks, not for one
-        command = replaced(run.command, at, names, str(devices // each))
-        return replace(run, command=command, env=env)
-
-    return made
+def _devices_of_a_process(job: Parallel) -> int:
+    return max(1, job.replicas // job.expected) if job.expected > 1 else 1
 
 
-def _short(run: Run, left: float) -> Run:
-    brief = replace(run, steps=None, measure_s=MEASURE_S, extra_s=0.0)
-    return replace(brief, budget_s=left, began=None, trials=False, trace=False)
+def _with_ranks(run: Run, at: int, names: tuple[str, ...], each: int, devices: int) -> Run:
+    env = run.env
+    if names is NPROC and THREADS not in {**os.environ, **env}:
+        env = {**env, THREADS: "1"}  # as torchrun has it for several ranks, not for one
+    command = replaced(run.command, at, names, str(devices // each))
+    return replace(run, command=command, env=env)
 
 
 def _measured(

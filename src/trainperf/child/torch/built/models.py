@@ -16,7 +16,6 @@ from typing import Any
 
 from ...process import frames
 from .. import batches
-from ..step import dispatch
 from . import places as built
 from .optimizers import parameters_of
 
@@ -54,10 +53,8 @@ _FEWEST = 4
 def record(driver: Any) -> None:
     """Record each model as an event `torch_model`, those that are trained first."""
     trained = trained_parameters(driver.loops)
-    for position, called in enumerate(models(driver.loops)[:MOST_MODELS]):
-        driver.record.write(
-            "torch_model", **model_facts(driver.loops, called, trained, counts=position == 0)
-        )
+    for called in models(driver.loops)[:MOST_MODELS]:
+        driver.record.write("torch_model", **model_facts(driver.loops, called, trained))
 
 
 def models(loops: Any) -> list[Called]:
@@ -143,20 +140,12 @@ def _dtypes(module: Any) -> list[str]:
     return sorted({str(one.dtype).removeprefix("torch.") for one in weights})
 
 
-def model_facts(
-    loops: Any, called: Called, trained: set[int], counts: bool = False
-) -> dict[str, Any]:
-    """The fields of `TorchModel` for one model; `counts` runs one forward more.
-
-    It does so on a GPU only: kernels say nothing of the time on a CPU, and what counts them
-    takes seconds to import (PyTorch 2.13: all of TorchDynamo).
-    """
+def model_facts(loops: Any, called: Called, trained: set[int]) -> dict[str, Any]:
+    """The fields of `TorchModel` for one model."""
     model, args, kwargs = called
     inner = unwrapped(model)
     tensors = list(batches.leaves([*args, *kwargs.values()]))
     site = loops.model_sites.get(id(model))
-    compiled = _compiled(model)
-    seen = (args or kwargs) and counts and model is inner and not compiled and _on_gpu(model)
     return {
         "cls": type(inner).__name__,
         "where": built.module_site(loops, inner),
@@ -164,14 +153,13 @@ def model_facts(
         "name": name_called(site, model),
         "parameters": _size(inner),
         "trained": _trains(model, trained),
-        "compiled": compiled,
+        "compiled": _compiled(model),
         "modules": dict(Counter(type(one).__name__ for one in inner.modules() if one is not inner)),
         "dtypes": _dtypes(inner),
         "channels_last": _channels_last(inner),
         "image_input": bool(tensors) and tensors[0].dim() == 4,
         "attentions": _attention_by_hand(inner),
         "scattered": _scattered(inner) if _on_gpu(model) else [],
-        "graph_calls": dispatch.forward_calls(model, args, kwargs) if seen else None,
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),
         "checkpoints": list(loops.checkpoint_sites),

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from ..process import frames
-from ..process.patching import before, replace
+from ..process.patching import Attempt, before, replace
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
 from ..timing.calls import InsteadOf
@@ -163,12 +163,10 @@ class EagerCalls:
     def _replaceable(
         self, model: Any, place: _Place, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
-        try:
+        with Attempt(self._loops.process, "the call of a model"):
             alone = len(args) == 1 and kwargs.keys() <= {"training"}
             return alone and place not in self._elsewhere and self._lasts(model, place)
-        except Exception as error:
-            self._loops.process.failed("the call of a model", error)
-            return False
+        return False
 
     def _lasts(self, model: Any, place: _Place) -> bool:
         """Whether a model is Keras's own throughout, and stays the same one."""

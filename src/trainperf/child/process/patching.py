@@ -18,6 +18,22 @@ class Guard(Protocol):
         """A fault of ours is noted as `what`; the program goes on."""
 
 
+class Attempt:
+    """A `with` block of ours in the user's program: what fails within is noted as `what`."""
+
+    def __init__(self, guard: Guard, what: str) -> None:
+        self._guard = guard
+        self._what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._guard.failed(self._what, error)
+        return True
+
+
 def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     """Put `make(original)` in place of `owner.name`, looking like the original.
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..process.patching import Attempt
+
 if TYPE_CHECKING:
     from ..process.process import Process
 
@@ -104,10 +106,8 @@ class FileReads:
         if not self._on or self._parent:
             return
         self._on, self._closed = False, True
-        try:
+        with Attempt(self._process, "the files that were read"):
             self._process.record.write("reads", **self._summary(dataset))
-        except Exception as error:
-            self._process.failed("the files that were read", error)
 
     # ------------------------------------------------------------------ per open
 

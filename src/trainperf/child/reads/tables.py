@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.patching import replace
+from ..process.patching import Attempt, replace
 
 if TYPE_CHECKING:
     from ..process.process import Process
@@ -38,9 +38,7 @@ def _record(
 ) -> None:
     if process.off:
         return
-    try:
+    with Attempt(process, "a table that is mapped"):
         if not signature.bind(*args, **kwargs).arguments.get("batched"):
             seconds = process.clock() - began
             process.record.write("row_map", s=began, seconds=seconds, where=frames.here())
-    except Exception as error:
-        process.failed("a table that is mapped", error)

@@ -12,6 +12,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
+from ..process.patching import Attempt
 from ..timing.probing import gpu_build
 from . import batches as tf_batches
 from . import debug_modes, models
@@ -194,10 +195,8 @@ def record(driver: Driver) -> None:
         ("padding", models.record_padding),
         ("build", gpu_build.record_tensorflow),
     ):
-        try:
+        with Attempt(driver.process, f"facts about {what}"):
             part(driver)
-        except Exception as error:
-            driver.process.failed(f"facts about {what}", error)
 
 
 def s3_paths() -> list[str]:

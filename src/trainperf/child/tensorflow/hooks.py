@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 from ..process import frames
-from ..process.patching import after, before, replace, undo
+from ..process.patching import Attempt, after, before, replace, undo
 from ..timing.training import Training
 from . import debug_modes
 from .loops import TensorFlowLoops
@@ -101,10 +101,8 @@ def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
             iterator = original(self)
-            try:
+            with Attempt(loops.process, "distributed iterator"):
                 iterator._trainperf_dataset = self
-            except Exception as error:
-                loops.process.failed("distributed iterator", error)
             return iterator
 
         return __iter__

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
+from ..process.patching import Attempt
 from ..timing.device.clock import HostClock
 from ..timing.drivers.iterator_driver import IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
@@ -291,11 +292,9 @@ class TensorFlowLoops(Loops):
     # ------------------------------------------------------------------ internal
 
     def _call(self, in_step: bool) -> dict[str, Any] | None:
-        try:
+        with Attempt(self.process, "the call that was traced"):
             return self.retraces.traced() if in_step else None
-        except Exception as error:
-            self.process.failed("the call that was traced", error)
-            return None
+        return None
 
     def _busy(self, seconds: float) -> None:
         if self.training.driver is not None:

@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
+from ..process.patching import Attempt
 from ..timing.budget import Budget
 from .batches import (
     ADAPTER_CALLS,
@@ -81,11 +82,9 @@ def _drawn_from(driver: Driver, node: Any, described: dict[str, Any]) -> dict[st
     """What a map works on when it begins to draw; what it cannot be asked is noted."""
     if not described.get("random") or described.get("python"):
         return None
-    try:
+    with Attempt(driver.process, "the work ahead of random numbers"):
         return drawn_from(node, described.get("function"))
-    except Exception as error:
-        driver.process.failed("the work ahead of random numbers", error)
-        return None
+    return None
 
 
 def _collapse(nodes: list[Any]) -> list[Any]:

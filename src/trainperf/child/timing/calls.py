@@ -9,6 +9,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
+from ..process.patching import Attempt
 from .in_place import InPlace, Instead, StandIn
 
 if TYPE_CHECKING:
@@ -83,18 +84,16 @@ class Calls:
         return result
 
     def _rows(self, rows: Rows, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
-        try:
+        with Attempt(self._process, "the samples of a call"):
             return rows(args, kwargs)
-        except Exception as error:
-            self._process.failed("the samples of a call", error)
-            return None
+        return None
 
     def add(self, what: str, seconds: float, rows: int | None = None) -> tuple[Place, Any] | None:
         """Count a call that stands in the user's innermost frame, with so many samples.
 
         Return its place, and what the record says of that; None where it could not be counted.
         """
-        try:
+        with Attempt(self._process, f"counting {what}"):
             frame, _ = frames.users_frame()
             key = (what, frame.f_code, frame.f_lasti) if frame else (what, None, 0)
             entry = self._found.get(key)
@@ -104,9 +103,7 @@ class Calls:
             entry[1] += seconds
             entry[3] = None if rows is None or entry[3] is None else max(rows, entry[3])
             return key, entry[2]
-        except Exception as error:
-            self._process.failed(f"counting {what}", error)
-            return None
+        return None
 
     def take(self) -> list[dict[str, Any]]:
         """The calls that were counted since this was asked last."""

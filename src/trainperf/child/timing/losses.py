@@ -12,6 +12,7 @@ import math
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from ..process.patching import Attempt
 from .loss_values import (
     LONGEST,
     Path,
@@ -157,14 +158,12 @@ class Losses:
     def flush(self) -> None:
         """Write down what was kept since the last time; waits for the device."""
         kept, self._kept, self._stride = self._kept, [], 1
-        try:
+        with Attempt(self._process, "losses"):
             self._write("loss", [self._read(*one) for one in kept])
             if not self._seen and self.updates:
                 self._sum()
             sums, self._sums = self._sums, []
             self._write("weights", [(*one, 0) for one in sums])
-        except Exception as error:
-            self._process.failed("losses", error)
 
     # ----------------------------------------------------------------- internal
 
@@ -226,10 +225,8 @@ class Losses:
         """Sum the weights at updates 1, 2, 4, 8, … of the warm-up, which is not timed."""
         update = self.updates
         if update <= self._warm_up_steps and update & (update - 1) == 0:
-            try:
+            with Attempt(self._process, "sums of weights"):
                 self._sum()
-            except Exception as error:
-                self._process.failed("sums of weights", error)
 
     def _sum(self) -> None:
         variables = [one() for one in self._variables or ()]

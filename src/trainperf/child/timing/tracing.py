@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from ..process.patching import Attempt
 from .budget import LACKING, Budget
 
 if TYPE_CHECKING:
@@ -143,10 +144,8 @@ class Tracing:
         except Exception as error:
             self._idle = True
             _missing(self._driver, error)
-            try:
+            with Attempt(self._driver.process, "stopping the tracer"):
                 self._stop()
-            except Exception as second:
-                self._driver.process.failed("stopping the tracer", second)
 
 
 def _missing(driver: Any, error: Exception) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..process.patching import Attempt
 from ..process.process import Process
 from ..reads.files import FileReads
 
@@ -72,7 +73,5 @@ class Training:
     def _finishes(self) -> None:
         if self.world is None:
             return
-        try:
+        with Attempt(self.process, "waiting for the other ranks"):
             self.world.meet("finish")  # who goes first takes the others' store along
-        except Exception as error:
-            self.process.failed("waiting for the other ranks", error)

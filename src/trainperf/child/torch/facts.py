@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..process import frames
-from ..process.patching import before
+from ..process.patching import Attempt, before
 from ..timing.probing import gpu_build
 from . import batches, samples, trainers
 from . import batches as torch_batches
@@ -100,10 +100,8 @@ def record(driver: Any) -> None:
         ("samples and tokens", samples.record),
         ("padding", _padding),
     ):
-        try:
+        with Attempt(driver.process, f"facts about {what}"):
             part(driver)
-        except Exception as error:
-            driver.process.failed(f"facts about {what}", error)
 
 
 def _padding(driver: Any) -> None:
@@ -136,11 +134,9 @@ def _framework(driver: Any) -> None:
 
 def _gpus(driver: Any) -> list[dict[str, Any]]:
     """The GPUs that CUDA shows; of one that is gone, no more than that the loop used it."""
-    try:
+    with Attempt(driver.process, "facts about the GPUs"):
         return gpus_seen(driver)
-    except Exception as error:
-        driver.process.failed("facts about the GPUs", error)
-        return [_unknown_gpu(index) for index in models.devices(driver)]
+    return [_unknown_gpu(index) for index in models.devices(driver)]
 
 
 def _keras_version() -> str | None:
@@ -355,12 +351,10 @@ def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
 
 def packing_of(driver: Any) -> dict[str, Any] | None:
     """The fields of a `Packing` for the largest model of a loop; None where it cannot be asked."""
-    called = largest(driver)
-    try:
+    apart = None
+    with Attempt(driver.process, "the model on sequences in one row"):
+        called = largest(driver)
         apart = None if called is None else keeps_apart(*called)
-    except Exception as error:
-        driver.process.failed("the model on sequences in one row", error)
-        return None
     if apart is None:
         return None
     flattens = hasattr(sys.modules.get(COLLATORS), "DataCollatorWithFlattening")

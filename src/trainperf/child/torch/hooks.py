@@ -10,7 +10,7 @@ import sys
 import weakref
 from typing import Any
 
-from ..process.patching import replace
+from ..process.patching import Attempt, replace
 from . import facts, memory
 from .built import places as built
 from .loops import TorchLoops
@@ -57,22 +57,18 @@ def watch_loaders(loops: TorchLoops, module: Any) -> None:
 
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
-            try:
+            with Attempt(loops.process, "the folder of workers' sockets"):
                 if getattr(self, "num_workers", 0):
                     # Workers have their sockets in the folder of the process that starts
                     # them, if it has one: ours is known, and removed when it is stopped.
                     sys.modules["multiprocessing.util"].get_temp_dir()
                     loops.process.record_temporary()
-            except Exception as error:
-                loops.process.failed("the folder of workers' sockets", error)
             iterator = original(self)
-            try:
+            with Attempt(loops.process, "loader's iterator"):
                 kept = getattr(self, "persistent_workers", False)  # it holds its iterator
                 iterator._trainperf_dataset = weakref.ref(self) if kept else self
                 if loops.process.settings.get("leg") is not None and hasattr(iterator, "_timeout"):
                     iterator._timeout = 0  # while a leg is stopped, no batch can come in time
-            except Exception as error:
-                loops.process.failed("loader's iterator", error)
             return iterator
 
         return __iter__

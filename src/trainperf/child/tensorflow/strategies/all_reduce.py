@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ...process.patching import Attempt
 from .facts import Built, described, operations, replicas, spread, worker_hosts
 from .reductions import Tensor, size_of
 from .scopes import Strategies
@@ -45,12 +46,9 @@ def record(driver: Driver) -> None:
     built = training(driver, strategies)
     if built is None:
         return
-    workers = described(built)["workers"]
-    try:
-        seen = spread(driver.dataset(), workers)
-    except Exception as error:
-        driver.process.failed("sharding of the dataset", error)
-        seen = {}
+    seen: dict[str, Any] = {}
+    with Attempt(driver.process, "sharding of the dataset"):
+        seen = spread(driver.dataset(), described(built)["workers"])
     strategies.write(strategy=built.strategy, **seen)
     reductions = strategies.exchange.reductions()
     if replicas(built.strategy) < 2 or not reductions:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...process.patching import replace
+from ...process.patching import Attempt, replace
 from ...timing.loop import INPUT
 from .reductions import Reduction, reduction
 
@@ -161,12 +161,10 @@ class Exchange:
         """Remember what is summed; steps that run eagerly are remembered once."""
         if self._process.off:
             return
-        try:
+        with Attempt(self._process, "sizes of the gradients"):
             made = reduction(extended, values, options, joint)
             if made.sizes and (made.graph or made not in self._reductions):
                 self._reductions.append(made)
-        except Exception as error:
-            self._process.failed("sizes of the gradients", error)
 
 
 def own_graphs(function: Any) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames
+from ...process.patching import Attempt
 from .exchange import Exchange, several_workers
 from .facts import Built, described, devices, implementation, replicas, worker_hosts
 
@@ -100,11 +101,9 @@ class Strategies:
         main = self.main(seen.pop("strategy", None))
         if main is None:
             return
-        try:
+        with Attempt(self.process, "describing a strategy"):
             self.process.record.write("tf_strategy", **described(main), **self._outside(), **seen)
             self.process.record.flush()
-        except Exception as error:
-            self.process.failed("describing a strategy", error)
 
     def _outside(self) -> dict[str, Any]:
         return {"models_outside": self.outside()}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...job import ranks
 from ...process import frames, turns
+from ...process.patching import Attempt
 from ...process.stacks import StackSampler
 from .. import completing, cycles, tracing
 from ..budget import Budget
@@ -107,12 +108,10 @@ class Driver:
 
     def _place(self) -> World | None:
         """Where this process stands in its job; known once its group was made."""
-        try:
+        with Attempt(self.process, "finding the job's ranks"):
             self.training.world = ranks.find(
                 self.process, self.training.world, self._framework.world
             )
-        except Exception as error:
-            self.process.failed("finding the job's ranks", error)
         return self.training.world
 
     # ------------------------------------------------------- said of a kind of loop
@@ -203,11 +202,9 @@ class Driver:
 
     def turns_left(self) -> int | None:
         """How often the loops around the user's line turn yet, where their source tells."""
-        try:
+        with Attempt(self.process, "how many steps the loop has left"):
             return turns.left()
-        except Exception as error:
-            self.process.failed("how many steps the loop has left", error)
-            return None
+        return None
 
     # ----------------------------------------------------------------- the loop
 
@@ -404,10 +401,8 @@ class Driver:
     # ------------------------------------------------------------------ internal
 
     def _read_last(self) -> None:
-        try:
+        with Attempt(self.process, "reading the last times of a loop"):
             self._times.read()
-        except Exception as error:
-            self.process.failed("reading the last times of a loop", error)
 
     def _step_ended(self, began: Mark, now: Mark) -> None:
         plan = self.plan

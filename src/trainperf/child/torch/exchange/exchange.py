@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ...process.patching import Attempt
 from ..built import models
 from . import ddp as torch_ddp
 from . import ddp_facts, gradient_sums, placed
@@ -159,10 +160,8 @@ def record(driver: Any) -> None:
         ("devices and checkpoints", placed.record),
     )
     for what, part in parts:
-        try:
+        with Attempt(loops.process, f"facts about {what}"):
             part(driver)
-        except Exception as error:
-            loops.process.failed(f"facts about {what}", error)
 
 
 def _ddps(driver: Any) -> None:

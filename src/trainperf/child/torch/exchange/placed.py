@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 from ...process import frames
-from ...process.patching import after, replace
+from ...process.patching import Attempt, after, replace
 from ...process.turns import Places
 from ..built import models
 
@@ -40,7 +40,7 @@ def watch_saves(loops: Any, module: Any) -> None:
         def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
             began = process.clock()
             result = original(obj, f, *args, **kwargs)
-            try:
+            with Attempt(process, "a checkpoint"):
                 driver = loops.training.driver
                 if not loops.passive() and driver is not None and _is_file(f):
                     count, where = loops.saves
@@ -48,8 +48,6 @@ def watch_saves(loops: Any, module: Any) -> None:
                     seconds = process.clock() - began
                     process.record.write("saving", s=began, seconds=seconds, **places.here())
                     driver.evaluated = True
-            except Exception as error:
-                process.failed("a checkpoint", error)
             return result
 
         return save

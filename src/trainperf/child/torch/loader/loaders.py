@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...process.patching import Attempt
 from . import datasets, settings, sharing
 from .places import Place, key_of
 
@@ -84,10 +85,8 @@ def _looked_into(driver: Any, loader: Any, shared: str | None) -> dict[str, Any]
         "shared_state": lambda: _shared(loader, shared),
     }
     for name, look in looks.items():
-        try:
+        with Attempt(driver.process, f"{name} of a DataLoader"):
             found[name] = look()
-        except Exception as error:
-            driver.process.failed(f"{name} of a DataLoader", error)
     return found
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames
-from ...process.patching import replace, undo
+from ...process.patching import Attempt, replace, undo
 from ...timing.budget import Budget
 from .. import batches as torch_batches
 from . import datasets, sharing, workers
@@ -220,12 +220,10 @@ class _Taking:
         return self._timed(mean, size, first_s=times[0])
 
     def _lengths(self, data: Any) -> None:
-        try:
+        with Attempt(self.driver.process, "the lengths of items"):
             self.facts["length"] = (
                 lengths_in_items(data, self.batch) if isinstance(data, list) and data else None
             )
-        except Exception as error:
-            self.driver.process.failed("the lengths of items", error)
 
     def _handed(self, time_it: Any, seconds: float) -> dict[str, Any]:
         if self.batch is None:

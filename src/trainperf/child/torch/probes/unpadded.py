@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...process.patching import Attempt
 from .. import batches
 from ..loader.padding import sequence_ends
 from .passes import changed, evaluated
@@ -15,11 +16,10 @@ CLOSE = 5e-3
 def of_driver(driver: Any) -> bool | None:
     """The answer for the largest trained model of a loop; None where it cannot be asked."""
     called = largest(driver)
-    try:
+    # One may be made for batches of one shape only.
+    with Attempt(driver.process, "the model on a batch without its padding"):
         return None if called is None else masks_padding(*called)
-    except Exception as error:  # made for batches of one shape only
-        driver.process.failed("the model on a batch without its padding", error)
-        return None
+    return None
 
 
 def largest(driver: Any) -> Any:

@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames
-from ...process.patching import after, replace, undo
+from ...process.patching import Attempt, after, replace, undo
 from ...process.turns import Places
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ class Evaluations:
     def _make_train(self, original: Any) -> Any:
         def train(self_: Any, mode: bool = True) -> Any:
             if mode and not self._process.off and threading.get_ident() == self._main:
-                try:
+                with Attempt(self._process, "the end of an evaluation"):
                     self._end()
-                except Exception as error:
-                    self._process.failed("the end of an evaluation", error)
             return original(self_, mode)
 
         return train

@@ -19,7 +19,6 @@ HOOKED_RANK = """
 
     from kit.child import Watcher
     from trainperf.child.start import set_hook
-    from trainperf.child.torch.modules import HOOKS
     from trainperf.child.torch.loops import TorchLoops
     from trainperf.child.process.importing import PostImport
 
@@ -34,7 +33,7 @@ HOOKED_RANK = """
         "torch.optim.optimizer",
     )
     PostImport(
-        dict.fromkeys(names, lambda module, seconds: set_hook(loops, module, "torch", HOOKS)),
+        dict.fromkeys(names, lambda module, seconds: set_hook(loops, module, "torch")),
         watcher.failed,
     ).install()
 """

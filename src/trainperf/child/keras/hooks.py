@@ -14,17 +14,20 @@ from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
 from ..timing.calls import InsteadOf
 from ..timing.loops import Loops
-from .callbacks import time_callbacks, time_logs
 from .calls import (
     count_calls,
+    drive_train_function,
+    make_train_on_batch,
     remember_call,
     remember_compile,
     remember_site,
     samples,
+    time_callbacks,
     time_evaluation,
+    time_logs,
+    watch_apply,
 )
 from .epochs import EagerEpochs, Epochs
-from .steps import drive_train_function, make_train_on_batch, watch_apply
 
 NAME = "model(x)"
 """The name of such a call in the record."""

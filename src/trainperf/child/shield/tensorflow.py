@@ -12,9 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .changes import Changes
-from .writers import Scratch, is_remote, text
-from .writing import argument
+from .writers import Changes, Scratch, argument, is_remote, text
 
 INDEX = ("", ".index")
 SAVED_MODEL = ("/saved_model.pb", "/saved_model.pbtxt", "/config.json")

@@ -10,7 +10,7 @@ from typing import Any
 from ..process.patching import replace
 from ..tensorflow import facts, models
 from ..tensorflow.loops import TensorFlowLoops
-from ..timing.drivers.fit_driver import FitDriver
+from ..timing.drivers.iterator_driver import FitDriver
 
 
 class Epochs:

@@ -41,7 +41,6 @@ class ArgumentDriver(Driver):
         self._resident: Any = None
         self._batches: list[Any] = []
         self._per_call: int | None = None
-        self._invoke: Callable[[Any], Any] | None = None
         self._pull = tf_batches.graph_pull(self.process)
         self.extras.insert(0, ("stages", self._time_stages))
         if model is not None:
@@ -53,7 +52,6 @@ class ArgumentDriver(Driver):
 
     def call(self, iterator: Any, invoke: Callable[[Any], Any]) -> Any:
         """Run one step of the loop with the iterator of the phase."""
-        self._invoke = invoke
         if iterator is not self.given:
             if self.ending:
                 self.unclosed += [self.given, self._source]

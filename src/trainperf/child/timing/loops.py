@@ -14,8 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .calls import Calls
-from .in_place import InPlace
+from .calls import Calls, InPlace
 from .loop import WARM_UP
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ..reads.files import FileReads
 
 if TYPE_CHECKING:
     from ..job.ranks import World
-    from .legs.warm_up import WarmUp
+    from .legs.words import WarmUp
     from .losses import Losses
 
 
@@ -33,7 +33,7 @@ class Training:
         self.warm_up: WarmUp | None = None
         self.retries: Callable[[], int] = lambda: 0
         if process.settings.get("leg") is not None:
-            from .legs.warm_up import WarmUp
+            from .legs.words import WarmUp
             from .losses import Losses
 
             self.losses = Losses(process)

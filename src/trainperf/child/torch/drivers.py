@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..timing.drivers.driver import Driver
-from ..timing.drivers.fit_driver import FitDriver
-from ..timing.drivers.iterator_driver import IteratorDriver
+from ..timing.drivers.iterator_driver import FitDriver, IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
 from ..timing.tracing import NotTraced
 from . import batches

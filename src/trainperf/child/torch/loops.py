@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..timing.completing import ALONE
 from ..timing.device.clock import HostClock, Mark
 from ..timing.loops import Loops
-from ..timing.loss_values import plain_loss
+from ..timing.losses import plain_loss
 from . import batches as torch_batches
 from .graphs import Graphs, capturing
 
@@ -55,7 +55,6 @@ class TorchLoops(Loops):
         self.device: TorchClock = TorchClock(self.process.clock)
         self._optimizers: dict[int, Any] = {}
         self.optimizers_built = 0
-        self.loaders_built: dict[Any, int] = {}
         self.loader_places: dict[Any, Place] = {}
         self.autocast = ""
         self.model_calls: dict[int, Any] = {}

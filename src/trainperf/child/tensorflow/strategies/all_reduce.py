@@ -13,8 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ...process.patching import Attempt
+from .exchange import Tensor, size_of
 from .facts import Built, described, operations, replicas, spread, worker_hosts
-from .reductions import Tensor, size_of
 from .scopes import Strategies
 
 if TYPE_CHECKING:

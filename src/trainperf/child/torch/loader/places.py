@@ -56,9 +56,7 @@ class Place:
 def watch(loops: Any, module: Any) -> None:
     """Note where loaders are built and which are iterated; `module` is torch's `dataloader`.
 
-    Each loader gets `_trainperf_site` (a site or None) and `_trainperf_given` (the
-    keywords written out in the call, plain values); `loops.loaders_built` counts the
-    loaders by place.
+    Each loader gets `_trainperf_site`, a site or None.
     """
     loops.loader_places = {}
 
@@ -87,10 +85,9 @@ def _built(loops: Any, loader: Any, kwargs: dict[str, Any], caller: FrameType) -
     place = loops.loader_places[key]
     given = {name: _plain(value) for name, value in kwargs.items() if name in place.keywords}
     # Past `__setattr__`, which subclasses may have made their own.
-    loader.__dict__.update(_trainperf_site=where, _trainperf_given=given)
+    loader.__dict__["_trainperf_site"] = where
     place.given = given
     place.took(loader)
-    loops.loaders_built[key] = place.built
 
 
 def _iterated(loops: Any, loader: Any) -> None:

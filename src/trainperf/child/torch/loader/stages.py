@@ -22,9 +22,17 @@ from ...process.patching import Attempt, replace, undo
 from ...timing.budget import Budget
 from .. import batches as torch_batches
 from . import datasets, sharing, workers
-from .items import Items, Spent, cores_used, own_threads, sampled
+from .items import (
+    Items,
+    Spent,
+    copied_s,
+    cores_used,
+    own_threads,
+    pinned_s,
+    sampled,
+    value_bytes,
+)
 from .padding import given_steps, sequence_ends
-from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-from .frames import WRAPPERS, is_users, line_of
+from .frames import WRAPPERS, is_users, line_of, nested
 from .recorder import Recorder
 
 INTERVAL_S = 0.004
@@ -210,17 +210,10 @@ def _text(code: CodeType) -> str:
     if code.co_name == "<module>":
         last = len(lines)
     else:
-        last = max(_lines(code), default=code.co_firstlineno)
+        ends = (end for inner in nested(code) for _, end, *_ in inner.co_positions() if end)
+        last = max(ends, default=code.co_firstlineno)
     first = code.co_firstlineno
     return "" if last - first > LONGEST else "".join(lines[max(0, first - 1) : last])
-
-
-def _lines(code: CodeType) -> Iterator[int]:
-    """The lines that a function and those that stand in it run."""
-    yield from (last for _, last, *_ in code.co_positions() if last)
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _lines(inner)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from ..process.patching import Attempt
-from ..timing.probing import gpu_build
 from . import batches as tf_batches
 from . import debug_modes, models
 from .retraces import users_function
@@ -181,7 +180,12 @@ def record(driver: Driver) -> None:
         gpus=tf_gpus(),
         logical=devices_of_a_worker(tf.config.list_logical_devices()),
     )
-    gpu_build.record_order(driver)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        driver.process.fact(name.lower(), os.environ.get(name))
+    if build.get("is_cuda_build"):
+        held = [str(one) for one in build.get("cuda_compute_capabilities") or ()]
+        built = {"cuda": build.get("cuda_version"), "capabilities": held}
+        driver.process.fact("gpu_build", built)
     driver.process.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
     driver.process.fact("s3_paths", s3_paths())
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
@@ -193,7 +197,6 @@ def record(driver: Driver) -> None:
         ("callbacks", record_callbacks),
         ("step function", _step_function),
         ("padding", models.record_padding),
-        ("build", gpu_build.record_tensorflow),
     ):
         with Attempt(driver.process, f"facts about {what}"):
             part(driver)
@@ -413,18 +416,10 @@ def _reached(cls: type, start: Any) -> Iterator[CodeType]:
             function.__code__.co_filename
         ):
             continue
-        for code in _with_inner(function.__code__):
+        for code in frames.nested(function.__code__):
             if code in seen:
                 continue
             seen.add(code)
             yield code
             for name in code.co_names:
                 todo += [getattr(cls, name, None), function.__globals__.get(name)]
-
-
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of the lambdas and comprehensions in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_inner(constant)

@@ -11,7 +11,6 @@ from typing import Any
 
 from ..process import frames
 from ..process.patching import Attempt, before
-from ..timing.probing import gpu_build
 from . import batches, samples, trainers
 from . import batches as torch_batches
 from . import memory as gpu_memory
@@ -85,7 +84,8 @@ def _length(loader: Any) -> int | None:
 
 def record(driver: Any) -> None:
     """Record what is known of device, models, optimizers, flags, exchange and CUDA's memory."""
-    gpu_build.record_order(driver)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        driver.process.fact(name.lower(), os.environ.get(name))
     driver.process.fact("cuda_failed", gpu_failure())
     for what, part in (
         ("the device", _framework),
@@ -96,12 +96,24 @@ def record(driver: Any) -> None:
         ("flags", _record_flags),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
-        ("the build", gpu_build.record_torch),
+        ("the build", _record_build),
         ("samples and tokens", samples.record),
         ("padding", _padding),
     ):
         with Attempt(driver.process, f"facts about {what}"):
             part(driver)
+
+
+def _record_build(driver: Any) -> None:
+    """Record what PyTorch was built for; nothing where it was built for the CPU.
+
+    Nothing asks CUDA's driver: it must not be started in a process that may still fork workers.
+    """
+    torch: Any = sys.modules["torch"]
+    if torch.version.cuda is not None:
+        held = (torch._C._cuda_getArchFlags() or "").split()
+        built = {"cuda": str(torch.version.cuda), "capabilities": held}
+        driver.process.fact("gpu_build", built)
 
 
 def _padding(driver: Any) -> None:

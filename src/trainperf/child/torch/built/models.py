@@ -349,7 +349,7 @@ def _reached(
     if code is None or id(code) in seen or not frames.is_users(code.co_filename):
         return
     seen.add(id(code))
-    for one in _nested(code):
+    for one in frames.nested(code):
         called = {
             name: getattr(found, "__func__", found)
             for name in one.co_names
@@ -365,13 +365,6 @@ def _users(owner: Any, function: Any, name: str) -> Any:
     found = vars(type(owner)).get(name) or getattr(function, "__globals__", {}).get(name)
     code = getattr(getattr(found, "__func__", found), "__code__", None)
     return found if code is not None and frames.is_users(code.co_filename) else None
-
-
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _nested(constant)
 
 
 def blocks_of_model(model: Any) -> list[dict[str, Any]]:

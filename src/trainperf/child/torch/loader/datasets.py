@@ -130,8 +130,4 @@ def _asks(code: CodeType) -> bool:
 
 def _names(code: CodeType) -> set[str]:
     """The names that a piece of code and what is nested in it use."""
-    found = {*code.co_names, *code.co_freevars}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found |= _names(constant)
-    return found
+    return {name for one in frames.nested(code) for name in (*one.co_names, *one.co_freevars)}

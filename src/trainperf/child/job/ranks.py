@@ -143,7 +143,6 @@ class Agreement:
 
     @property
     def asked(self) -> bool:
-        """Whether rank 0 has asked already."""
         return self._asked_at is not None
 
     def verdict(self, step: int) -> int | None:
@@ -324,7 +323,6 @@ class FileBoard:
         os.makedirs(folder, exist_ok=True)
 
     def put(self, key: str, value: str) -> None:
-        """Leave a word."""
         path = os.path.join(self._folder, key)
         made = f"{path}.{os.getpid()}"
         with open(made, "w", encoding="utf-8") as file:
@@ -332,7 +330,6 @@ class FileBoard:
         os.replace(made, path)
 
     def get(self, key: str) -> str | None:
-        """The word under a key, None if there is none yet."""
         try:
             with open(os.path.join(self._folder, key), encoding="utf-8") as file:
                 return file.read()
@@ -348,11 +345,9 @@ class StoreBoard:
         self._start = start  # the store may outlive ranks that are started again
 
     def put(self, key: str, value: str) -> None:
-        """Leave a word."""
         self._store.set(f"trainperf/{self._start}/{key}", value)
 
     def get(self, key: str) -> str | None:
-        """The word under a key, None if there is none yet."""
         name = f"trainperf/{self._start}/{key}"
         if not self._store.check([name]):
             return None

@@ -241,7 +241,6 @@ class _TrainFunction:
         return logs
 
     def unwrapped(self) -> Any:
-        """The function Keras made."""
         return self._function
 
 

@@ -129,7 +129,6 @@ class EagerEpochs(Epochs):
         self.feeds = False
 
     def next(self, epoch: Any, original: Any) -> Any:
-        """The next `(first step, last step, batches)` of Keras's loop."""
         if self._loops.passive():
             return original(epoch)
         driver: Any = self._loops.training.driver
@@ -177,7 +176,6 @@ class EagerEpochs(Epochs):
         return getattr(adapter, "enqueuer", None) is not None and not adapter._within_epoch
 
     def again(self, keep: bool = False) -> Any:
-        """Begin another epoch; return its iterator, or None if there is none."""
         epoch = self._current
         adapter = epoch.data_adapter
         if type(adapter).__name__ == "GeneratorDataAdapter":
@@ -191,7 +189,6 @@ class EagerEpochs(Epochs):
 
     @property
     def model(self) -> Any:
-        """The model that is trained."""
         return self._model()
 
     @property

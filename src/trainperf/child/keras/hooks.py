@@ -46,12 +46,10 @@ _FOREIGN = frozenset({"FlaxLayer", "JaxLayer", "Lambda", "TFSMLayer", "TorchModu
 
 
 def watch_callback(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember where callbacks are made."""
     remember_site(loops, module.Callback, "__init__")
 
 
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
-    """Time the callbacks."""
     time_callbacks(loops, module.CallbackList)
     time_logs(loops, module.python_utils)
 
@@ -63,22 +61,18 @@ def watch_calls(loops: Any, module: Any) -> None:
 
 
 def watch_rnn(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember where recurrent layers are made."""
     remember_site(loops, module.RNN, "__init__")
 
 
 def watch_optimizer(loops: TensorFlowLoops, module: Any) -> None:
-    """See the weights being updated."""
     watch_apply(loops, module.BaseOptimizer, "apply")
 
 
 def watch_pydataset(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember where datasets in Python are made."""
     remember_site(loops, module.PyDataset, "__init__")
 
 
 def watch_compile(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember how models are compiled."""
     remember_compile(loops, module.Trainer)
 
 
@@ -212,7 +206,6 @@ class OnBatch:
         self._states = [(one.state, one.state.numpy().copy()) for one in generators]
 
     def __call__(self) -> Any:
-        """Make the call."""
         return self._model.predict_on_batch(self._x)
 
     def traces(self) -> int:

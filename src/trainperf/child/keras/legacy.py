@@ -21,24 +21,19 @@ from .calls import (
 
 
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
-    """Time the callbacks, and remember where they are made."""
     remember_site(loops, module.Callback, "__init__")
     time_callbacks(loops, module.CallbackList)
 
 
 def watch_old_optimizer(loops: TensorFlowLoops, module: Any) -> None:
-    """See the weights being updated."""
     watch_apply(loops, module.OptimizerV2, "apply_gradients")
 
 
 def watch_optimizer(loops: TensorFlowLoops, module: Any) -> None:
-    """See the weights being updated."""
     watch_apply(loops, module.Optimizer, "apply_gradients")
 
 
 def watch_model(loops: TensorFlowLoops, module: Any) -> None:
-    """See models being trained by `fit` and `train_on_batch`."""
-
     def make_function(original: Any) -> Any:
         def make_train_function(self: Any, force: bool = False) -> Any:
             original(self, force)
@@ -56,8 +51,6 @@ def watch_model(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_data(loops: TensorFlowLoops, module: Any) -> None:
-    """See epochs begin and end."""
-
     def make(original: Any) -> Any:
         def steps(self: Any) -> Any:
             return _epochs(loops).steps_of(self, original)
@@ -118,7 +111,6 @@ class _Epochs:
         return updates, begins
 
     def steps(self) -> int | None:
-        """Steps of an epoch, if Keras knows."""
         return self._current.inferred_steps if self._current is not None else None
 
     def close(self) -> bool:

@@ -97,7 +97,6 @@ def _named(hook: Any, name: str) -> Any:
 
 
 def undo(owner: Any, name: str) -> None:
-    """Take a `replace` back."""
     current = owner.__dict__.get(name)
     original = getattr(current, "_trainperf_original", None)
     if original is not None:

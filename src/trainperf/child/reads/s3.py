@@ -62,12 +62,10 @@ class Bucket:
             self.keys.setdefault(key, None)
 
     def went_wrong(self, name: str) -> None:
-        """Count an error by its name."""
         if name in self.errors or len(self.errors) < ERRORS:
             self.errors[name] = self.errors.get(name, 0) + 1
 
     def sums(self) -> dict[str, Any]:
-        """The sums as they are recorded."""
         return {
             "bucket": self.name,
             "region": self.region,
@@ -176,7 +174,6 @@ def hook(counts: Counts, module: ModuleType) -> None:
 
 
 def counts(process: Process) -> Counts:
-    """The sums of this process."""
     made = Counts(_Writing(process))
     os.register_at_fork(after_in_child=made.forked)
     return made

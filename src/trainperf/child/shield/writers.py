@@ -242,7 +242,6 @@ class Changes:
             self.put(owner, name, wrapper)
 
     def undo(self) -> None:
-        """Leave everything as it was."""
         while self._before:
             owner, name, value = self._before.pop()
             setattr(owner, name, value)

@@ -47,7 +47,6 @@ class ArgumentDriver(Driver):
             self.extras.append(("probes", lambda end: probes.record(self, model, end)))
 
     def serves(self, owner: Any) -> bool:
-        """Whether this driver times the loop of `owner`."""
         return owner is self._owner
 
     def call(self, iterator: Any, invoke: Callable[[Any], Any]) -> Any:
@@ -160,11 +159,9 @@ class ArgumentDriver(Driver):
         self.epoch_reopened()
 
     def recent_batches(self) -> list[Any]:
-        """The batches that are repeated."""
         return self._batches
 
     def resident_iterator(self) -> Any:
-        """The iterator that repeats a few batches, or None."""
         return self._resident
 
     def can_end(self) -> bool:
@@ -172,7 +169,6 @@ class ArgumentDriver(Driver):
         return self.epochs is not None
 
     def dataset(self) -> Any:
-        """The dataset the loop iterates."""
         return self._dataset
 
 

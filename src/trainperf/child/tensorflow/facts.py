@@ -342,7 +342,6 @@ def devices_of_a_worker(devices: list[Any]) -> int:
 
 
 def _held(tf: Any, number: int) -> int:
-    """Bytes that tensors held on a GPU at most."""
     try:
         return int(tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"])
     except Exception:  # not every allocator counts
@@ -350,7 +349,6 @@ def _held(tf: Any, number: int) -> int:
 
 
 def _record_devices_used(driver: Driver) -> None:
-    """Record the fact `devices_used`, where there is more than one device to use."""
     import tensorflow as tf
 
     if len(tf.config.list_logical_devices()) > 1:

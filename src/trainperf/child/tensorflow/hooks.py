@@ -58,8 +58,6 @@ def watch_keys(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_datasets(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember where each dataset was made."""
-
     def made(dataset: Any, *args: Any, **kwargs: Any) -> None:
         if not hasattr(dataset, "_trainperf_site"):
             frame, called = frames.users_frame()
@@ -96,8 +94,6 @@ def watch_iterators(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
-    """See batches being taken of a distributed dataset."""
-
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
             iterator = original(self)
@@ -114,8 +110,6 @@ def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
-    """See gradients being taken."""
-
     def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> None:
         loops.gradient_taken(target, sources)
 
@@ -128,8 +122,6 @@ def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_functions(loops: TensorFlowLoops, module: Any) -> None:
-    """See compiled functions being called."""
-
     main = threading.main_thread().ident
 
     def make(original: Any) -> Any:
@@ -144,8 +136,6 @@ def watch_functions(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
-    """See functions being traced."""
-
     def make(original: Any) -> Any:
         def func_graph_from_py_func(name: Any, python_func: Any, *args: Any, **kwargs: Any) -> Any:
             if loops.process.off or loops.tracing:
@@ -164,8 +154,6 @@ def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_variables(loops: TensorFlowLoops, module: Any) -> None:
-    """See variables being assigned."""
-
     def assigned(variable: Any, *args: Any, **kwargs: Any) -> None:
         if loops.gradient_pending:
             loops.assigned(variable)

@@ -61,36 +61,30 @@ class TensorFlowLoops(Loops):
         self.replicas = Replicas(self.strategies, self.eager_update)
 
     def applies(self, optimizer: Any) -> None:
-        """Remember which optimizers update weights."""
         with suppress(TypeError):  # a class of the user's may have no weak references
             self.optimizers.add(optimizer)
 
     # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
-        """This process's place among the workers of a strategy."""
         return scopes.world(self.strategies)
 
     def facts(self, driver: Any) -> dict[str, Any]:
-        """Size and kind of the batch, replicas, the call of `fit`."""
         from . import facts as tf_facts
 
         return tf_facts.loop_facts(driver)
 
     def record_facts(self, driver: Any) -> None:
-        """Record what is known of models, device, callbacks, padding and tracing."""
         from . import facts as tf_facts
 
         tf_facts.record(driver)
 
     def stages(self, driver: Any, deadline: float) -> None:
-        """Time the stages of the pipeline."""
         from . import stages as tf_stages
 
         tf_stages.record(driver, deadline)
 
     def probe_names(self) -> tuple[str, ...]:
-        """The variations of a step of the user's own."""
         return () if self.marked else ("probe compiled",)
 
     def probes(self, driver: Any, deadline: float) -> None:
@@ -104,17 +98,14 @@ class TensorFlowLoops(Loops):
 
     @property
     def exchange(self) -> Any:
-        """The switch of the exchange between replicas; None if there is none."""
         return self.replicas.exchange()
 
     def last_extras(self, driver: Any) -> list[Extra]:
-        """A large matrix product, on a GPU only."""
         from . import matmul
 
         return matmul.extras(driver)
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
-        """All-reduces of the gradients' sizes alone, and what connects the replicas."""
         return self.replicas.extras(driver)
 
     def steps_per_call(self, driver: Any) -> int:
@@ -125,17 +116,14 @@ class TensorFlowLoops(Loops):
         return 1 if model is None else steps_per_execution(model)
 
     def tracer(self, driver: Any) -> Tracer:
-        """The profiler of TensorFlow's runtime."""
         from .tracer import TensorFlowTracer
 
         return TensorFlowTracer(driver)
 
     def iterator_driver(self, iterator: Any) -> IteratorDriver:
-        """A driver for the loop that takes its batches from `iterator`."""
         return IteratorDriver(self, iterator)
 
     def update_driver(self) -> UpdateDriver:
-        """A driver for a loop that makes its own batches."""
         return UpdateDriver(self)
 
     def step_begins(self, driver: Any) -> None:
@@ -331,7 +319,6 @@ class TensorFlowClock(HostClock):
 
     @property
     def name(self) -> str:
-        """Whose clock the times are from, and how."""
         return super().name + (", from two lengths in turn" if self.asynchronous else "")
 
     @property

@@ -54,7 +54,6 @@ class RankPlan(Plan):
 
     @property
     def settling(self) -> bool:
-        """Whether the step that begins now is still a settling step of its block."""
         return self.begun < self._entered + self.block.settle
 
     def arrived(self) -> bool:
@@ -85,7 +84,6 @@ class RankPlan(Plan):
         return False
 
     def repeat_doubled(self) -> None:
-        """Take the block once more, with twice its steps."""
         steps = 2 * (int(self._ends) - self._entered - self.block.settle)
         self.block.settle = self.block.steps = 0
         self.block.started = None
@@ -93,7 +91,6 @@ class RankPlan(Plan):
         self._ends = self.begun + steps
 
     def advance(self) -> None:
-        """Go to the next block, or to the end."""
         if not self._blocks:
             self.block = Block(DONE, 0, 0.0)
             return

@@ -77,7 +77,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
 
     @property
     def loader(self) -> Any:
-        """The `DataLoader` that feeds the loop."""
         return self._dataset
 
     def boundary(self) -> None:
@@ -142,7 +141,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         return [self.batches.dataset_of(one) for one in self._beside.values()]
 
     def waited(self, seconds: float) -> None:
-        """The loop waited so long for its batch."""
         super().waited(seconds)
         if self.loops.detail is not None:
             self.loops.detail.add("input", seconds)
@@ -155,7 +153,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         return extras
 
     def buffered(self) -> int:
-        """How many batches may be ready before anything is drained."""
         loader = self._dataset
         workers = getattr(loader, "num_workers", 0)
         return int(workers * (getattr(loader, "prefetch_factor", None) or 2)) if workers else 0

@@ -60,7 +60,6 @@ def _autograd(loops: TorchLoops, torch: Any) -> None:
 
 
 def watch_loaders(loops: TorchLoops, module: Any) -> None:
-    """See loaders being opened and batches being taken."""
     from .loader import places
 
     def make_iter(original: Any) -> Any:
@@ -87,7 +86,6 @@ def watch_loaders(loops: TorchLoops, module: Any) -> None:
 
 
 def watch_workers(loops: TorchLoops, module: Any) -> None:
-    """Keep worker processes quiet."""
     from .loader import workers
 
     workers.quiet(loops.training, module)
@@ -169,13 +167,10 @@ def watch_scalers(loops: TorchLoops, module: Any) -> None:
 
 
 def watch_graphs(loops: TorchLoops, module: Any) -> None:
-    """See CUDA graphs being captured and replayed."""
     loops.graphs.watch(module)
 
 
 def watch_modules(loops: TorchLoops, module: Any) -> None:
-    """See modules being built."""
-
     built.watch_modules(loops, module)
     Evaluations(loops, module).watch()
 

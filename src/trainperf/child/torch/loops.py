@@ -99,9 +99,6 @@ class TorchLoops(Loops):
 
     # ------------------------------------------------------------ from the hooks
 
-    def step_begins(self, driver: Any) -> None:
-        """A step of the loop begins."""
-
     def stepped(self, optimizer: Any) -> None:
         """An optimizer updated the weights, or did so but for a gradient that is not finite."""
         if self.in_backward:  # one for each parameter, as a rule: all of them are one update
@@ -197,26 +194,22 @@ class TorchLoops(Loops):
     # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
-        """This process's place in its default process group."""
         from .exchange import exchange
 
         return exchange.world()
 
     @property
     def exchange(self) -> Exchange | None:
-        """The exchange of gradients with other processes, None if there is none."""
         from .exchange import exchange as torch_exchange
 
         return torch_exchange.exchange(self)
 
     def last_extras(self, driver: Any) -> list[Extra]:
-        """A large matrix product, on a GPU only."""
         from .built import matmul
 
         return matmul.extras(driver)
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
-        """The measurements of it that follow all others, by name."""
         from .exchange import all_reduce
 
         return all_reduce.extras(driver)
@@ -229,19 +222,16 @@ class TorchLoops(Loops):
         return (TorchFitDriver if fit else LoaderDriver)(self, iterator)
 
     def update_driver(self) -> Any:
-        """A driver for a loop that makes its own batches."""
         from .drivers import TorchUpdateDriver
 
         return TorchUpdateDriver(self)
 
     def facts(self, driver: Any) -> dict[str, Any]:
-        """Size and kind of the batch, steps of an epoch."""
         from . import facts as torch_facts
 
         return torch_facts.loop_facts(driver)
 
     def record_facts(self, driver: Any) -> None:
-        """Record what is known of models, optimizers, loaders, device and flags."""
         from . import facts as torch_facts
         from .loader import loaders
 
@@ -249,13 +239,11 @@ class TorchLoops(Loops):
         loaders.record(driver)
 
     def stages(self, driver: Any, deadline: float) -> None:
-        """Time the stages of the loader."""
         from .loader import stages as torch_stages
 
         torch_stages.record(driver, deadline)
 
     def probe_names(self) -> tuple[str, ...]:
-        """The variations of a step that `probes` knows, and the trace that follows them."""
         from .probes import probes as torch_probes
         from .step import pass_trace
 
@@ -273,7 +261,6 @@ class TorchLoops(Loops):
             pass_trace.record(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:
-        """Kineto."""
         from .step.pass_trace import TorchTracer
 
         return TorchTracer(driver)
@@ -294,12 +281,10 @@ class TorchClock(HostClock):
 
     @property
     def name(self) -> str:
-        """Whose clock the times are from."""
         return "CUDA events" if self.asynchronous else super().name
 
     @property
     def asynchronous(self) -> bool:
-        """Whether CUDA is in use."""
         return bool(_cuda().is_initialized())
 
     def mark(self) -> Mark:
@@ -311,7 +296,6 @@ class TorchClock(HostClock):
         return Mark(self._clock(), self._events(), self._anchor)
 
     def at(self, mark: Mark) -> float:
-        """When the last device passed it, in seconds of the host's clock; waits until then."""
         if not mark.queued or mark.anchor is None:
             return mark.host
         since = mark.anchor.queued or {}
@@ -323,7 +307,6 @@ class TorchClock(HostClock):
         return max(passed) if len(passed) > 1 else mark.host
 
     def passed(self, mark: Mark) -> bool:
-        """Whether all devices have passed it; waits for none."""
         return all(event.query() for event in (mark.queued or {}).values())
 
     def wait(self) -> None:

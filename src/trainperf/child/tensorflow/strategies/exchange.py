@@ -58,12 +58,10 @@ class Exchange:
         return ""
 
     def on(self) -> None:
-        """Exchange again."""
         self._off = False
 
     @property
     def is_off(self) -> bool:
-        """Whether `off` was called last."""
         return self._off
 
     def reductions(self) -> list[Reduction]:
@@ -206,7 +204,6 @@ def _on_replicas(value: Any, destinations: Any) -> bool:
 
 
 def several_workers(extended: Any) -> bool:
-    """Whether a strategy spans several processes."""
     return int(getattr(extended, "_num_workers", 1)) > 1
 
 

@@ -54,7 +54,6 @@ class Strategies:
     # -------------------------------------------------------------- from the hooks
 
     def made(self, strategy: Any) -> None:
-        """A strategy was built."""
         name = type(strategy).__name__
         if name.startswith("_Default"):
             return
@@ -72,13 +71,11 @@ class Strategies:
                 self.write()
 
     def scope(self, strategy: Any) -> None:
-        """The user enters the scope of a strategy."""
         for one in self.built:
             if one.strategy is strategy:
                 one.scopes += 1
 
     def model(self, model: Any) -> None:
-        """A Keras model is built."""
         if model in self.models or len(self.models) >= OUTSIDE:
             return
         if not _outside_scope():

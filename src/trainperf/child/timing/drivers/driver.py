@@ -569,11 +569,9 @@ class EpochEnds:
 
     @property
     def due(self) -> bool:
-        """Whether the epoch is to end now."""
         return self.under_way and not self._seen
 
     def begin(self) -> None:
-        """From here on epochs are ended."""
         driver = self._driver
         self.under_way = True
         self._from = driver.clock()

@@ -79,7 +79,6 @@ class IteratorDriver(Driver):
         return self._of_this == 1 and bool(self.loops.updates > self._seen)
 
     def companion(self, iterator: Any) -> bool:
-        """Whether an iterator is taken from once in each step beside the loop's own."""
         if id(iterator) in self._companions:
             return True
         last = getattr(iterator, "_trainperf_last", None)
@@ -161,11 +160,9 @@ class IteratorDriver(Driver):
         return count
 
     def prepare_resident(self) -> str:
-        """Replay the last batches that the loop got."""
         return "" if self._ring else "no batch was seen to replay"
 
     def dataset(self) -> Any:
-        """The dataset the loop iterates."""
         return self._dataset
 
     def can_end(self) -> bool:
@@ -180,7 +177,6 @@ class IteratorDriver(Driver):
         return sure
 
     def recent_batches(self) -> list[Any]:
-        """The batches of the ring."""
         return list(self._ring)
 
     def _remember(self, batch: Any) -> None:
@@ -226,11 +222,9 @@ class FitDriver(IteratorDriver):
 
     @property
     def given(self) -> Any:
-        """The iterator that Keras holds."""
         return self._iterator
 
     def serves(self, owner: Any) -> bool:
-        """Whether this driver times the loop of a model."""
         return owner is self.model
 
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
@@ -248,7 +242,6 @@ class FitDriver(IteratorDriver):
         return False
 
     def describe(self) -> dict[str, Any]:
-        """As in every loop, and what `fit` was given."""
         return super().describe() | {"batches_per_step": 1, **self.epochs.facts(self)}
 
     def dataset(self) -> Any:
@@ -261,7 +254,6 @@ class FitDriver(IteratorDriver):
         return self.dataset() if type(self.dataset()).__name__ == "DataLoader" else None
 
     def can_end(self) -> bool:
-        """Keras's own loop can be told that the epoch is over."""
         return True
 
     def end_epoch(self) -> bool:

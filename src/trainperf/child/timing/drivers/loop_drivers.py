@@ -16,7 +16,6 @@ class OwnBatchesDriver(Driver):
     """A loop that makes its own batches: nothing begins it again when it is over."""
 
     def steps_left(self) -> int | None:
-        """What the loops around the step have left, where their source tells."""
         return self.turns_left()
 
 
@@ -65,7 +64,6 @@ class CallDriver(OwnBatchesDriver):
             self.loops.depth -= 1
 
     def prepare_resident(self) -> str:
-        """Replay the calls of the last step."""
         return "" if self._period else "no call of the step was seen to replay"
 
 
@@ -97,5 +95,4 @@ class UpdateDriver(OwnBatchesDriver):
     _count = 0
 
     def prepare_resident(self) -> str:
-        """Nothing can be replayed."""
         return "the loop makes its own batches and its step is not one function call"

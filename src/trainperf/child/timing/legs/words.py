@@ -68,7 +68,6 @@ class Words:
         WORD.pack_into(self._map, word * 8, value)
 
     def close(self) -> None:
-        """Let the file go."""
         self._map.close()
 
 
@@ -105,7 +104,6 @@ class WarmUp:
             words[COMPILES] = 1
 
     def compile_ends(self, *_: Any) -> None:
-        """It was compiled."""
         words = self._told()
         if words is not None:
             words[COMPILES] = 0

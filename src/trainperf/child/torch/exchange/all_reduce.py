@@ -159,7 +159,6 @@ class Probe:
     # -------------------------------------------------------------------- internal
 
     def sum(self, tensor: Any) -> None:
-        """All-reduce a tensor."""
         self.dist.all_reduce(tensor, group=self.group)
 
     def _timed(self, call: Callable[[Any], None], tensor: Any) -> float:

@@ -94,7 +94,6 @@ class Ddps:
     # ------------------------------------------------------------ from the hooks
 
     def built(self, ddp: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
-        """One was built by a call with these arguments."""
         given = signature.bind_partial(ddp, *args, **kwargs).arguments
         names = tuple(name for name in given if name not in ("self", "module"))
         self._ones[id(ddp)] = WatchedDdp(ddp, _where(ddp), names)
@@ -111,12 +110,10 @@ class Ddps:
         self._hooked = False
 
     def backward(self) -> None:
-        """The loop asks for gradients."""
         for one in self._ones.values():
             one.backward()
 
     def stepped(self, optimizer: Any) -> None:
-        """An optimizer updated weights."""
         if not self._ones:
             return
         look = self._loops.detail is not None
@@ -271,7 +268,6 @@ class Times:
 
 
 def logged(ddp: Any) -> dict[str, Any]:
-    """DDP's own logging data."""
     return dict(ddp._get_ddp_logging_data()) if ddp.logger is not None else {}
 
 

@@ -50,7 +50,6 @@ class Pass:
 
     @property
     def name(self) -> str:
-        """The class of the model."""
         return type(self.module).__name__
 
     def __call__(

@@ -80,7 +80,6 @@ class CallArguments:
         )
 
     def backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """`torch.autograd.backward` is called."""
         names = ("tensors", "grad_tensors", "retain_graph", "create_graph")
         given = dict(zip(names, args, strict=False)) | kwargs
         self.retains |= bool(given.get("retain_graph") or given.get("create_graph"))

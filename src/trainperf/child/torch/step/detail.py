@@ -122,11 +122,9 @@ class Detail:
             self._hooks.waits = None
 
     def steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """An optimizer begins to update the weights."""
         self._hooks.steps(optimizer, args, kwargs)
 
     def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """An optimizer has updated the weights."""
         self._hooks.stepped(optimizer, args, kwargs)
 
     def stop(self) -> None:

@@ -118,7 +118,6 @@ class TorchTracer:
         return OWN if waits or self._torch._C._autograd._profiler_enabled() else ""
 
     def start(self) -> None:
-        """Begin to trace."""
         with _quiet():
             profile = self._torch.autograd.profiler.profile(use_kineto=True, use_device=device())
             profile.__enter__()
@@ -131,13 +130,11 @@ class TorchTracer:
         return mark
 
     def stop(self) -> None:
-        """Wait for the devices, and stop."""
         self._driver.sync()
         with _quiet():
             self._profile.__exit__(None, None, None)
 
     def save(self, file: str) -> str:
-        """Write the Chrome trace."""
         results = self._profile.kineto_results
         results.save(file)
         on_host = all(str(event.device_type()).endswith("CPU") for event in results.events())

@@ -85,7 +85,6 @@ class Warnings:
         self._filter = warnings.filters[0]
 
     def stop(self) -> None:
-        """Ignore nothing more."""
         if self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
         self._filter = None
@@ -144,7 +143,6 @@ class Dynamo:
             self._handler.register_end_callback(self._ends)
 
     def stop(self) -> None:
-        """Listen no more."""
         self._listens = False
         handler, self._handler = self._handler, None
         if handler is not None:

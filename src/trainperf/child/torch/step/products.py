@@ -42,7 +42,6 @@ class Sum:
     calls: int = 0
 
     def add(self, seconds: float, flops: float) -> None:
-        """One more call."""
         self.seconds += seconds
         self.flops += flops
         self.calls += 1

@@ -13,12 +13,8 @@ from typing import Any
 
 from ..process import frames
 from ..process.patching import Attempt, after, before, replace, undo
-from ..timing.training import Training
 from . import debug_modes
 from .loops import TensorFlowLoops
-
-ENOUGH = 50
-"""So many runs in a graph that has an update of weights are a training."""
 
 MOST_GOING = 3
 """So many iterators that are used up, and their buffers, may be there beside the loop's own."""
@@ -168,35 +164,11 @@ def watch_variables(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_sessions(loops: TensorFlowLoops, module: Any) -> None:
-    """Count the runs of sessions until they are known for a training; then end the run."""
-    training, session = loops.training, module.BaseSession
-    runs = 0
+    """Say where a session of TensorFlow 1 trains, once: it is not observed."""
 
-    def make(original: Any) -> Any:
-        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-            nonlocal runs
-            runs += 1
-            if runs >= ENOUGH and not training.process.off:
-                undo(session, "run")
-                _trains(training, self)
-            return original(self, *args, **kwargs)
+    def ran(session: Any, *args: Any, **kwargs: Any) -> None:
+        if session.graph.get_collection(_UPDATES):
+            undo(module.BaseSession, "run")
+            loops.process.record.write("sessions", where=frames.here())
 
-        return run
-
-    replace(session, "run", make)
-
-
-def _trains(training: Training, session: Any) -> None:
-    """Say so if the graph has updates and no loop was seen: nothing else is to come."""
-    process = training.process
-    try:
-        trains = bool(session.graph.get_collection(_UPDATES)) and training.driver is None
-        where = frames.here()
-    except Exception as error:
-        process.failed("sessions of TensorFlow 1", error)
-        return
-    if not trains:
-        return
-    process.record.write("sessions", where=where)
-    if process.settings.get("leg") is None:
-        process.finish()
+    before(loops.process, module.BaseSession, "run", "sessions of TensorFlow 1", ran)

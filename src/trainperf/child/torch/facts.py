@@ -274,11 +274,7 @@ def _alloc_conf() -> str:
 
 def _bf16_cpu(torch: Any) -> bool:
     """Whether the CPU has instructions that multiply bfloat16 (AVX512_BF16 or AMX)."""
-    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    there = [getattr(torch.cpu, name) for name in names if hasattr(torch.cpu, name)]
-    if not there:
-        raise NotImplementedError("this version cannot say")
-    return any(bool(one()) for one in there)
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def _float64_batch(driver: Any, torch: Any) -> bool:

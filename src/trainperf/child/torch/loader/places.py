@@ -16,9 +16,6 @@ from .settings import batches_of, settings_of
 LIVE = 16
 """Of one place so many loaders are kept in sight, the latest ones."""
 
-AROUND = ("WebLoader",)
-"""Classes whose constructor gives all that it is given to a `DataLoader`."""
-
 
 class Place:
     """The loaders that one call of the user's built.
@@ -101,13 +98,9 @@ def _iterated(loops: Any, loader: Any) -> None:
 
 
 def _is_direct(loader: Any, caller: FrameType | None, users: FrameType | None) -> bool:
-    """Whether all that stands between the user's call and the loader constructs the loader.
-
-    So does what is around one and takes the same arguments.
-    """
+    """Whether all that stands between the user's call and the loader constructs the loader."""
     while caller is not None and caller is not users:
-        made = frames.first_argument(caller)
-        if made is not loader and type(made).__name__ not in AROUND:
+        if frames.first_argument(caller) is not loader:
             return False
         caller = caller.f_back
     return users is not None

@@ -98,18 +98,6 @@ class World:
     def _said(self, name: str, rank: int) -> str | None:
         return self._board.get(f"said-{name}-{rank}")
 
-    def told(self, name: str, value: Any) -> Any:
-        """The word of rank 0 under `name`: its own `value`; None if it says nothing in time."""
-        if self.rank == 0:
-            self._board.put(f"told-{name}", json.dumps(value))
-            return value
-        until = time.monotonic() + MEET_S
-        while (found := self._board.get(f"told-{name}")) is None:
-            if time.monotonic() > until:
-                return None
-            time.sleep(ASK_AGAIN_S)
-        return json.loads(found)
-
 
 class Agreement:
     """On the step at which the schedule begins.

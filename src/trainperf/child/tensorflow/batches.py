@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..process.patching import Unseen
 from ..timing.batches import dataset_of, fresh, same_dataset
 
 if TYPE_CHECKING:
@@ -122,15 +123,12 @@ def graph_pull(process: Process) -> Callable[[Any, int], int]:
         nonlocal compiled
         import tensorflow as tf
 
-        process.off = True
-        try:
+        with Unseen(process):
             if not isinstance(iterator, tf.data.Iterator) or _has_optionals(iterator):
                 return _eager_pull(iterator, count)
             if compiled is None:
                 compiled = _compile_pull(tf)
             return int(compiled(iterator, tf.constant(count)))
-        finally:
-            process.off = False
 
     return pull
 

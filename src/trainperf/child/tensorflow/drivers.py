@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..process.patching import Unseen
 from ..timing.draining import Exhausted
 from ..timing.drivers.driver import Driver
 from ..timing.drivers.iterator_driver import RING, RING_BYTES
@@ -84,14 +85,11 @@ class ArgumentDriver(Driver):
     def reopen(self) -> bool:
         """Begin the next epoch of the input without the loop noticing."""
         self.opens_again()
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             if self.epochs is not None:
                 source = self.epochs.again()
             else:
                 source = iter(self._dataset) if self._dataset is not None else None
-        finally:
-            self.process.off = False
         if source is None:
             return False
         self._source = source
@@ -133,11 +131,9 @@ class ArgumentDriver(Driver):
         """Take a few batches from the input and make an iterator that repeats them."""
         if self._resident is not None:
             return ""
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
             if not batches and self.reopen():
-                self.process.off = True
                 batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
             if not batches:
                 return "the input had no batch left to replay"
@@ -145,8 +141,6 @@ class ArgumentDriver(Driver):
             self.batch = batches[-1]
             self._batches = batches
             self._resident = tf_batches.repeating(self._source, batches)
-        finally:
-            self.process.off = False
         return ""
 
     def epoch_went_on(self, iterator: Any) -> None:

@@ -68,11 +68,9 @@ def record(driver: Driver, deadline: float) -> None:
         try:
             timed = _time_prefix(node, pull, min(STAGE_S, share), overhead)
         except Exception as error:
-            driver.process.off = True
             reason = f"{type(error).__name__}: {error}"[:300]
             driver.record.write("stage_time", index=index, missing=reason)
             continue
-        driver.process.off = True
         timed["drawn_from"] = _drawn_from(driver, node, described[index])
         driver.record.write("stage_time", index=index, elements_per_step=counts[index], **timed)
         driver.record.flush()

@@ -13,7 +13,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..process import frames
-from ..process.patching import Attempt
+from ..process.patching import Attempt, Unseen
 
 if TYPE_CHECKING:
     from ..process.process import Process
@@ -77,11 +77,10 @@ class InPlace:
             if not self._due(place, seconds) or driver is None or not driver.beside_steps():
                 return
             began = self._process.clock()
-            self._process.off = True
             try:
-                self._compare(place, told, seconds, result, instead)
+                with Unseen(self._process):
+                    self._compare(place, told, seconds, result, instead)
             finally:
-                self._process.off = False
                 own = self._process.clock() - began
                 self._taken[place] = self._taken.get(place, 0.0) + own
                 self.own_s += own

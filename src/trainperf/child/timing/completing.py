@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames, turns
-from ..process.patching import Attempt
+from ..process.patching import Attempt, Unseen
 from . import cycles
 from .budget import Budget
 
@@ -58,13 +58,11 @@ def measure(driver: Any, extras: Iterable[Extra]) -> None:
             continue
         driver.record.write("phase", p=name, b=0)
         driver.record.flush()
-        driver.process.off = True
         try:
-            extra(deadline)
+            with Unseen(driver.process):
+                extra(deadline)
         except Exception as error:
             lacks(driver, name, f"{type(error).__name__}: {error}"[:500])
-        finally:
-            driver.process.off = False
     driver.record.write("measured")
 
 
@@ -89,16 +87,11 @@ def around(driver: Any) -> cycles.Cycles | None:
 def describe_early(driver: Any) -> None:
     """The loop ended by itself before all was measured: record what is cheap to know."""
     driver.reads.close(_source(driver))
-    driver.process.off = True
-    try:
+    with Attempt(driver.process, "describing a loop that is over"), Unseen(driver.process):
         driver.record.write("early", **_description(driver))
         for name, extra in driver.extras:
             if name == "facts":
                 extra(driver.clock())
-    except Exception as error:
-        driver.process.failed("describing a loop that is over", error)
-    finally:
-        driver.process.off = False
 
 
 def _source(driver: Any) -> Any:

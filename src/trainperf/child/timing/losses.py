@@ -13,7 +13,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ..process.patching import Attempt
+from ..process.patching import Attempt, Unseen
 
 if TYPE_CHECKING:
     from ..process.process import Process
@@ -223,11 +223,8 @@ class Losses:
         if not variables or any(one is None for one in variables):
             self._variables = None
             return
-        off, self._process.off = self._process.off, True
-        try:
+        with Unseen(self._process):
             self._sums.append((self.updates, absolute_sum(variables)))
-        finally:
-            self._process.off = off
 
 
 # The loss in what a step returns, its value, and sums of weights in its place.

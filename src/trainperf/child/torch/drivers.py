@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..process.patching import Unseen
 from ..timing.drivers.driver import Driver
 from ..timing.drivers.iterator_driver import FitDriver, IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
@@ -57,11 +58,8 @@ class TorchDriver(Driver):
         detail, self.loops.detail = self.loops.detail, None
         if detail is not None:
             detail.stop_between()
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             loaders.record_again(self)
-        finally:
-            self.process.off = False
 
 
 class LoaderDriver(IteratorDriver, TorchDriver):
@@ -127,11 +125,8 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         return count
 
     def _opened(self, loader: Any) -> Any:
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             return _iterator(loader)
-        finally:
-            self.process.off = False
 
     def _open_again(self) -> Any:
         return None if self._dataset is None else _iterator(self._dataset)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...process import turns
+from ...process.patching import Unseen
 from ..draining import Exhausted
 from ..loop import INPUT, REAL, RESIDENT
 from .driver import Driver
@@ -192,11 +193,8 @@ class IteratorDriver(Driver):
 
     def _reopen(self) -> bool:
         self.opens_again()
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             source = self._open_again()
-        finally:
-            self.process.off = False
         if source is None:
             return False
         self._source = source

@@ -148,7 +148,6 @@ class _Taking:
                 timed = time_it(min(STAGE_S, share))
             except Exception as error:
                 timed = {"missing": f"{type(error).__name__}: {error}"[:300]}
-        self.driver.process.off = True
         self.driver.record.write("stage_time", index=index, **timed)
         self.driver.record.flush()
         return str(timed.get("missing", ""))
@@ -249,8 +248,6 @@ class _Taking:
             reason = f"{type(error).__name__}: {error}"[:300]
             self.driver.record.write("missing", what="worker start", reason=reason)
             return None
-        finally:
-            self.driver.process.off = True
 
 
 def stage_names(loader: Any) -> list[str]:

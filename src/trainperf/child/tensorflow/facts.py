@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 from ..process.patching import Attempt
 from . import batches as tf_batches
-from . import debug_modes, models
+from . import models
 from .retraces import users_function
 from .strategies import all_reduce
 from .strategies.exchange import own_graphs
@@ -189,7 +189,7 @@ def record(driver: Driver) -> None:
     driver.process.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
     driver.process.fact("s3_paths", s3_paths())
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
-    driver.process.fact("tf_debug_modes", debug_modes.modes(driver.loops))
+    driver.process.fact("tf_debug_modes", driver.loops.debug_modes)
     for what, part in (
         ("strategies", all_reduce.record),
         ("devices", _record_devices_used),

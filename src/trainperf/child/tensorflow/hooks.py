@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import _thread
 import threading
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from ..process import frames
 from ..process.patching import Attempt, after, before, replace, undo
-from . import debug_modes
 from .loops import TensorFlowLoops
 
 MOST_GOING = 3
 """So many iterators that are used up, and their buffers, may be there beside the loop's own."""
+
+DEBUG_MODES = {
+    "numerics": ("debugging", "enable_check_numerics", "disable_check_numerics"),
+    "dump": ("debugging.experimental", "enable_dump_debug_info", "disable_dump_debug_info"),
+    "eager_input": ("data.experimental", "enable_debug_mode"),
+    "deterministic": ("config.experimental", "enable_op_determinism"),
+}
+"""For each mode: the module of TensorFlow's API, and its functions that turn it on and off."""
 
 _UPDATES = "train_op"
 """The collection to which `Optimizer.minimize` adds what it returns (`GraphKeys.TRAIN_OP`)."""
@@ -28,7 +37,16 @@ def imported(loops: TensorFlowLoops, module: Any) -> None:
     version = getattr(module, "__version__", "")
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
         loops.process.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
-    debug_modes.watch(loops, module)
+
+    def turned(mode: str, on: bool, *args: Any, **kwargs: Any) -> None:
+        loops.debug_modes.pop(mode, None)
+        if on:
+            loops.debug_modes[mode] = frames.here()
+
+    for mode, (path, *switches) in DEBUG_MODES.items():
+        for name, on in zip(switches, (True, False), strict=False):
+            what = f"where the debug mode {mode} is set"
+            after(loops.process, attrgetter(path)(module), name, what, partial(turned, mode, on))
 
 
 def watch_context(loops: TensorFlowLoops, module: Any) -> None:

@@ -14,7 +14,7 @@ from ...process.patching import Attempt, after, replace
 from ...process.turns import Places
 from ..built import models
 from . import ddp as torch_ddp
-from . import ddp_facts, gradient_sums
+from . import gradient_sums
 
 MOST = 4
 """Of so many `DistributedDataParallel` modules there are events."""
@@ -144,7 +144,7 @@ def sent(loops: Any) -> tuple[int | None, list[int]]:
         return (sum(sizes), sizes) if sizes else (None, [])
     total, buckets = 0, []
     for ddp, one in found:
-        size, of = ddp_facts.sent(ddp)
+        size, of = torch_ddp.sent(ddp)
         if size is None:
             return None, []
         times = max(1, round(one.synced / one.updates)) if one.updates else 1
@@ -171,9 +171,9 @@ def record(driver: Any) -> None:
 
 def _ddps(driver: Any) -> None:
     for ddp, one in torch_ddp.ddps(driver.loops).alive[:MOST]:
-        driver.record.write("ddp", **ddp_facts.facts(ddp, one))
+        driver.record.write("ddp", **torch_ddp.facts(ddp, one))
     for ddp, one in torch_ddp.ddps(driver.loops).alive[:1]:
-        overlap = ddp_facts.overlap(ddp, one)
+        overlap = torch_ddp.overlap(ddp, one)
         if overlap is not None:
             driver.record.write("overlap", **overlap)
 

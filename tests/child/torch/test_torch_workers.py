@@ -2,6 +2,7 @@
 
 import multiprocessing
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ class Telling:
 @pytest.fixture
 def process():
     found = Telling()
-    workers.quiet(found, worker)
+    workers.watch(SimpleNamespace(training=found), worker)
     yield found
     undo(worker, "_worker_loop")
 

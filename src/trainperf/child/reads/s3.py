@@ -164,13 +164,13 @@ def hook(counts: Counts, module: ModuleType) -> None:
     """Set the hooks of `botocore.client` or another client of S3, just imported."""
     if module.__name__ == "botocore.client":
         replace(module.BaseClient, "_make_api_call", lambda original: _called(counts, original))
-        _hook_attempts(sys.modules.get("botocore.endpoint"), "Endpoint", _attempted)
+        _hook_attempts(sys.modules.get("botocore.endpoint"), "Endpoint")
         body = getattr(sys.modules.get("botocore.response"), "StreamingBody", None)
         if body is not None:
             replace(body, "read", lambda original: _read(counts, original))
     else:
         replace(module.AioBaseClient, "_make_api_call", lambda original: _awaited(counts, original))
-        _hook_attempts(sys.modules.get("aiobotocore.endpoint"), "AioEndpoint", _attempt_awaited)
+        _hook_attempts(sys.modules.get("aiobotocore.endpoint"), "AioEndpoint")
 
 
 def counts(process: Process) -> Counts:
@@ -314,27 +314,19 @@ def _read(counts: Counts, original: Any) -> Any:
     return read
 
 
-def _hook_attempts(module: ModuleType | None, owner: str, make: Any) -> None:
+def _hook_attempts(module: ModuleType | None, owner: str) -> None:
     """See each attempt of a call: botocore tries again by itself, and says so to nobody."""
+
+    def make(original: Any) -> Any:
+        def _needs_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
+            _attempt(*args, **kwargs)
+            return original(self, *args, **kwargs)  # of aiobotocore's, to be awaited
+
+        return _needs_retry
+
     cls = getattr(module, owner, None)
     if cls is not None and "_needs_retry" in vars(cls):
         replace(cls, "_needs_retry", make)
-
-
-def _attempted(original: Any) -> Any:
-    def _needs_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _attempt(*args, **kwargs)
-        return original(self, *args, **kwargs)
-
-    return _needs_retry
-
-
-def _attempt_awaited(original: Any) -> Any:
-    async def _needs_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _attempt(*args, **kwargs)
-        return await original(self, *args, **kwargs)
-
-    return _needs_retry
 
 
 def _attempt(

@@ -30,9 +30,7 @@ def saving(module: Any, scratch: Scratch, changes: Changes) -> None:
 
         return save_model
 
-    def reading(path: Any) -> Any:
-        return scratch.reading(path, INDEX)
-
+    reading = functools.partial(scratch.reading, endings=INDEX)
     changes.wrap(module, "save_model", make_save)
     changes.wrap(module, "save_weights", argument(1, "filepath", scratch.redirect))
     changes.wrap(module, "load_model", argument(0, "filepath", reading))
@@ -79,9 +77,7 @@ def checkpoint(module: Any, scratch: Scratch, changes: Changes) -> None:
 
         return save
 
-    def reading(path: Any) -> Any:
-        return scratch.reading(path, INDEX)
-
+    reading = functools.partial(scratch.reading, endings=INDEX)
     changes.wrap(module.TrackableSaver, "save", make_save)
     changes.wrap(module.TrackableSaver, "restore", argument(1, "save_path", reading))
 
@@ -91,9 +87,7 @@ def checkpoint_files(module: Any, scratch: Scratch, changes: Changes) -> None:
 
 
 def reader(module: Any, scratch: Scratch, changes: Changes) -> None:
-    def reading(path: Any) -> Any:
-        return scratch.reading(path, INDEX)
-
+    reading = functools.partial(scratch.reading, endings=INDEX)
     changes.wrap(module, "NewCheckpointReader", argument(0, "filepattern", reading))
 
 
@@ -103,9 +97,7 @@ def save(module: Any, scratch: Scratch, changes: Changes) -> None:
 
 
 def load(module: Any, scratch: Scratch, changes: Changes) -> None:
-    def reading(path: Any) -> Any:
-        return scratch.reading(path, SAVED_MODEL)
-
+    reading = functools.partial(scratch.reading, endings=SAVED_MODEL)
     changes.wrap(module, "load_partial", argument(0, "export_dir", reading))
 
 

@@ -215,9 +215,7 @@ def s3_paths() -> list[str]:
 def _legacy(driver: Driver) -> bool:
     model = getattr(driver, "model", None)
     if model is not None:
-        return type(model).__mro__[-2].__module__.startswith("tf_keras") or any(
-            cls.__module__.startswith("tf_keras") for cls in type(model).__mro__
-        )
+        return any(cls.__module__.startswith("tf_keras") for cls in type(model).__mro__)
     return "tf_keras.src.engine.training" in sys.modules and "keras.src.trainers" not in sys.modules
 
 

@@ -321,9 +321,7 @@ def _unknown_gpu(index: int) -> dict[str, Any]:
 
 def _holding(cuda: Any) -> list[int]:
     """The devices whose allocator gave out memory: tensors were on them, if only for a while."""
-    opened = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)
-    if opened is None:
-        return []
+    opened = sys.modules["torch"]._C._cuda_hasPrimaryContext
     peak = "allocated_bytes.all.peak"
     return [
         index
@@ -426,10 +424,7 @@ def largest(driver: Any) -> Any:
 
     None where there is none, and for a model of several processes: the others would wait for it.
     """
-    import torch
-
-    distributed: Any = torch.distributed
-    if distributed.is_available() and distributed.is_initialized():
+    if gpu_memory.processes() > 1:
         return None
     calls = list(driver.loops.model_calls.values())
     size = lambda call: sum(one.numel() for one in call[0].parameters())  # noqa: E731

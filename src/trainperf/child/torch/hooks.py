@@ -85,12 +85,6 @@ def watch_loaders(loops: TorchLoops, module: Any) -> None:
     places.watch(loops, module)
 
 
-def watch_workers(loops: TorchLoops, module: Any) -> None:
-    from .loader import workers
-
-    workers.quiet(loops.training, module)
-
-
 def watch_optimizers(loops: TorchLoops, module: Any) -> None:
     """See the weights being updated."""
 

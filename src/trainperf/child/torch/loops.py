@@ -353,9 +353,7 @@ class TorchClock(HostClock):
 def _in_use() -> tuple[int, ...]:
     """The devices with a context of this process; to ask another would make it one."""
     cuda = _cuda()
-    has_context = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)
-    if has_context is None:
-        return (cuda.current_device(),)
+    has_context = sys.modules["torch"]._C._cuda_hasPrimaryContext
     return tuple(index for index in range(cuda.device_count()) if has_context(index))
 
 

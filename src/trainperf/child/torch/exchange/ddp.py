@@ -356,10 +356,7 @@ def graph_is_static(ddp: Any, data: dict[str, Any]) -> bool | None:
     """
     if not getattr(ddp, "find_unused_parameters", False) or getattr(ddp, "static_graph", False):
         return None
-    ask = getattr(ddp.reducer, "_ddp_graph_static", None)
-    if ask is None or data.get("iteration", 0) < 2:
-        return None
-    return bool(ask())
+    return bool(ddp.reducer._ddp_graph_static()) if data.get("iteration", 0) >= 2 else None
 
 
 def sent(ddp: Any) -> tuple[int | None, list[int]]:

@@ -7,13 +7,12 @@ import time
 from typing import Any
 
 from ...process.patching import replace
-from ...timing.training import Training
 
 LEAST_S = 1.0
 """With less time left no workers are started: ending them can take a moment as well."""
 
 
-def quiet(training: Training, module: Any) -> None:
+def watch(loops: Any, module: Any) -> None:
     """Have worker processes record nothing; `module` is torch's `_utils.worker`.
 
     The wrapper stands under the original's name: spawn and forkserver pickle it by that
@@ -24,7 +23,7 @@ def quiet(training: Training, module: Any) -> None:
         def _worker_loop(*args: Any, **kwargs: Any) -> Any:
             try:
                 if sys.modules["multiprocessing"].parent_process() is not None:
-                    training.helps()
+                    loops.training.helps()
             except Exception:
                 pass  # a worker has nobody to tell
             return original(*args, **kwargs)

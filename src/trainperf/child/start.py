@@ -43,19 +43,19 @@ TENSORFLOW = {
 KERAS = {
     "keras.src.backend.tensorflow.trainer": "hooks.watch_trainer",
     "keras.src.backend.torch.trainer": "hooks.watch_torch_trainer",
-    "keras.src.callbacks.callback": "hooks.watch_callback",
+    "keras.src.callbacks.callback": "calls.remember_built:Callback",
     "keras.src.callbacks.callback_list": "hooks.watch_callbacks",
-    "keras.src.layers.rnn.rnn": "hooks.watch_rnn",
+    "keras.src.layers.rnn.rnn": "calls.remember_built:RNN",
     "keras.src.models.model": "hooks.watch_calls",
-    "keras.src.optimizers.base_optimizer": "hooks.watch_optimizer",
-    "keras.src.trainers.data_adapters.py_dataset_adapter": "hooks.watch_pydataset",
-    "keras.src.trainers.trainer": "hooks.watch_compile",
+    "keras.src.optimizers.base_optimizer": "calls.watch_apply:BaseOptimizer",
+    "keras.src.trainers.data_adapters.py_dataset_adapter": "calls.remember_built:PyDataset",
+    "keras.src.trainers.trainer": "calls.remember_compile:Trainer",
     "tf_keras.src.callbacks": "legacy.watch_callbacks",
     "tf_keras.src.engine.data_adapter": "legacy.watch_data",
     "tf_keras.src.engine.training": "legacy.watch_model",
-    "tf_keras.src.layers.rnn.base_rnn": "hooks.watch_rnn",
-    "tf_keras.src.optimizers.legacy.optimizer_v2": "legacy.watch_old_optimizer",
-    "tf_keras.src.optimizers.optimizer": "legacy.watch_optimizer",
+    "tf_keras.src.layers.rnn.base_rnn": "calls.remember_built:RNN",
+    "tf_keras.src.optimizers.legacy.optimizer_v2": "calls.watch_apply:OptimizerV2",
+    "tf_keras.src.optimizers.optimizer": "calls.watch_apply:Optimizer",
 }
 TORCH = {
     "accelerate.accelerator": "trainers.watch",
@@ -84,7 +84,7 @@ TORCH = {
 }
 HOOKS = {"tensorflow": TENSORFLOW, "keras": KERAS, "torch": TORCH}
 """By folder of ours: the modules of frameworks, and of libraries that train with them, each with
-the file and its function that set the module's hooks."""
+the file and its function that set the module's hooks, or those of a class in it."""
 
 WRITING = {
     "keras.src.callbacks.backup_and_restore": "tensorflow.keras_files",
@@ -230,8 +230,10 @@ class Frameworks:
 
 def set_hook(loops: Any, module: ModuleType, package: str) -> None:
     """Set the hooks of a framework's module that was just imported."""
-    part, _, function = HOOKS[package][module.__name__].rpartition(".")
-    getattr(import_module(f".{package}.{part}", __package__), function)(loops, module)
+    where, _, name = HOOKS[package][module.__name__].partition(":")
+    part, _, function = where.rpartition(".")
+    hooked = getattr(module, name) if name else module
+    getattr(import_module(f".{package}.{part}", __package__), function)(loops, hooked)
     loops.process.record.write("hook", name=module.__name__)
 
 

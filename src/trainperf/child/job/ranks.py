@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from ..process.process import Process
@@ -27,16 +27,6 @@ MEET_S = 20.0
 """A rank waits so long for the others where it does not matter to them that it waits."""
 
 _BOARD = "board"
-
-
-class Board(Protocol):
-    """Where ranks leave words for each other, each under a key that one of them writes."""
-
-    def put(self, key: str, value: str) -> None:
-        """Leave a word."""
-
-    def get(self, key: str) -> str | None:
-        """The word under a key, None if there is none yet."""
 
 
 class World:
@@ -304,7 +294,7 @@ def silent_text(ranks: Sequence[int]) -> str:
 
 
 class FileBoard:
-    """Words as files of a folder; whole or not there."""
+    """Words as files of a folder, each under a key that one rank writes; whole or not there."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -340,6 +330,10 @@ class StoreBoard:
         if not self._store.check([name]):
             return None
         return bytes(self._store.get(name)).decode()
+
+
+Board: TypeAlias = FileBoard | StoreBoard
+"""Where ranks leave words for each other; `get` gives None where there is none yet."""
 
 
 def board(settings: dict[str, Any]) -> Board:

@@ -22,16 +22,16 @@ CALLBACK_HOOKS = (
 )
 
 
-def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
-    """Note on each object where in the user's source `name` was called for it."""
+def remember_built(loops: TensorFlowLoops, owner: Any) -> None:
+    """Note of each object of a class where in the user's source it was built."""
 
     def remember(made: Any, *args: Any, **kwargs: Any) -> None:
-        key = (name, id(made))
+        key = ("__init__", id(made))
         if key not in loops.sites:
             loops.sites[key] = frames.here(skip_self=made)
             weakref.finalize(made, loops.sites.pop, key, None).atexit = False
 
-    before(loops.process, owner, name, f"site of {name}", remember)
+    before(loops.process, owner, "__init__", f"where a {owner.__name__} is built", remember)
 
 
 def count_calls(loops: TensorFlowLoops, owner: Any, instead: InsteadOf | None = None) -> None:
@@ -97,7 +97,7 @@ def remember_compile(loops: TensorFlowLoops, owner: Any) -> None:
     before(loops.process, owner, "compile", "how a model is compiled", compiled)
 
 
-def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
+def remember_call(loops: TensorFlowLoops, owner: Any) -> None:
     """Note the site and the arguments of the latest outermost call of `fit`."""
 
     def make(original: Any) -> Any:
@@ -121,7 +121,7 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
 
         return fit
 
-    replace(owner, name, make)
+    replace(owner, "fit", make)
 
 
 # The cost of each callback, per batch and per epoch.
@@ -261,7 +261,7 @@ def make_train_on_batch(loops: TensorFlowLoops) -> Any:
     return make
 
 
-def watch_apply(loops: TensorFlowLoops, owner: Any, name: str) -> None:
+def watch_apply(loops: TensorFlowLoops, owner: Any) -> None:
     """Count each application of an optimizer as an update of the weights."""
 
     def make(original: Any) -> Any:
@@ -279,4 +279,4 @@ def watch_apply(loops: TensorFlowLoops, owner: Any, name: str) -> None:
 
         return apply
 
-    replace(owner, name, make)
+    replace(owner, "apply" if "apply" in vars(owner) else "apply_gradients", make)

@@ -19,13 +19,10 @@ from .calls import (
     drive_train_function,
     make_train_on_batch,
     remember_call,
-    remember_compile,
-    remember_site,
     samples,
     time_callbacks,
     time_evaluation,
     time_logs,
-    watch_apply,
 )
 from .epochs import EagerEpochs, Epochs
 
@@ -45,10 +42,6 @@ _FOREIGN = frozenset({"FlaxLayer", "JaxLayer", "Lambda", "TFSMLayer", "TorchModu
 """Layers of Keras's that run what is not."""
 
 
-def watch_callback(loops: TensorFlowLoops, module: Any) -> None:
-    remember_site(loops, module.Callback, "__init__")
-
-
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
     time_callbacks(loops, module.CallbackList)
     time_logs(loops, module.python_utils)
@@ -58,22 +51,6 @@ def watch_calls(loops: Any, module: Any) -> None:
     """See models being called from Python; of those that PyTorch runs there is no faster way."""
     if backend() == "tensorflow":
         EagerCalls(loops).watch(module.Model)
-
-
-def watch_rnn(loops: TensorFlowLoops, module: Any) -> None:
-    remember_site(loops, module.RNN, "__init__")
-
-
-def watch_optimizer(loops: TensorFlowLoops, module: Any) -> None:
-    watch_apply(loops, module.BaseOptimizer, "apply")
-
-
-def watch_pydataset(loops: TensorFlowLoops, module: Any) -> None:
-    remember_site(loops, module.PyDataset, "__init__")
-
-
-def watch_compile(loops: TensorFlowLoops, module: Any) -> None:
-    remember_compile(loops, module.Trainer)
 
 
 def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
@@ -112,7 +89,7 @@ def watch_torch_trainer(loops: Loops, module: Any) -> None:
 
 
 def _watch_calls(loops: Any, trainer: Any, instead: InsteadOf | None = None) -> None:
-    remember_call(loops, trainer, "fit")
+    remember_call(loops, trainer)
     time_evaluation(loops, trainer)
     count_calls(loops, trainer, instead)
 

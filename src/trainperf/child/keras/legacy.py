@@ -11,26 +11,17 @@ from .calls import (
     count_calls,
     drive_train_function,
     make_train_on_batch,
+    remember_built,
     remember_call,
     remember_compile,
-    remember_site,
     time_callbacks,
     time_evaluation,
-    watch_apply,
 )
 
 
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
-    remember_site(loops, module.Callback, "__init__")
+    remember_built(loops, module.Callback)
     time_callbacks(loops, module.CallbackList)
-
-
-def watch_old_optimizer(loops: TensorFlowLoops, module: Any) -> None:
-    watch_apply(loops, module.OptimizerV2, "apply_gradients")
-
-
-def watch_optimizer(loops: TensorFlowLoops, module: Any) -> None:
-    watch_apply(loops, module.Optimizer, "apply_gradients")
 
 
 def watch_model(loops: TensorFlowLoops, module: Any) -> None:
@@ -45,7 +36,7 @@ def watch_model(loops: TensorFlowLoops, module: Any) -> None:
     replace(module.Model, "make_train_function", make_function)
     replace(module.Model, "train_on_batch", make_train_on_batch(loops))
     remember_compile(loops, module.Model)
-    remember_call(loops, module.Model, "fit")
+    remember_call(loops, module.Model)
     time_evaluation(loops, module.Model)
     count_calls(loops, module.Model)
 

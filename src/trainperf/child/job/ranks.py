@@ -156,20 +156,17 @@ class Agreement:
                 return None
             self._board.put(f"{self._name}-answer-{self.world.rank}", str(step))
             self._answered = step
-        until = time.monotonic() + self.SAY_S
+        until, begun = time.monotonic() + self.SAY_S, f"{self._name}-at"  # by rank 0
         while True:
             found = self._board.get(f"{self._name}-schedule")
             if found is not None:
                 heard: dict[str, Any] = json.loads(found)
                 return heard
-            if step < self._answered + self.AHEAD or step <= self._begun_by_rank_0():
+            if step < self._answered + self.AHEAD or step <= int(self._board.get(begun) or 0):
                 return None
             if time.monotonic() > until:
                 raise RuntimeError("rank 0 did not say how to go on")
             time.sleep(ASK_AGAIN_S)
-
-    def _begun_by_rank_0(self) -> int:
-        return int(self._board.get(f"{self._name}-at") or 0)
 
 
 def find(

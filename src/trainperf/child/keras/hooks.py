@@ -9,7 +9,8 @@ from types import FrameType
 from typing import Any
 
 from ..process import frames
-from ..process.patching import Attempt, before, replace
+from ..process.patching import before, replace
+from ..process.process import Attempt
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
 from ..timing.calls import InsteadOf

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from .recorder import Recorder
 
@@ -172,6 +172,45 @@ class Process:
                 shown(kind, error.with_traceback(trace), trace)
 
         sys.excepthook = excepthook
+
+
+class Guard(Protocol):
+    """What a hook asks of its process: whether trainperf itself calls, whom to tell of faults."""
+
+    off: bool
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """A fault of ours is noted as `what`; the program goes on."""
+
+
+class Attempt:
+    """A `with` block of ours in the user's program: what fails within is noted as `what`."""
+
+    def __init__(self, guard: Guard, what: str) -> None:
+        self._guard = guard
+        self._what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._guard.failed(self._what, error)
+        return True
+
+
+class Unseen:
+    """A `with` block in which trainperf itself uses a framework: hooks let its calls through."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._before = guard.off
+
+    def __enter__(self) -> None:
+        self._guard.off = True
+
+    def __exit__(self, *error: object) -> None:
+        self._guard.off = self._before
 
 
 def _exists(pid: int) -> bool:

@@ -11,13 +11,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..process.patching import Attempt
-
-if TYPE_CHECKING:
-    from ..process.process import Process
-
+from ..process.process import Attempt, Process
 
 NOT_READ = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY
 BINS_PER_S = 10

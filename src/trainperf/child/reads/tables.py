@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..process import frames
-from ..process.patching import Attempt, replace
-
-if TYPE_CHECKING:
-    from ..process.process import Process
+from ..process.patching import replace
+from ..process.process import Attempt, Process
 
 
 def hook(process: Process, module: Any) -> None:

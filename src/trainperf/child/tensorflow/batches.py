@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..process.patching import Unseen
+from ..process.process import Process, Unseen
 from ..timing.batches import dataset_of, fresh, same_dataset
-
-if TYPE_CHECKING:
-    from ..process.process import Process
 
 __all__ = ["dataset_of", "fresh", "same_dataset", "size_in_bytes", "undistributed"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..process.patching import Unseen
+from ..process.process import Unseen
 from ..timing.draining import Exhausted
 from ..timing.drivers.driver import Driver
 from ..timing.drivers.iterator_driver import RING, RING_BYTES

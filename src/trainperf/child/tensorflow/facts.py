@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.patching import Attempt
+from ..process.process import Attempt
 from . import batches as tf_batches
 from . import models
 from .retraces import users_function
@@ -280,7 +280,7 @@ def _step_function(driver: Driver) -> None:
             compiled=False,
             where={key: frame[key] for key in ("file", "line", "function")},
             tape=frame.get("tape"),
-            own=loops.tape.is_in_own_function(),
+            own=bool(loops.tape.own_function),
         )
 
 

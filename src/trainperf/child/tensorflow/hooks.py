@@ -14,7 +14,8 @@ from operator import attrgetter
 from typing import Any
 
 from ..process import frames
-from ..process.patching import Attempt, after, before, replace, undo
+from ..process.patching import after, before, replace, undo
+from ..process.process import Attempt
 from .loops import TensorFlowLoops
 
 MOST_GOING = 3

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.patching import Attempt
+from ..process.process import Attempt
 from ..timing.device.clock import HostClock
 from ..timing.drivers.iterator_driver import IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
@@ -424,7 +424,8 @@ class Replicas:
 class Tape:
     """The function in which the tape was entered last, with its arguments.
 
-    `wanted` says whether to look for it now; `failed` is told of a fault of ours.
+    `wanted` says whether to look for it now, `own_function` whether it stands in a function that
+    is called anew for each step, once known; `failed` is told of a fault of ours.
     """
 
     def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
@@ -434,7 +435,7 @@ class Tape:
         self._failed = failed
         self._code: Any = None
         self._frames: list[Any] = []
-        self._own_function: bool | None = None
+        self.own_function: bool | None = None
 
     def entered(self, updates: int) -> None:
         """Remember which function of the user's holds the tape; so many updates came before."""
@@ -451,13 +452,9 @@ class Tape:
         except Exception as error:
             self._failed("tape", error)
 
-    def is_in_own_function(self) -> bool:
-        """Whether the tape stands in a function that is called anew for each step."""
-        return bool(self._own_function)
-
     def find_function(self) -> Any:
         """The function object that holds the tape, if it is called once per step."""
-        if not self._own_function or self._code is None:
+        if not self.own_function or self._code is None:
             return None
         import gc
         from types import FunctionType, ModuleType
@@ -476,10 +473,10 @@ class Tape:
         A frame keeps its locals alive, so it is let go as soon as the question is
         answered.
         """
-        if self._own_function is not None:
+        if self.own_function is not None:
             return
         if not self._frames:
             self._frames += [frame, updates]
         elif updates > self._frames[1]:  # not a second tape of the same step
-            self._own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
+            self.own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
             self._frames.clear()

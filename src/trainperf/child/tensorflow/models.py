@@ -7,7 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..process.patching import Attempt, Unseen
+from ..process.process import Attempt, Unseen
 from . import batches as tf_batches
 
 if TYPE_CHECKING:

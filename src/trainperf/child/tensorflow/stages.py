@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.patching import Attempt
+from ..process.process import Attempt
 from ..timing.budget import Budget
 from .batches import (
     ADAPTER_CALLS,

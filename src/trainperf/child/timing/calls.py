@@ -13,10 +13,9 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..process import frames
-from ..process.patching import Attempt, Unseen
+from ..process.process import Attempt, Process, Unseen
 
 if TYPE_CHECKING:
-    from ..process.process import Process
     from .training import Training
 
 

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames, turns
-from ..process.patching import Attempt, Unseen
+from ..process.process import Attempt, Unseen
 from . import cycles
 from .budget import Budget
 

@@ -10,7 +10,7 @@ from threading import Lock, Timer
 from typing import Any
 
 from ..process import turns
-from ..process.patching import Attempt
+from ..process.process import Attempt
 from ..process.stacks import StackSampler
 from .budget import Budget
 

@@ -11,13 +11,9 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..process.patching import Attempt, Unseen
-
-if TYPE_CHECKING:
-    from ..process.process import Process
-
+from ..process.process import Attempt, Process, Unseen
 
 MOST = 512
 """So many losses are kept between two flushes; beyond, only every second, fourth, …"""

@@ -11,7 +11,7 @@ from multiprocessing import process
 from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
-from ..process.patching import Attempt
+from ..process.process import Attempt
 from ..process.stacks import StackSampler
 from .draining import Exhausted, drain
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP

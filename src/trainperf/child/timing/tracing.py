@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ..process.patching import Attempt, Unseen
+from ..process.process import Attempt, Unseen
 from .budget import LACKING, Budget
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..process.patching import Attempt
-from ..process.process import Process
+from ..process.process import Attempt, Process
 from ..reads.files import FileReads
 
 if TYPE_CHECKING:

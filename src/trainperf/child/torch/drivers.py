@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..process.patching import Unseen
+from ..process.process import Unseen
 from ..timing.drivers.driver import Driver
 from ..timing.drivers.iterator_driver import FitDriver, IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..process import frames
-from ..process.patching import Attempt, before
+from ..process.patching import before
+from ..process.process import Attempt
 from . import batches, samples, trainers
 from . import memory as gpu_memory
 from .built import models, optimizers
@@ -91,7 +92,7 @@ def record(driver: Any) -> None:
         ("the GPUs' memory", gpu_memory.record),
         ("models", models.record),
         ("optimizers", optimizers.record),
-        ("flags", _record_flags),
+        ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
         ("the build", _record_build),
@@ -158,7 +159,7 @@ def _keras_version() -> str | None:
 
 
 def _memory(driver: Any) -> None:
-    used = gpus_used(driver)
+    used = [one["number"] for one in gpus_seen(driver) if one["used"]]
     if used:
         driver.record.write("torch_memory", values=memory(used[0]))
 
@@ -212,11 +213,6 @@ def _note(loops: Any, owner: Any, name: str, flag: str, turns_on: Callable[..., 
         before(loops.process, owner, name, f"where {flag} is set", note)
 
 
-def _record_flags(driver: Any) -> None:
-    """Record the flags as the event `torch_flags`."""
-    driver.record.write("torch_flags", values=flags(driver))
-
-
 def flags(driver: Any) -> dict[str, Any]:
     """All flags that can be read, by name, as `model.torch.step.Torch.flags` has them.
 
@@ -237,7 +233,9 @@ def flags(driver: Any) -> dict[str, Any]:
         "threads": torch.get_num_threads,
         "omp_num_threads": _omp_num_threads,
         "alloc_conf": _alloc_conf,
-        "bf16_cpu": lambda: _bf16_cpu(torch),
+        "bf16_cpu": lambda: bool(  # multiplies bfloat16 by itself
+            torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        ),
         "cpp_compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,
         "float64_batch": lambda: _float64_batch(driver, torch),
     }
@@ -270,11 +268,6 @@ def _alloc_conf() -> str:
     return next((os.environ[name] for name in names if os.environ.get(name)), "")
 
 
-def _bf16_cpu(torch: Any) -> bool:
-    """Whether the CPU has instructions that multiply bfloat16 (AVX512_BF16 or AMX)."""
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-
-
 def _float64_batch(driver: Any, torch: Any) -> bool:
     if driver.batch is None:
         raise LookupError("no batch was seen")
@@ -282,7 +275,7 @@ def _float64_batch(driver: Any, torch: Any) -> bool:
 
 
 def gpus_seen(driver: Any) -> list[dict[str, Any]]:
-    """All devices that CUDA shows to this process, each with whether it is `gpus_used`.
+    """All devices that CUDA shows to this process, each with whether it is used.
 
     None of it starts CUDA, and describing a device opens no context on it: a process that has
     not begun with CUDA may still fork its workers.
@@ -306,11 +299,6 @@ def gpu_failure() -> str | None:
         if text.startswith(_FAILED):
             return " ".join(text.removeprefix(_FAILED).partition("(Triggered")[0].split())
     return None
-
-
-def gpus_used(driver: Any) -> list[int]:
-    """The indices of the devices that this process computes on."""
-    return [one["number"] for one in gpus_seen(driver) if one["used"]]
 
 
 def _unknown_gpu(index: int) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.patching import Attempt, after, replace, undo
+from ..process.patching import after, replace, undo
+from ..process.process import Attempt
 from ..process.turns import Places
 from . import facts, memory
 from .built import places as built

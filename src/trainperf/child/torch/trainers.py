@@ -15,7 +15,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from ..process import frames
-from ..process.patching import Attempt, replace
+from ..process.patching import replace
+from ..process.process import Attempt
 
 OF_COMMAND = {
     "parse_args_into_dataclasses": "--",

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ...process.patching import Attempt
+from ...process.process import Attempt
 from .exchange import Tensor, size_of
 from .facts import Built, described, operations, replicas, spread, worker_hosts
 from .scopes import Strategies
@@ -81,15 +81,15 @@ def all_reduce(driver: Driver, deadline: float) -> None:
     if built is None or replicas(built.strategy) < 2:
         return
     reductions = strategies.exchange.reductions()
-    tensors = _known([tensor for one in reductions for tensor in one.tensors])
+    tensors = [tensor for one in reductions for tensor in one.tensors]
     reason = ""
-    if tensors is None:
+    if any(size_of(tensor) is None for tensor in tensors):
         reason = "the sizes of the gradients are not known before a step runs (sparse ones)"
     elif not tensors:
         reason = "no exchange of gradients between replicas was seen"
     elif driver.world is not None and not driver.world.meet("all_reduce"):
         reason = "not all ranks came to it"
-    if reason or tensors is None:
+    if reason:
         driver.record.write("missing", what="all_reduce", reason=reason)
         return
     until = None
@@ -144,13 +144,9 @@ def link(driver: Driver, deadline: float) -> None:
 # ------------------------------------------------------------------------- the timing
 
 
-def _known(tensors: list[Tensor]) -> list[Tensor] | None:
-    return None if any(size_of(tensor) is None for tensor in tensors) else tensors
-
-
 def _bytes(tensor: Tensor) -> int:
     size = size_of(tensor)
-    assert size is not None  # `_known` asked
+    assert size is not None  # was asked before
     return size
 
 

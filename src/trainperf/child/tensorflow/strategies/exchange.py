@@ -23,7 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...process.patching import Attempt, replace
+from ...process.patching import replace
+from ...process.process import Attempt
 from ...timing.loop import INPUT
 
 if TYPE_CHECKING:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...process import frames
-from ...process.patching import Attempt, after, before, replace
+from ...process.patching import after, before, replace
+from ...process.process import Attempt, Process
 from .exchange import Exchange, several_workers
 from .facts import Built, described, devices, implementation, replicas, worker_hosts
-
-if TYPE_CHECKING:
-    from ...process.process import Process
-
 
 OUTSIDE = 20
 """So many places outside of a scope are kept."""
@@ -100,11 +97,9 @@ class Strategies:
         if main is None:
             return
         with Attempt(self.process, "describing a strategy"):
-            self.process.record.write("tf_strategy", **described(main), **self._outside(), **seen)
+            seen["models_outside"] = self.outside()
+            self.process.record.write("tf_strategy", **described(main), **seen)
             self.process.record.flush()
-
-    def _outside(self) -> dict[str, Any]:
-        return {"models_outside": self.outside()}
 
 
 def _outside_scope() -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...job import ranks
 from ...process import frames, turns
-from ...process.patching import Attempt
+from ...process.process import Attempt
 from ...process.stacks import StackSampler
 from .. import completing, cycles, tracing
 from ..budget import Budget

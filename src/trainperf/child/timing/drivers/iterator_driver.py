@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...process import turns
-from ...process.patching import Unseen
+from ...process.process import Unseen
 from ..draining import Exhausted
 from ..loop import INPUT, REAL, RESIDENT
 from .driver import Driver
@@ -58,7 +58,8 @@ class IteratorDriver(Driver):
         dataset = self.batches.dataset_of(iterator)
         if not self._feeds(dataset):
             return False
-        if self._at is not None and not self._opened_for_each():
+        for_each = self._of_this == 1 and self.loops.updates > self._seen  # opened for each batch
+        if self._at is not None and not for_each:
             self.epoch_ended(self.clock(), complete=False)  # the last was left before its end
         self._of_this = 0
         began = self.clock()
@@ -74,10 +75,6 @@ class IteratorDriver(Driver):
 
     def _time_stages(self, deadline: float) -> None:
         self.loops.stages(self, deadline)
-
-    def _opened_for_each(self) -> bool:
-        """Whether the last iterator was asked for one batch, and updates followed."""
-        return self._of_this == 1 and bool(self.loops.updates > self._seen)
 
     def companion(self, iterator: Any) -> bool:
         if id(iterator) in self._companions:
@@ -168,7 +165,7 @@ class IteratorDriver(Driver):
 
     def can_end(self) -> bool:
         """Only where another epoch surely follows: what stands after training must not run."""
-        sure = turns.another_turn()
+        _, sure = turns.loop_around()
         if not sure:
             self.record.write(
                 "missing",

@@ -76,7 +76,7 @@ class UpdateDriver(OwnBatchesDriver):
         super().__init__(loops, (REAL,))
         self._anchor: Any = None
         self._last: Any = None
-        self._others = 0
+        self._others = self._count = 0
         self.updates_per_step = 1
         self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
 
@@ -91,8 +91,3 @@ class UpdateDriver(OwnBatchesDriver):
         self._count += 1
         self._others += key != self._anchor
         self._last = key
-
-    _count = 0
-
-    def prepare_resident(self) -> str:
-        return "the loop makes its own batches and its step is not one function call"

@@ -159,16 +159,12 @@ def model_facts(loops: Any, called: Called, trained: set[int]) -> dict[str, Any]
         "channels_last": _channels_last(inner),
         "image_input": bool(tensors) and tensors[0].dim() == 4,
         "attentions": _attention_by_hand(inner),
-        "scattered": _scattered(inner) if _on_gpu(model) else [],
+        "scattered": _scattered(inner),
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),
         "checkpoints": list(loops.checkpoint_sites),
         "blocks": blocks_of_model(inner),
     }
-
-
-def _on_gpu(model: Any) -> bool:
-    return any(one.device.type == "cuda" for one in model.parameters())
 
 
 def _scattered(model: Any) -> list[dict[str, Any]]:
@@ -177,6 +173,8 @@ def _scattered(model: Any) -> list[dict[str, Any]]:
     cuDNN copies them together in each call of such a layer.
     """
     found: dict[Any, dict[str, Any]] = {}
+    if not any(one.device.type == "cuda" for one in model.parameters()):
+        return []
     for module in model.modules():
         code = getattr(getattr(type(module), "forward", None), "__code__", None)
         if code is None or code in found or not frames.is_users(code.co_filename):

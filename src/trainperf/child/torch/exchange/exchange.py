@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...process import frames
-from ...process.patching import Attempt, after, replace
+from ...process.patching import after, replace
+from ...process.process import Attempt
 from ...process.turns import Places
 from ..built import models
 from . import ddp as torch_ddp
@@ -46,7 +47,8 @@ class Exchange:
         reason = self._reason()
         if not reason:
             self._ddps.off = self._sums.off = True
-            if any(_syncs_batch_norm(ddp) for ddp, _ in self._ddps.alive):
+            modules = (module for ddp, _ in self._ddps.alive for module in ddp.modules())
+            if any(type(module).__name__ == "SyncBatchNorm" for module in modules):
                 self._loops.process.note(
                     "SyncBatchNorm exchanges its statistics in the forward pass: "
                     "that is not in the times of the exchange of gradients"
@@ -214,10 +216,6 @@ def _device(loops: Any) -> str:
             for one in group["params"]:
                 return str(one.device.type)
     return "cpu"
-
-
-def _syncs_batch_norm(ddp: Any) -> bool:
-    return any(type(module).__name__ == "SyncBatchNorm" for module in ddp.modules())
 
 
 # Models spread over devices by other means than DDP, and checkpoints.

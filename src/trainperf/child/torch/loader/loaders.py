@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...process.patching import Attempt
+from ...process.process import Attempt
 from . import datasets, settings, sharing
 from .places import Place, key_of
 

@@ -18,7 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames
-from ...process.patching import Attempt, replace, undo
+from ...process.patching import replace, undo
+from ...process.process import Attempt
 from ...timing.budget import Budget
 from .. import batches as torch_batches
 from . import datasets, sharing, workers

@@ -60,7 +60,7 @@ class CallArguments:
             return
         grad = self._torch.is_grad_enabled()
         if call.part == EVALUATION:
-            recorded = grad and _needs_grad(output)
+            recorded = grad and any(one.requires_grad for one in leaves(output))
             self.recorded[call.place] = self.recorded.get(call.place, False) or recorded
             if not recorded:
                 return
@@ -173,7 +173,3 @@ class CallArguments:
         if depth < DEEPEST and type(value) is dict:
             return {key: self._without_graph(one, depth + 1) for key, one in value.items()}
         return value
-
-
-def _needs_grad(output: Any) -> bool:
-    return any(one.requires_grad for one in leaves(output))

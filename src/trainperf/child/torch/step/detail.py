@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import frames
 from ...process.frames import Place
-from ...process.patching import Attempt
+from ...process.process import Attempt
 from .calls import SCALER, Ledger
 from .hooks import Before, Hooks, Streams
 from .loggers import imported

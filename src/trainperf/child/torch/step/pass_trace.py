@@ -245,7 +245,8 @@ class OperatorTimes:
         """The fields of the event `torch_trace`; all but `passes` are per pass."""
         cuda = self.device == "cuda"
         leaves, times = self._by_operator() if cuda else self._own_times()
-        fusable = self._fusable() if cuda else _of_fusable(times)
+        own = (spent for name, (_, spent) in times.items() if is_fusable(name))
+        fusable = self._fusable() if cuda else sum(own)
         ranked = sorted(times.items(), key=lambda item: -item[1][1])
         listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
         return {
@@ -355,10 +356,6 @@ def is_fusable(operator: str) -> bool:
     Nodes of the backward graph have no namespace in their names.
     """
     return ("::" not in operator or operator.startswith(ATEN)) and not LEFT.search(operator)
-
-
-def _of_fusable(times: dict[str, list[int]]) -> int:
-    return sum(spent for name, (_, spent) in times.items() if is_fusable(name))
 
 
 def _nested(events: list[Any]) -> Iterator[tuple[str, int, bool]]:

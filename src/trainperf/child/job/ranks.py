@@ -249,7 +249,9 @@ def _announced() -> dict[str, Any] | None:
         }
     if "TF_CONFIG" in environ:
         return {"launcher": "TF_CONFIG"} if _tf_config() else None
-    return {"launcher": "multiprocessing"} if _spawned() else None
+    process = sys.modules.get("multiprocessing.process")
+    spawned = process is not None and process.parent_process() is not None
+    return {"launcher": "multiprocessing"} if spawned else None
 
 
 def _tf_config() -> bool:
@@ -257,11 +259,6 @@ def _tf_config() -> bool:
         return len(json.loads(os.environ["TF_CONFIG"])["cluster"].get("worker", ())) > 1
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
-
-
-def _spawned() -> bool:
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
 
 
 def _threads() -> int | None:

@@ -22,6 +22,17 @@ class Epochs:
         self._latest: Any = None
         self._means_begin = False
 
+    def watch_iterator(self, iterator: Any) -> None:
+        """Set the hook of the class that iterates over epochs."""
+
+        def make(original: Any) -> Any:
+            def __next__(epoch: Any) -> Any:  # noqa: N807
+                return self.next(epoch, original)
+
+            return __next__
+
+        replace(iterator, "__next__", make)
+
     def next(self, epoch: Any, original: Any) -> Any:
         """The next `(first step, last step, iterator)` of Keras's loop."""
         driver: Any = self._loops.training.driver
@@ -226,13 +237,7 @@ class EagerEpochs(Epochs):
     def watch(self, trainer: Any, iterator: Any) -> None:
         """Set the hooks of a trainer, and of the iterator over its epochs."""
         replace(trainer, "make_train_function", self._make_function)
-        replace(iterator, "__next__", self._make_next)
-
-    def _make_next(self, original: Any) -> Any:
-        def __next__(epoch: Any) -> Any:  # noqa: N807
-            return self.next(epoch, original)
-
-        return __next__
+        self.watch_iterator(iterator)
 
     def _make_function(self, original: Any) -> Any:
         def make_train_function(model: Any, force: bool = False) -> Any:

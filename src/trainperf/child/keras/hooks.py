@@ -67,12 +67,6 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
 
         return make_train_function
 
-    def make_next(original: Any) -> Any:
-        def __next__(self: Any) -> Any:  # noqa: N807
-            return epochs.next(self, original)
-
-        return __next__
-
     def built(model: Any, *args: Any, **kwargs: Any) -> None:
         loops.strategies.model(model)
 
@@ -80,7 +74,7 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
     replace(trainer, "make_train_function", make_function)
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
     _watch_calls(loops, trainer, of_predict)
-    replace(module.TFEpochIterator, "__next__", make_next)
+    epochs.watch_iterator(module.TFEpochIterator)
 
 
 def watch_torch_trainer(loops: Loops, module: Any) -> None:

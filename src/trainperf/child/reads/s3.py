@@ -174,27 +174,20 @@ def hook(counts: Counts, module: ModuleType) -> None:
 
 
 def counts(process: Process) -> Counts:
-    made = Counts(_Writing(process))
-    os.register_at_fork(after_in_child=made.forked)
-    return made
+    own: dict[int, Recorder] = {}
 
-
-class _Writing:
-    """Writes the sums as events; in a quiet process to a record of its own."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self._own: Recorder | None = None
-        self._pid = -1
-
-    def __call__(self, sums: dict[str, Any]) -> None:
-        record = self._process.record
+    def write(sums: dict[str, Any]) -> None:
+        """As events; in a quiet process to a record of its own."""
+        record = process.record
         if record.broken == QUIET:
-            if self._own is None or self._pid != os.getpid():
-                self._own, self._pid = Recorder(record.folder), os.getpid()
-            record = self._own
+            pid = os.getpid()
+            record = own[pid] = own.get(pid) or Recorder(record.folder)
         record.write("s3", **sums)
         record.flush()
+
+    made = Counts(write)
+    os.register_at_fork(after_in_child=made.forked)
+    return made
 
 
 class _Call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,14 +23,10 @@ def size_in_bytes(batch: Any) -> int:
     """Bytes of all tensors of a batch; strings count by their handles."""
     total = 0
     for leaf in leaves(batch):
-        shape = getattr(leaf, "shape", None)
-        dtype = getattr(leaf, "dtype", None)
-        if shape is None or dtype is None:
-            continue
-        count = 1
-        for dimension in shape:
-            count *= int(dimension) if dimension is not None else 1
-        total += count * max(1, getattr(dtype, "size", getattr(dtype, "itemsize", 1)))
+        shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+        if shape is not None and dtype is not None:
+            size = getattr(dtype, "size", getattr(dtype, "itemsize", 1))
+            total += math.prod(int(one) for one in shape if one is not None) * max(1, size)
     return total
 
 

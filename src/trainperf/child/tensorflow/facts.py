@@ -307,7 +307,7 @@ def definitions(cls: type) -> dict[str, dict[str, Any]]:
 
 
 def tf_gpus() -> list[dict[str, Any]]:
-    """The GPUs that the script lets TensorFlow see, each with whether it is `_devices_used`.
+    """The GPUs that the script lets TensorFlow see, each with whether it is used.
 
     TensorFlow tells neither their UUIDs nor their memory. Where it does not say how much was
     used of one (it was cut into several, say), that one counts as used.
@@ -347,22 +347,18 @@ def _held(tf: Any, number: int) -> int:
 
 
 def _record_devices_used(driver: Driver) -> None:
+    """Record the devices of all trainable variables that are alive, as "CPU:1", if of several."""
     import tensorflow as tf
-
-    if len(tf.config.list_logical_devices()) > 1:
-        driver.process.fact("devices_used", _devices_used())
-
-
-def _devices_used() -> list[str]:
-    """The devices of all trainable variables that are alive, as "CPU:1"."""
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
+    if len(tf.config.list_logical_devices()) < 2:
+        return
     devices = {
-        _short(value.device)
+        value.device.rpartition("device:")[2]
         for value in gc.get_objects()
         if isinstance(value, BaseResourceVariable) and _trainable(value)
     }
-    return sorted(device for device in devices if device)
+    driver.process.fact("devices_used", sorted(device for device in devices if device))
 
 
 def _trainable(variable: Any) -> bool:
@@ -371,10 +367,6 @@ def _trainable(variable: Any) -> bool:
         return bool(variable.trainable and variable.dtype.is_floating)
     except AttributeError:
         return False
-
-
-def _short(device: str) -> str:
-    return device.rpartition("device:")[2]
 
 
 def item_maker(dataset: Any) -> dict[str, Any] | None:

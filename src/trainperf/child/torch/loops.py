@@ -13,6 +13,8 @@ from ..timing.device.clock import HostClock, Mark
 from ..timing.loops import Loops
 from ..timing.losses import plain_loss
 from . import batches as torch_batches
+from . import facts as torch_facts
+from .exchange import exchange as exchanges
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
@@ -194,15 +196,11 @@ class TorchLoops(Loops):
     # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
-        from .exchange import exchange
-
-        return exchange.world()
+        return exchanges.world()
 
     @property
     def exchange(self) -> Exchange | None:
-        from .exchange import exchange as torch_exchange
-
-        return torch_exchange.exchange(self)
+        return exchanges.exchange(self)
 
     def last_extras(self, driver: Any) -> list[Extra]:
         from .built import matmul
@@ -227,12 +225,9 @@ class TorchLoops(Loops):
         return TorchUpdateDriver(self)
 
     def facts(self, driver: Any) -> dict[str, Any]:
-        from . import facts as torch_facts
-
         return torch_facts.loop_facts(driver)
 
     def record_facts(self, driver: Any) -> None:
-        from . import facts as torch_facts
         from .loader import loaders
 
         torch_facts.record(driver)

@@ -129,12 +129,9 @@ class _Taking:
 
     def _temporary_free(self) -> None:
         """Note the room for items that are kept in files."""
-        try:
+        with Attempt(self.driver.process, "the room for temporary files"):
             free = shutil.disk_usage(tempfile.gettempdir()).free
-        except OSError as error:
-            self.driver.process.failed("the room for temporary files", error)
-            return
-        self.driver.process.fact("temporary_free", free)
+            self.driver.process.fact("temporary_free", free)
 
     def _stage(self, name: str, time_it: Callable[[float], dict[str, Any]]) -> str:
         """Time and record one stage; return "" or why it has no time."""

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -174,16 +175,10 @@ class Callers:
 
     def __init__(self, torch: ModuleType) -> None:
         folder = os.path.dirname(os.path.abspath(str(torch.__file__))) + os.sep
-        self._torch = (OWN, folder, "<")
-        self._tensor = (OWN, os.path.join(folder, "_tensor.py"), "<")
-
-    def through_torch(self) -> Place | None:
+        self.through_torch = partial(_beyond, (OWN, folder, "<"))
         """Where the user's source calls; None if a library other than PyTorch does."""
-        return _beyond(self._torch)
-
-    def of_tensor(self) -> Place | None:
+        self.of_tensor = partial(_beyond, (OWN, os.path.join(folder, "_tensor.py"), "<"))
         """Where the user's source itself asks a tensor; None if any library does."""
-        return _beyond(self._tensor)
 
     def through(self, library: str) -> Place | None:
         """Where the user's source calls a library; None if another one does."""

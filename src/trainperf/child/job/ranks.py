@@ -146,11 +146,7 @@ class Agreement:
         self._board.put(f"{self._name}-schedule", json.dumps(schedule))
 
     def hear(self, step: int) -> dict[str, Any] | None:
-        """Any other rank, at the start of `step`: what comes, None if it is not known yet.
-
-        Raises:
-            RuntimeError: Rank 0 asked, and then said nothing for too long.
-        """
+        """Any other rank, at `step`: what comes, None if not known; raises if rank 0 is silent."""
         if self._answered is None:
             if self._board.get(f"{self._name}-asked") is None:
                 return None

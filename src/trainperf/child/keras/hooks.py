@@ -51,7 +51,7 @@ def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
 def watch_calls(loops: Any, module: Any) -> None:
     """See models being called from Python; of those that PyTorch runs there is no faster way."""
     if backend() == "tensorflow":
-        EagerCalls(loops).watch(module.Model)
+        replace(module.Model, "__call__", EagerCalls(loops).make)
 
 
 def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
@@ -103,11 +103,8 @@ class EagerCalls:
         self._built: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._first: Counter[_Place] = Counter()
 
-    def watch(self, owner: Any) -> None:
-        """Set the hook of the class of all models."""
-        replace(owner, "__call__", self._make)
-
-    def _make(self, original: Any) -> Any:
+    def make(self, original: Any) -> Any:
+        """The hook of the class of all models."""
         from tensorflow.python.eager import context, record
 
         loops, calls = self._loops, self._loops.calls

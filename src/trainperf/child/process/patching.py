@@ -14,11 +14,9 @@ from .process import Guard
 def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     """Put `make(original)` in place of `owner.name`, looking like the original.
 
-    What a class inherits is replaced for it and its subclasses alone.
-
-    `functools.wraps` also keeps `__module__`, by which AutoGraph knows library code. The
-    signature is given as well: `inspect.getfullargspec`, by which Keras names the arguments that
-    it was given, does not look behind a wrapper.
+    What a class inherits is replaced for it and its subclasses alone. `functools.wraps` also keeps
+    `__module__`, by which AutoGraph knows library code. The signature is given as well: Keras names
+    the arguments that it was given by `inspect.getfullargspec`, which looks behind no wrapper.
     """
     own = isinstance(owner, type) and name in owner.__dict__
     original = owner.__dict__[name] if own else getattr(owner, name)

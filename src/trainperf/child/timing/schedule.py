@@ -57,11 +57,7 @@ class RankPlan(Plan):
         return self.begun < self._entered + self.block.settle
 
     def arrived(self) -> bool:
-        """Count the step that begins now; whether the block ends before it.
-
-        Raises:
-            RuntimeError: Rank 0 asked for the schedule to begin, and then fell silent.
-        """
+        """Count the step that begins now; whether its block ends before it. Raises as `hear`."""
         self.begun += 1
         if self.block.phase == WARM_UP and self._ends == math.inf:
             self._agree()

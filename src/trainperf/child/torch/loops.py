@@ -14,6 +14,7 @@ from ..timing.loops import Loops
 from ..timing.losses import plain_loss
 from . import batches as torch_batches
 from . import facts as torch_facts
+from .compiling import graphs
 from .exchange import exchange as exchanges
 from .graphs import Graphs, capturing
 
@@ -186,12 +187,8 @@ class TorchLoops(Loops):
 
     def compiled(self) -> bool:
         """Whether TorchDynamo compiled anything since the last time this was asked."""
-        utils: Any = sys.modules.get("torch._dynamo.utils")
-        if utils is None:
-            return False
-        graphs = utils.counters["stats"].get("unique_graphs", 0)
-        new, self._graphs = graphs != self._graphs, graphs
-        return bool(new)
+        before, self._graphs = self._graphs, graphs()
+        return before != self._graphs
 
     # ------------------------------------------------------- asked for by the drivers
 

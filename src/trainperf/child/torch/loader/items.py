@@ -44,13 +44,9 @@ class Spent(Exception):  # noqa: N818 - an outcome, not an error
 
 
 def sampled(loader: Any, seconds: float, indices: list[Any]) -> tuple[float, float]:
-    """Draw batches of indices; return seconds per batch, and to the first.
+    """Draw batches of indices into `indices`; return seconds per batch, and to the first.
 
-    Fills `indices`. What the first takes (shuffling) is spread over the epoch.
-
-    Raises:
-        Spent: The sampler can be gone through only once.
-        ValueError: It gave nothing.
+    What the first takes (shuffling) is spread over the epoch. Raises `Spent`, or ValueError.
     """
     if Spent.of(loader):
         raise Spent("its sampler can be gone through only once")

@@ -36,11 +36,8 @@ def watch(loops: Any, module: Any) -> None:
 def first_batch_s(loader: Any, deadline: float) -> float:
     """Seconds from opening a loader with workers to its first batch; `deadline` bounds it.
 
-    Its workers are started once more beside the user's own, and ended again. The
-    caller puts the random streams back, the loader's own generator is put back here.
-
-    Raises:
-        RuntimeError: Workers were not started, or gave no batch; the text says why.
+    Its workers are started once more beside the user's own, and ended again. The caller puts the
+    random streams back, the loader's own generator is put back here. Raises RuntimeError with why.
     """
     if getattr(loader, "persistent_workers", False):
         raise RuntimeError("its workers are kept, and start but once")

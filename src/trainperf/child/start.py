@@ -78,7 +78,7 @@ TORCH = {
     "torch.optim.optimizer": "hooks.watch_optimizers",
     "torch.serialization": "exchange.exchange.watch_saves",
     "torch.utils.checkpoint": "built.places.watch_checkpointing",
-    "torch.utils.data._utils.worker": "loader.workers.watch",
+    "torch.utils.data._utils.worker": "loader.loaders.watch",
     "torch.utils.data.dataloader": "hooks.watch_loaders",
     "transformers.training_args": "trainers.watch",
 }

@@ -22,7 +22,7 @@ from ...process.patching import replace, undo
 from ...process.process import Attempt
 from ...timing.budget import Budget
 from .. import batches as torch_batches
-from . import datasets, sharing, workers
+from . import datasets, loaders, sharing
 from .items import (
     Items,
     Spent,
@@ -241,7 +241,7 @@ class _Taking:
             return None
         until = min(self.deadline - 2 * STAGE_S, time.monotonic() + START_S)
         try:
-            return workers.first_batch_s(self.loader, until)
+            return loaders.first_batch_s(self.loader, until)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:300]
             self.driver.record.write("missing", what="worker start", reason=reason)

@@ -34,11 +34,13 @@ def remember_built(loops: TensorFlowLoops, owner: Any) -> None:
     before(loops.process, owner, "__init__", f"where a {owner.__name__} is built", remember)
 
 
-def count_calls(loops: TensorFlowLoops, owner: Any, instead: InsteadOf | None = None) -> None:
-    """Count the calls of a model that do not train it, and their time.
+def watch_calls_of(loops: Any, owner: Any, instead: InsteadOf | None = None) -> None:
+    """See `fit` of a model's class; time its evaluations, and count what else does not train it.
 
-    `instead` tells what could stand for one of `predict`.
+    `instead` tells what could stand for a call of `predict`.
     """
+    remember_call(loops, owner)
+    time_evaluation(loops, owner)
     replace(owner, "predict", loops.calls.counting("predict", rows, instead))
     for name in ("predict_on_batch", "test_on_batch"):
         replace(owner, name, loops.calls.counting(name, rows))

@@ -13,17 +13,14 @@ from ..process.patching import before, replace
 from ..process.process import Attempt
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
-from ..timing.calls import InsteadOf
 from ..timing.loops import Loops
 from .calls import (
-    count_calls,
     drive_train_function,
     make_train_on_batch,
-    remember_call,
     samples,
     time_callbacks,
-    time_evaluation,
     time_logs,
+    watch_calls_of,
 )
 from .epochs import EagerEpochs, Epochs
 
@@ -73,20 +70,14 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
     before(loops.process, trainer, "__init__", "a model", built)
     replace(trainer, "make_train_function", make_function)
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
-    _watch_calls(loops, trainer, of_predict)
+    watch_calls_of(loops, trainer, of_predict)
     epochs.watch_iterator(module.TFEpochIterator)
 
 
 def watch_torch_trainer(loops: Loops, module: Any) -> None:
     """See models being trained by `fit` on PyTorch."""
-    _watch_calls(loops, module.TorchTrainer)
+    watch_calls_of(loops, module.TorchTrainer)
     EagerEpochs(loops).watch(module.TorchTrainer, module.TorchEpochIterator)
-
-
-def _watch_calls(loops: Any, trainer: Any, instead: InsteadOf | None = None) -> None:
-    remember_call(loops, trainer)
-    time_evaluation(loops, trainer)
-    count_calls(loops, trainer, instead)
 
 
 class EagerCalls:

@@ -8,14 +8,12 @@ from typing import Any
 from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
 from .calls import (
-    count_calls,
     drive_train_function,
     make_train_on_batch,
     remember_built,
-    remember_call,
     remember_compile,
     time_callbacks,
-    time_evaluation,
+    watch_calls_of,
 )
 
 
@@ -36,9 +34,7 @@ def watch_model(loops: TensorFlowLoops, module: Any) -> None:
     replace(module.Model, "make_train_function", make_function)
     replace(module.Model, "train_on_batch", make_train_on_batch(loops))
     remember_compile(loops, module.Model)
-    remember_call(loops, module.Model)
-    time_evaluation(loops, module.Model)
-    count_calls(loops, module.Model)
+    watch_calls_of(loops, module.Model)
 
 
 def watch_data(loops: TensorFlowLoops, module: Any) -> None:

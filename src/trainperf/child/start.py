@@ -123,7 +123,6 @@ def start(run_file: str) -> None:
     process.record.write(
         "hello",
         pid=os.getpid(),
-        ppid=os.getppid(),
         argv=list(sys.orig_argv),
         python=sys.version.split()[0],
     )

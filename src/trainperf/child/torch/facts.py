@@ -14,7 +14,7 @@ from ..process.patching import before
 from ..process.process import Attempt
 from . import batches, samples, trainers
 from . import memory as gpu_memory
-from .built import models, optimizers
+from .built import models
 from .exchange import exchange
 from .loader import padding, settings
 from .loader.padding import sequence_ends
@@ -91,7 +91,7 @@ def record(driver: Any) -> None:
         ("CUDA's memory", _memory),  # before one forward more is run, which could add to it
         ("the GPUs' memory", gpu_memory.record),
         ("models", models.record),
-        ("optimizers", optimizers.record),
+        ("optimizers", models.record_optimizers),
         ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),

@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 import trainperf.child
-from trainperf.child.keras.modules import HOOKS as KERAS
-from trainperf.child.keras.modules import LEGACY
-from trainperf.child.tensorflow.modules import HOOKS as TENSORFLOW
-from trainperf.child.torch.modules import HOOKS as TORCH
+from trainperf.child.start import HOOKS
 
 CHILD = Path(trainperf.child.__file__).parent
 
@@ -27,19 +24,12 @@ def watching(file: str) -> set[str]:
     return {name for name in functions(file) if name.startswith("watch_") or name == "imported"}
 
 
-def test_each_method_for_keras_2_is_named_and_each_name_is_a_method():
-    assert set(LEGACY.values()) == watching("keras/legacy.py")
-
-
-@pytest.mark.parametrize(
-    ("named", "package"),
-    [(KERAS, "keras"), (TENSORFLOW, "tensorflow"), (TORCH, "torch")],
-    ids=["keras", "tensorflow", "torch"],
-)
-def test_each_file_and_function_is_there_and_no_hook_is_left_out(named, package):
-    own = set()
+@pytest.mark.parametrize(("package", "named"), HOOKS.items())
+def test_each_file_and_function_is_there_and_no_hook_is_left_out(package, named):
+    own = {"hooks": set(), "legacy": set()}
     for where in named.values():
-        part, _, function = where.rpartition(".")
+        part, _, function = where.partition(":")[0].rpartition(".")
         assert function in functions(f"{package}/{part.replace('.', '/')}.py"), where
-        own |= {function} if part == "hooks" else set()
-    assert own == watching(f"{package}/hooks.py")
+        own.setdefault(part, set()).add(function)
+    assert own["hooks"] == watching(f"{package}/hooks.py")
+    assert own["legacy"] == (watching("keras/legacy.py") if package == "keras" else set())

@@ -155,7 +155,6 @@ def phases(record: Record) -> list[str]:
 class Loops:
     def __init__(self) -> None:
         self.process = FakeProcess({}, lenient=True)
-        self.loaders_built: dict[Any, int] = {}
 
 
 class Driver:

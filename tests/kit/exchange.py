@@ -19,7 +19,6 @@ HOOKED_RANK = """
 
     from kit.child import Watcher
     from trainperf.child.start import set_hook
-    from trainperf.child.torch.modules import HOOKS
     from trainperf.child.torch.loops import TorchLoops
     from trainperf.child.process.importing import PostImport
 
@@ -34,7 +33,7 @@ HOOKED_RANK = """
         "torch.optim.optimizer",
     )
     PostImport(
-        dict.fromkeys(names, lambda module, seconds: set_hook(loops, module, "torch", HOOKS)),
+        dict.fromkeys(names, lambda module, seconds: set_hook(loops, module, "torch")),
         watcher.failed,
     ).install()
 """
@@ -62,7 +61,7 @@ def hooked() -> Iterator[Any]:
 
     from trainperf.child.process.patching import undo
     from trainperf.child.torch.exchange import ddp as torch_ddp
-    from trainperf.child.torch.exchange import gradient_sums, placed
+    from trainperf.child.torch.exchange import exchange, gradient_sums
     from trainperf.child.torch.loops import TorchLoops
 
     data_parallel: Any = sys.modules["torch.nn.parallel.data_parallel"]  # a function has its name
@@ -70,8 +69,8 @@ def hooked() -> Iterator[Any]:
     loops.training.driver = SimpleNamespace(kind="none", stale=lambda: False)  # type: ignore
     torch_ddp.watch(loops, distributed)
     gradient_sums.watch(loops, distributed_c10d)
-    placed.watch_data_parallel(loops, data_parallel)
-    placed.watch_saves(loops, torch.serialization)
+    exchange.watch_data_parallel(loops, data_parallel)
+    exchange.watch_saves(loops, torch.serialization)
     loops.ddps = torch_ddp.ddps(loops)
     loops.sums = gradient_sums.sums(loops)
     try:

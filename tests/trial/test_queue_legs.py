@@ -312,7 +312,7 @@ SHARED = (
     LOOP
     + """
 from types import SimpleNamespace
-from _trainperf_child.timing.legs.warm_up import WarmUp
+from _trainperf_child.timing.legs.words import WarmUp
 
 with open(os.environ["TRAINPERF_RUN"], encoding="utf-8") as file:
     settings = json.load(file)

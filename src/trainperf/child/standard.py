@@ -45,7 +45,6 @@ class Standard:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Answer for our own modules."""
         if not fullname.startswith(PREFIX):
             return None
         spec = PathFinder.find_spec(fullname, path)

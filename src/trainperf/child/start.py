@@ -8,25 +8,107 @@ from __future__ import annotations
 import json
 import os
 import sys
-from functools import cache
+from functools import cache, cached_property, partial
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .keras import modules as keras
 from .process.importing import Hook, PostImport
 from .process.process import Process
-from .shield.modules import Shield
-from .tensorflow import modules as tensorflow
 from .timing.training import Training
-from .torch import modules as torch
 
 if TYPE_CHECKING:
-    from .keras.legacy import Legacy
     from .reads.s3 import Counts
+    from .shield.writers import Writing
     from .tensorflow.loops import TensorFlowLoops
     from .torch.loops import TorchLoops
 
+
+TENSORFLOW = {
+    "tensorflow": "hooks.imported",
+    "tensorflow.python.client.session": "hooks.watch_sessions",
+    "tensorflow.python.data.ops.dataset_ops": "hooks.watch_datasets",
+    "tensorflow.python.data.ops.iterator_ops": "hooks.watch_iterators",
+    "tensorflow.python.distribute.collective_all_reduce_strategy": "strategies.scopes.watch_jobs",
+    "tensorflow.python.distribute.distribute_lib": "strategies.scopes.watch_strategies",
+    "tensorflow.python.distribute.input_lib": "hooks.watch_distributed",
+    "tensorflow.python.distribute.mirrored_strategy": "strategies.scopes.watch_mirrored",
+    "tensorflow.python.eager.backprop": "hooks.watch_tapes",
+    "tensorflow.python.eager.context": "hooks.watch_context",
+    "tensorflow.python.eager.polymorphic_function.function_context": "hooks.watch_keys",
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function": "hooks.watch_functions",
+    "tensorflow.python.framework.func_graph": "hooks.watch_tracing",
+    "tensorflow.python.ops.resource_variable_ops": "hooks.watch_variables",
+}
+KERAS = {
+    "keras.src.backend.tensorflow.trainer": "hooks.watch_trainer",
+    "keras.src.backend.torch.trainer": "hooks.watch_torch_trainer",
+    "keras.src.callbacks.callback": "calls.remember_built:Callback",
+    "keras.src.callbacks.callback_list": "hooks.watch_callbacks",
+    "keras.src.layers.rnn.rnn": "calls.remember_built:RNN",
+    "keras.src.models.model": "hooks.watch_calls",
+    "keras.src.optimizers.base_optimizer": "calls.watch_apply:BaseOptimizer",
+    "keras.src.trainers.data_adapters.py_dataset_adapter": "calls.remember_built:PyDataset",
+    "keras.src.trainers.trainer": "calls.remember_compile:Trainer",
+    "tf_keras.src.callbacks": "legacy.watch_callbacks",
+    "tf_keras.src.engine.data_adapter": "legacy.watch_data",
+    "tf_keras.src.engine.training": "legacy.watch_model",
+    "tf_keras.src.layers.rnn.base_rnn": "calls.remember_built:RNN",
+    "tf_keras.src.optimizers.legacy.optimizer_v2": "calls.watch_apply:OptimizerV2",
+    "tf_keras.src.optimizers.optimizer": "calls.watch_apply:Optimizer",
+}
+TORCH = {
+    "accelerate.accelerator": "trainers.watch",
+    "lightning.pytorch.trainer.trainer": "trainers.watch",
+    "pytorch_lightning.trainer.trainer": "trainers.watch",
+    "torch": "hooks.imported",
+    "torch._dynamo.callback": "hooks.watch_compiling",
+    "torch._dynamo.eval_frame": "compiling.watch_calls",
+    "torch._dynamo.symbolic_convert": "compiling.watch_breaks",
+    "torch._dynamo.trace_rules": "hooks.watch_dynamo",
+    "torch._dynamo.utils": "compiling.watch_metrics",
+    "torch.amp.grad_scaler": "hooks.watch_scalers",
+    "torch.cuda": "hooks.watch_devices",
+    "torch.cuda.graphs": "hooks.watch_graphs",
+    "torch.distributed.distributed_c10d": "exchange.gradient_sums.watch",
+    "torch.nn.modules.module": "hooks.watch_modules",
+    "torch.nn.parallel.data_parallel": "exchange.exchange.watch_data_parallel",
+    "torch.nn.parallel.distributed": "exchange.ddp.watch",
+    "torch.optim.lr_scheduler": "hooks.watch_schedules",
+    "torch.optim.optimizer": "hooks.watch_optimizers",
+    "torch.serialization": "exchange.exchange.watch_saves",
+    "torch.utils.checkpoint": "built.places.watch_checkpointing",
+    "torch.utils.data._utils.worker": "loader.loaders.watch",
+    "torch.utils.data.dataloader": "hooks.watch_loaders",
+    "transformers.training_args": "trainers.watch",
+}
+HOOKS = {"tensorflow": TENSORFLOW, "keras": KERAS, "torch": TORCH}
+"""By folder of ours: the modules of frameworks, and of libraries that train with them, each with
+the file and its function that set the module's hooks, or those of a class in it."""
+
+WRITING = {
+    "keras.src.callbacks.backup_and_restore": "tensorflow.keras_files",
+    "keras.src.callbacks.csv_logger": "tensorflow.keras_files",
+    "keras.src.callbacks.model_checkpoint": "tensorflow.keras_files",
+    "keras.src.callbacks.tensorboard": "tensorflow.keras_files",
+    "keras.src.models.model": "tensorflow.model",
+    "keras.src.saving.saving_api": "tensorflow.saving",
+    "safetensors.torch": "torch.safetensors",
+    "tensorboardX.writer": "torch.summary",
+    "tensorflow.python.checkpoint.checkpoint": "tensorflow.checkpoint",
+    "tensorflow.python.checkpoint.checkpoint_management": "tensorflow.checkpoint_files",
+    "tensorflow.python.ops.summary_ops_v2": "tensorflow.summary",
+    "tensorflow.python.profiler.profiler_v2": "tensorflow.profiler",
+    "tensorflow.python.saved_model.load": "tensorflow.load",
+    "tensorflow.python.saved_model.save": "tensorflow.save",
+    "tensorflow.python.training.py_checkpoint_reader": "tensorflow.reader",
+    "tf_keras.src.callbacks": "tensorflow.legacy_files",
+    "tf_keras.src.distribute.worker_training_state": "tensorflow.legacy_files",
+    "tf_keras.src.saving.saving_api": "tensorflow.saving",
+    "torch.serialization": "torch.serialization",
+    "torch.utils.tensorboard.writer": "torch.summary",
+}
+"""The modules whose writers are redirected, with the file of `shield` and its function that do."""
 
 S3 = ("aiobotocore.client", "botocore.client")
 TABLES = "datasets.arrow_dataset"
@@ -41,7 +123,6 @@ def start(run_file: str) -> None:
     process.record.write(
         "hello",
         pid=os.getpid(),
-        ppid=os.getppid(),
         argv=list(sys.orig_argv),
         python=sys.version.split()[0],
     )
@@ -51,16 +132,16 @@ def start(run_file: str) -> None:
 
         sources.install(settings["sources"], process.patched)
     if settings.get("guarded") and os.geteuid() != 0:
-        from .shield import changes
+        from .shield import writers
 
-        changes.mend_renames(settings["guarded"], changes.Changes())
+        writers.mend_renames(settings["guarded"], writers.Changes())
     if settings.get("seed") is not None:
         from .process import seeding
 
         seeding.install(settings["seed"], process)
     hooks: dict[str, Hook] = {}
     if settings.get("plain"):
-        Shield(process).add_hooks(hooks)
+        add_shield(process, hooks)
     else:
         process.watch_for_end()
         hooks = Frameworks(Training(process)).hooks()
@@ -74,51 +155,55 @@ class Frameworks:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._process = training.process
-        self.tensorflow = cache(self._tensorflow)
-        self.torch = cache(self._torch)
-        self._legacy = cache(self._keras_2)
-        self._counts = cache(self._s3_counts)
+
+    @cached_property
+    def tensorflow(self) -> TensorFlowLoops:
+        from .tensorflow.loops import TensorFlowLoops
+
+        return TensorFlowLoops(self._training)
+
+    @cached_property
+    def torch(self) -> TorchLoops:
+        from .torch.loops import TorchLoops
+
+        return TorchLoops(self._training)
+
+    @cached_property
+    def _counts(self) -> Counts:
+        from .reads import s3
+
+        return s3.counts(self._process)
 
     def hooks(self) -> dict[str, Hook]:
         """Return the hooks by the names of their modules."""
         hooks: dict[str, Hook] = {
-            **dict.fromkeys(tensorflow.HOOKS, self._hook_tensorflow),
-            **dict.fromkeys(keras.HOOKS, self._hook_keras),
-            **dict.fromkeys(keras.LEGACY, self._hook_keras_2),
-            **dict.fromkeys(torch.HOOKS, self._hook_torch),
             **dict.fromkeys(S3, self._hook_s3),
             TABLES: self._hook_tables,
             "jax": self._hook_jax,
         }
-        Shield(self._process).add_hooks(hooks)
+        for package, modules in HOOKS.items():
+            hooks |= dict.fromkeys(modules, partial(self._hook, package))
+        add_shield(self._process, hooks)
         return hooks
 
-    def _hook_tensorflow(self, module: ModuleType, seconds: float) -> None:
-        self._imported(module, seconds)
-        set_hook(self.tensorflow(), module, "tensorflow", tensorflow.HOOKS)
+    def _hook(self, package: str, module: ModuleType, seconds: float) -> None:
+        name = package
+        if package == "keras":
+            from .tensorflow.models import backend
 
-    def _hook_keras(self, module: ModuleType, seconds: float) -> None:
-        from .tensorflow.models import backend
-
-        name = backend()
+            name = "tensorflow" if module.__name__.startswith("tf_keras.") else backend()
+        else:
+            self._imported(module, seconds)
         if name in ("tensorflow", "torch"):
-            loops: Any = self.torch() if name == "torch" else self.tensorflow()
-            set_hook(loops, module, "keras", keras.HOOKS)
+            set_hook(getattr(self, name), module, package)
         else:
             self._not_observed(f"Keras on {name}")
-
-    def _hook_keras_2(self, module: ModuleType, seconds: float) -> None:
-        self._legacy().hook(module)
-
-    def _hook_torch(self, module: ModuleType, seconds: float) -> None:
-        self._imported(module, seconds)
-        set_hook(self.torch(), module, "torch", torch.HOOKS)
 
     def _hook_s3(self, module: ModuleType, seconds: float) -> None:
         from .reads import s3
 
         if self._process.settings.get("leg") is None:
-            s3.hook(self._counts(), module)
+            s3.hook(self._counts, module)
 
     def _hook_tables(self, module: ModuleType, seconds: float) -> None:
         from .reads import tables
@@ -141,31 +226,34 @@ class Frameworks:
             version = str(getattr(module, "__version__", ""))
             self._process.record.write("import", name=name, version=version, seconds=seconds)
 
-    # ------------------------------------------------------------------ made once
 
-    def _tensorflow(self) -> TensorFlowLoops:
-        from .tensorflow.loops import TensorFlowLoops
-
-        return TensorFlowLoops(self._training)
-
-    def _torch(self) -> TorchLoops:
-        from .torch.loops import TorchLoops
-
-        return TorchLoops(self._training)
-
-    def _keras_2(self) -> Legacy:
-        from .keras.legacy import Legacy
-
-        return Legacy(self.tensorflow())
-
-    def _s3_counts(self) -> Counts:
-        from .reads import s3
-
-        return s3.counts(self._process)
-
-
-def set_hook(loops: Any, module: ModuleType, package: str, hooks: dict[str, str]) -> None:
-    """Set the hooks of a framework's module that was just imported, as its table names them."""
-    part, _, function = hooks[module.__name__].rpartition(".")
-    getattr(import_module(f".{package}.{part}", __package__), function)(loops, module)
+def set_hook(loops: Any, module: ModuleType, package: str) -> None:
+    """Set the hooks of a framework's module that was just imported."""
+    where, _, name = HOOKS[package][module.__name__].partition(":")
+    part, _, function = where.rpartition(".")
+    hooked = getattr(module, name) if name else module
+    getattr(import_module(f".{package}.{part}", __package__), function)(loops, hooked)
     loops.process.record.write("hook", name=module.__name__)
+
+
+def add_shield(process: Process, hooks: dict[str, Hook]) -> None:
+    """Add to `hooks` those that redirect writers; what is there already follows them."""
+
+    @cache
+    def writing() -> Writing:
+        from .shield.writers import Writing
+
+        return Writing(process)
+
+    def redirecting(first: Hook | None) -> Hook:
+        def hook(module: ModuleType, seconds: float) -> None:
+            try:
+                writing().hook(module, WRITING[module.__name__])
+            finally:
+                if first is not None:
+                    first(module, seconds)
+
+        return hook
+
+    for name in WRITING:
+        hooks[name] = redirecting(hooks.get(name))

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from trainperf import bounded
+from trainperf.child.process.process import TEMPORARY
 from trainperf.child.process.recorder import LOST
-from trainperf.child.process.temporary import TEMPORARY
 from trainperf.recording.run import Event
 
 DIGITS = 10

@@ -23,7 +23,7 @@ NOT_MADE = re.compile(r"\btime\b|budget|several|processes|Error\b|failed|could n
 DECIDED = re.compile(r"slower")
 """Reasons that are themselves an answer."""
 
-TRIES = {"compiled": "tf_function", "double_batch": "batch_size", "foreach": "fused_optimizer"}
+TRIES = {"compiled": "tf_function", "double_batch": "batch_size"}
 """Probes, and how the fix is called whose trial tells the same; others end in the probe's name."""
 
 MOST_NAMED = 6

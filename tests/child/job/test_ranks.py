@@ -238,12 +238,12 @@ def test_a_later_loop_of_the_process_does_not_hear_what_was_agreed_on_for_an_ear
     assert later.agreement("iterator").hear(1) is None
 
 
-def test_what_rank_0_tells_is_heard_by_all(tmp_path):
+def test_what_rank_0_says_is_heard_by_all(tmp_path):
     heard = {}
 
     def one(rank):
         time.sleep(0.02 * (2 - rank))  # rank 0 comes last
-        heard[rank] = World(rank, 3, FileBoard(tmp_path)).told("steps", [rank, 5])
+        heard[rank] = World(rank, 3, FileBoard(tmp_path)).all_say("steps", [rank, 5])[0]
 
     threads = [threading.Thread(target=one, args=(rank,)) for rank in range(3)]
     for thread in threads:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from kit.child import Watcher
 from trainperf.child.keras.hooks import NAME, EagerCalls
-from trainperf.child.process.patching import undo
+from trainperf.child.process.patching import replace, undo
 from trainperf.child.timing.calls import Calls
 
 ONE = np.ones((1, 3), "float32")
@@ -36,7 +36,7 @@ def dense() -> Any:
 def loops() -> Iterator[Any]:
     process = Watcher()
     loops = SimpleNamespace(process=process, calls=Calls(process), depth=0)
-    EagerCalls(loops).watch(keras.Model)
+    replace(keras.Model, "__call__", EagerCalls(loops).make)
     yield loops
     undo(keras.Model, "__call__")
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from kit.child import Watcher
-from trainperf.child.keras.calls import remember_site
+from trainperf.child.keras.calls import remember_built
 from trainperf.child.process.patching import undo
 
 
 def test_a_layer_of_a_cell_is_the_same_one_under_observation() -> None:
     keras = pytest.importorskip("keras")
     loops: Any = SimpleNamespace(process=Watcher(), sites={})
-    remember_site(loops, keras.layers.RNN, "__init__")
+    remember_built(loops, keras.layers.RNN)
     try:
         layer = keras.layers.RNN(keras.layers.LSTMCell(4), return_sequences=True)
     finally:

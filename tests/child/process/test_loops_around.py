@@ -10,7 +10,7 @@ def train(epochs, start=0, data=3):
     for epoch in {iter}:
         for batch in range(data):
             if batch == data - 1:
-                answers.append(turns.another_turn())
+                answers.append(turns.loop_around()[1])
     return answers
 """
 
@@ -55,7 +55,7 @@ def test_a_property_that_raises_leaves_it_open_and_harms_nobody(module):
         def main(configuration):
             for epoch in range(configuration.epochs):
                 for batch in [1]:
-                    answers.append(turns.another_turn())
+                    answers.append(turns.loop_around()[1])
                     answers.append(turns.around()[1]["turns"])
         """
     )

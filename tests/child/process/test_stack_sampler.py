@@ -177,7 +177,7 @@ def test_each_function_on_the_stack_is_held_once_with_what_the_framework_ran_it_
 
     train()
     for frame in seen:
-        sampler._hold(frame)
+        sampler._count("main", frame, hold=True)
 
     found = {(one["function"], one["within"], one["into"], one["leaf"]) for one in sampler.held()}
     assert ("look", "model", "", True) in found

@@ -134,7 +134,7 @@ def test_a_worker_that_records_nothing_else_still_writes_its_sums(tmp_path: Path
     record.write("hello")
     record.flush()
     record.discard()
-    writing = s3._Writing(SimpleNamespace(record=record))
+    writing = s3.counts(SimpleNamespace(record=record))._write
     writing({"buckets": [], "busy": 0.0, "more": 0})
     (file,) = tmp_path.glob("events-*.jsonl")
     assert '"e": "s3"' in file.read_text()

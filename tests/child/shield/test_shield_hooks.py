@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from kit.child import FakeProcess
-from trainperf.child.shield.modules import WRITING, Shield
+from trainperf.child.start import WRITING, add_shield
 
 NAME = "torch.serialization"
 
@@ -15,12 +15,12 @@ NAME = "torch.serialization"
 def test_a_hook_that_follows_runs_where_nothing_can_be_redirected(monkeypatch):
     ran = []
     hooks = {NAME: lambda module, seconds: ran.append(module.__name__)}
-    Shield(FakeProcess()).add_hooks(hooks)
+    add_shield(FakeProcess(), hooks)
 
     def refuses(process):
         raise OSError("no folder for temporary files")
 
-    monkeypatch.setattr("trainperf.child.shield.writing.Writing", refuses)
+    monkeypatch.setattr("trainperf.child.shield.writers.Writing", refuses)
     with pytest.raises(OSError, match="no folder"):  # `PostImport` records it
         hooks[NAME](ModuleType(NAME), 0.0)
     assert ran == [NAME]

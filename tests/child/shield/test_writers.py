@@ -12,10 +12,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from trainperf.child.shield import tensorflow, torch, writers
-from trainperf.child.shield.changes import Changes, mend_renames
-from trainperf.child.shield.modules import WRITING
-from trainperf.child.shield.writers import Scratch
-from trainperf.child.shield.writing import Writing
+from trainperf.child.shield.writers import Changes, Scratch, Writing, mend_renames
+from trainperf.child.start import WRITING
 
 
 @pytest.fixture

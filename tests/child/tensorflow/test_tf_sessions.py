@@ -38,27 +38,14 @@ def watcher() -> Any:
     return Watcher()
 
 
-def ran(watcher: Any, *updates: str, times: int = 2 * hooks.ENOUGH) -> Any:
+@pytest.mark.parametrize(("updates", "said"), [((), 0), (("Adam",), 1)])
+def test_runs_with_updates_are_a_training_and_said_once(watcher: Any, updates: Any, said: int):
     module = made()
-    hooks.watch_sessions(SimpleNamespace(training=watcher), module)
+    hooks.watch_sessions(SimpleNamespace(process=watcher), module)
     session = module.BaseSession(*updates)
-    for turn in range(times):
+    for turn in range(3):
         assert session.run(str(turn)) == str(turn)
-    return watcher.record.of("sessions")
-
-
-@pytest.mark.parametrize("why", ["no updates", "a few", "a loop is timed"])
-def test_other_runs_are_no_training(watcher, why):
-    if why == "a loop is timed":
-        watcher.driver = object()
-    updates = () if why == "no updates" else ("Adam",)
-    assert (
-        ran(watcher, *updates, times=hooks.ENOUGH - 1 if why == "a few" else 2 * hooks.ENOUGH) == []
-    )
-    assert not watcher.finished
-
-
-def test_many_runs_with_updates_are_a_training_and_said_once(watcher: Any) -> None:
-    (found,) = ran(watcher, "Adam")
-    assert found["where"]["function"] == "ran"
-    assert watcher.finished
+    found = watcher.record.of("sessions")
+    assert [event["where"]["function"] for event in found] == [
+        "test_runs_with_updates_are_a_training_and_said_once"
+    ] * said

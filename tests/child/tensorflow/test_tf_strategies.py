@@ -10,7 +10,7 @@ import pytest
 
 from kit.child import FakeProcess
 from kit.processes import patient
-from trainperf.child.tensorflow.strategies import hooks
+from trainperf.child.tensorflow.strategies import scopes
 from trainperf.child.tensorflow.strategies.exchange import Exchange
 from trainperf.child.tensorflow.strategies.scopes import Strategies
 
@@ -28,7 +28,7 @@ def built_with(settings, *arguments, **keywords):
         def __init__(self, devices=None, cross_device_ops=None):
             seen.append((devices, cross_device_ops))
 
-    Strategy.__init__ = hooks._make_mirrored(made)(Strategy.__init__)
+    Strategy.__init__ = scopes._make_mirrored(made)(Strategy.__init__)
     Strategy(*arguments, **keywords)
     return seen[0]
 

@@ -29,14 +29,14 @@ def step(tape: Tape, x: Any, updates: int = 0, *, rate: float = 0.1) -> None:
 def test_a_tape_in_the_body_of_the_loop_is_in_no_function_of_its_own(tape: Tape) -> None:
     for updates in range(3):
         tape.entered(updates)
-    assert not tape.is_in_own_function()
+    assert not tape.own_function
     assert tape.find_function() is None
 
 
 def test_a_function_that_is_called_for_each_step_is_found_with_its_arguments(tape: Tape) -> None:
     for updates in range(2):
         step(tape, "batch", updates)
-    assert tape.is_in_own_function()
+    assert tape.own_function
     assert tape.find_function() is step
     assert tape.arguments == {"tape": tape, "x": "batch", "updates": 1, "rate": 0.1}
     assert tape.frame is not None

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kit.child import Watcher
-from trainperf.child.timing.calls import Calls
-from trainperf.child.timing.in_place import AFTER, EVERY, MOST, InPlace
+from trainperf.child.timing.calls import AFTER, EVERY, MOST, Calls, InPlace
 
 
 class Driver:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.timing import loss_values
-from trainperf.child.timing.loss_values import (
+from trainperf.child.timing import losses
+from trainperf.child.timing.losses import (
     DEEPEST,
     json_number,
     path_to_loss,
@@ -45,6 +45,6 @@ def torch() -> Any:
 
 def test_sums_are_of_absolute_values_in_any_precision(torch):
     tensors = [torch.tensor([[1.0, -2.0]]), torch.tensor([-0.5], dtype=torch.bfloat16)]
-    assert loss_values.absolute_sum(tensors) == 3.5
-    assert loss_values.absolute_sum([torch.nn.Parameter(torch.tensor(-3.0))]) == 3.0
-    assert loss_values.absolute_sum([]) == 0.0
+    assert losses.absolute_sum(tensors) == 3.5
+    assert losses.absolute_sum([torch.nn.Parameter(torch.tensor(-3.0))]) == 3.0
+    assert losses.absolute_sum([]) == 0.0

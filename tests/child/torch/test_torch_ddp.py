@@ -11,8 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from kit.exchange import hooked, process_group, train
-from trainperf.child.torch.exchange import ddp as ddp_times
-from trainperf.child.torch.exchange import ddp_facts
+from trainperf.child.torch.exchange import ddp as torch_ddp
 
 X = torch.ones(2, 3)
 
@@ -42,7 +41,7 @@ def built(model: Any = None, **settings: Any) -> tuple[Any, Any]:
 
 def facts(loops: Any) -> dict[str, Any]:
     ((ddp, one),) = loops.ddps.alive
-    return ddp_facts.facts(ddp, one)
+    return torch_ddp.facts(ddp, one)
 
 
 def test_the_program_finds_the_class_as_it_was(loops):
@@ -96,7 +95,7 @@ class Logging:
     def _set_ddp_runtime_logging_sample_rate(self, rate: int) -> None:
         self.rate = rate
 
-    def step(self, times: ddp_times.Times, seconds: int, each_step: bool) -> None:
+    def step(self, times: torch_ddp.Times, seconds: int, each_step: bool) -> None:
         """The last step took so long; the next one calls forward."""
         names = "backward_compute_time", "backward_comm_time", "backward_compute_comm_overlap_time"
         if self.rate == 1:
@@ -106,7 +105,7 @@ class Logging:
 
 
 def test_the_step_in_which_ddp_is_asked_to_time_each_was_timed_from_long_before():
-    times, ddp = ddp_times.Times(), Logging()
+    times, ddp = torch_ddp.Times(), Logging()
     for seconds, each_step in ((1, True), (500, True), (2, True), (3, True), (4, False)):
         ddp.step(times, seconds, each_step)
     assert [compute for compute, _, _ in times.samples] == [2, 3]
@@ -131,4 +130,4 @@ def test_the_step_in_which_ddp_is_asked_to_time_each_was_timed_from_long_before(
     ],
 )
 def test_times_that_ddp_does_not_have_are_no_times(data):
-    assert ddp_times.last(data) is None
+    assert torch_ddp.last(data) is None

@@ -9,8 +9,7 @@ import pytest
 
 from kit.child import Watcher
 from trainperf.child.process.patching import undo
-from trainperf.child.torch.hooks import watch_dynamo
-from trainperf.child.torch.step.evaluations import Evaluations
+from trainperf.child.torch.hooks import Evaluations, watch_dynamo
 
 
 def made() -> Any:

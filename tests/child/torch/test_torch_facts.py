@@ -151,7 +151,7 @@ def three_gpus(monkeypatch):
 
     def place(*indices, **holding):
         leaves = [on(index) for index in indices]
-        monkeypatch.setattr(torch_facts.torch_batches, "leaves", lambda batch: leaves)
+        monkeypatch.setattr(torch_facts.batches, "leaves", lambda batch: leaves)
         held.update({int(name[1:]): size for name, size in holding.items()})
 
     return place

@@ -103,7 +103,7 @@ def test_wrong_arguments_fail_as_ever_and_count_for_nothing(loops):
         DataLoader(NUMBERS, num_workers=-1)
     with pytest.raises(TypeError):
         DataLoader(NUMBERS, no_such_keyword=1)
-    assert loops.loaders_built == {}
+    assert loops.loader_places == {}
 
 
 def test_of_a_loader_that_a_library_wraps_the_users_own_is_the_one_that_trains(loops):

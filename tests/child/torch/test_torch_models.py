@@ -12,7 +12,6 @@ from kit.child import Watcher, text_at
 from trainperf.child.torch.built import models
 from trainperf.child.torch.built import places as torch_built
 from trainperf.child.torch.loops import TorchLoops
-from trainperf.child.torch.step import dispatch
 
 
 def made_loops():
@@ -36,8 +35,8 @@ def net(users):
     return lambda source: users(HEAD + textwrap.dedent(source), "users_net")
 
 
-def facts_of(loops, model, *args, counts=False, **kwargs):
-    return models.model_facts(loops, (model, args, kwargs), set(), counts=counts)
+def facts_of(loops, model, *args, **kwargs):
+    return models.model_facts(loops, (model, args, kwargs), set())
 
 
 NET = """
@@ -158,48 +157,3 @@ def test_states_of_random_generators_are_no_weights():
     assert facts_of(made_loops(), model)["dtypes"] == ["float32"]
     model.quantised = nn.Parameter(torch.zeros(64, dtype=torch.int8), requires_grad=False)
     assert facts_of(made_loops(), model)["dtypes"] == ["float32", "int8"]
-
-
-class Remembers(nn.Module):
-    """Leaves behind all that a forward can."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.BatchNorm1d(4)
-        self.drop = nn.Dropout(0.5)
-        self.register_buffer("other", torch.zeros(1))
-        self.seed = nn.Parameter(torch.tensor([1]), requires_grad=False)
-        self.calls = 0
-
-    def forward(self, x):
-        self.calls += 1
-        self.other = self.other + 1
-        self.seed += 1
-        return self.drop(self.norm(x.view(-1, 4))) + 1
-
-
-def test_the_forward_that_counts_leaves_nothing_behind():
-    model, x = Remembers(), torch.rand(8, 4)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    state = torch.get_rng_state()
-    calls = dispatch.forward_calls(model, (x,), {})
-    assert calls >= 4
-    assert model.calls == 0
-    assert torch.equal(torch.get_rng_state(), state)
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, before[name]), name
-
-
-def test_a_forward_that_takes_too_long_is_left(monkeypatch):
-    class Long(nn.Module):
-        def forward(self, x):
-            for _ in range(100):
-                try:
-                    x = x + 1
-                except Exception:
-                    continue
-            return x
-
-    assert dispatch.forward_calls(Long(), (torch.ones(1),), {}) == 100
-    monkeypatch.setattr(dispatch, "MOST_CALLS", 50)
-    assert dispatch.forward_calls(Long(), (torch.ones(1),), {}) is None

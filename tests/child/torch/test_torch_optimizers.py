@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kit.child import Watcher, text_at
-from trainperf.child.torch.built import optimizers as part
+from trainperf.child.torch.built import models as part
 from trainperf.child.torch.built import places as built
 from trainperf.child.torch.loops import TorchLoops
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from kit.exchange import driver_of, hooked
-from trainperf.child.torch.exchange import placed
+from trainperf.child.torch.exchange import exchange
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def loops():
 
 def recorded(loops):
     driver = driver_of(loops)
-    placed.record(driver)
+    exchange._placed(driver)
     return driver.facts
 
 

@@ -164,7 +164,7 @@ def test_fused_works_on_equal_copies_with_the_hyper_parameters_of_each_group():
         {"params": list(model[2].parameters()), "betas": (0.8, 0.9)},
     ]
     optimizer = torch.optim.AdamW(groups, lr=0.125, weight_decay=0.5)
-    base, fused = updates._fused_pair(optimizer)
+    base, fused = updates._pair(optimizer)
     for group, plain, faster in zip(
         optimizer.param_groups, base.param_groups, fused.param_groups, strict=True
     ):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from kit.child import FakeProcess
-from trainperf.child.torch.probes.unpadded import masks_padding, of_driver
+from trainperf.child.torch.facts import masks_padding, without_padding
 
 ROWS = torch.zeros(8, 40, dtype=torch.long)
 for row, length in enumerate([5, 7, 3, 14, 20, 2, 9, 31]):
@@ -71,5 +71,5 @@ def test_a_model_that_fails_without_the_padding_leaves_that_open() -> None:
             return rows.view(-1, 40, 8)
 
     asked = driver(Shaped(masks=True))
-    assert of_driver(asked) is None
+    assert without_padding(asked) is None
     assert len(asked.process.failures) == 1

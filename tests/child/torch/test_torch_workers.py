@@ -2,6 +2,7 @@
 
 import multiprocessing
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data._utils import worker
 
 from trainperf.child.process.patching import undo
-from trainperf.child.torch.loader import workers
+from trainperf.child.torch.loader import loaders
 
 pytestmark = pytest.mark.script
 
@@ -27,7 +28,7 @@ class Telling:
 @pytest.fixture
 def process():
     found = Telling()
-    workers.quiet(found, worker)
+    loaders.watch(SimpleNamespace(training=found), worker)
     yield found
     undo(worker, "_worker_loop")
 
@@ -56,5 +57,5 @@ def test_the_loaders_own_generator_is_put_back():
         TensorDataset(torch.arange(8)), shuffle=True, num_workers=1, generator=generator
     )
     before = generator.get_state()
-    assert workers.first_batch_s(loader, time.monotonic() + 20) > 0
+    assert loaders.first_batch_s(loader, time.monotonic() + 20) > 0
     assert torch.equal(generator.get_state(), before)

@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from ..process.process import Process
@@ -27,16 +27,6 @@ MEET_S = 20.0
 """A rank waits so long for the others where it does not matter to them that it waits."""
 
 _BOARD = "board"
-
-
-class Board(Protocol):
-    """Where ranks leave words for each other, each under a key that one of them writes."""
-
-    def put(self, key: str, value: str) -> None:
-        """Leave a word."""
-
-    def get(self, key: str) -> str | None:
-        """The word under a key, None if there is none yet."""
 
 
 class World:
@@ -98,18 +88,6 @@ class World:
     def _said(self, name: str, rank: int) -> str | None:
         return self._board.get(f"said-{name}-{rank}")
 
-    def told(self, name: str, value: Any) -> Any:
-        """The word of rank 0 under `name`: its own `value`; None if it says nothing in time."""
-        if self.rank == 0:
-            self._board.put(f"told-{name}", json.dumps(value))
-            return value
-        until = time.monotonic() + MEET_S
-        while (found := self._board.get(f"told-{name}")) is None:
-            if time.monotonic() > until:
-                return None
-            time.sleep(ASK_AGAIN_S)
-        return json.loads(found)
-
 
 class Agreement:
     """On the step at which the schedule begins.
@@ -143,7 +121,6 @@ class Agreement:
 
     @property
     def asked(self) -> bool:
-        """Whether rank 0 has asked already."""
         return self._asked_at is not None
 
     def verdict(self, step: int) -> int | None:
@@ -169,30 +146,23 @@ class Agreement:
         self._board.put(f"{self._name}-schedule", json.dumps(schedule))
 
     def hear(self, step: int) -> dict[str, Any] | None:
-        """Any other rank, at the start of `step`: what comes, None if it is not known yet.
-
-        Raises:
-            RuntimeError: Rank 0 asked, and then said nothing for too long.
-        """
+        """Any other rank, at `step`: what comes, None if not known; raises if rank 0 is silent."""
         if self._answered is None:
             if self._board.get(f"{self._name}-asked") is None:
                 return None
             self._board.put(f"{self._name}-answer-{self.world.rank}", str(step))
             self._answered = step
-        until = time.monotonic() + self.SAY_S
+        until, begun = time.monotonic() + self.SAY_S, f"{self._name}-at"  # by rank 0
         while True:
             found = self._board.get(f"{self._name}-schedule")
             if found is not None:
                 heard: dict[str, Any] = json.loads(found)
                 return heard
-            if step < self._answered + self.AHEAD or step <= self._begun_by_rank_0():
+            if step < self._answered + self.AHEAD or step <= int(self._board.get(begun) or 0):
                 return None
             if time.monotonic() > until:
                 raise RuntimeError("rank 0 did not say how to go on")
             time.sleep(ASK_AGAIN_S)
-
-    def _begun_by_rank_0(self) -> int:
-        return int(self._board.get(f"{self._name}-at") or 0)
 
 
 def find(
@@ -275,7 +245,9 @@ def _announced() -> dict[str, Any] | None:
         }
     if "TF_CONFIG" in environ:
         return {"launcher": "TF_CONFIG"} if _tf_config() else None
-    return {"launcher": "multiprocessing"} if _spawned() else None
+    process = sys.modules.get("multiprocessing.process")
+    spawned = process is not None and process.parent_process() is not None
+    return {"launcher": "multiprocessing"} if spawned else None
 
 
 def _tf_config() -> bool:
@@ -283,11 +255,6 @@ def _tf_config() -> bool:
         return len(json.loads(os.environ["TF_CONFIG"])["cluster"].get("worker", ())) > 1
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
-
-
-def _spawned() -> bool:
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
 
 
 def _threads() -> int | None:
@@ -317,14 +284,13 @@ def silent_text(ranks: Sequence[int]) -> str:
 
 
 class FileBoard:
-    """Words as files of a folder; whole or not there."""
+    """Words as files of a folder, each under a key that one rank writes; whole or not there."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         os.makedirs(folder, exist_ok=True)
 
     def put(self, key: str, value: str) -> None:
-        """Leave a word."""
         path = os.path.join(self._folder, key)
         made = f"{path}.{os.getpid()}"
         with open(made, "w", encoding="utf-8") as file:
@@ -332,7 +298,6 @@ class FileBoard:
         os.replace(made, path)
 
     def get(self, key: str) -> str | None:
-        """The word under a key, None if there is none yet."""
         try:
             with open(os.path.join(self._folder, key), encoding="utf-8") as file:
                 return file.read()
@@ -348,15 +313,17 @@ class StoreBoard:
         self._start = start  # the store may outlive ranks that are started again
 
     def put(self, key: str, value: str) -> None:
-        """Leave a word."""
         self._store.set(f"trainperf/{self._start}/{key}", value)
 
     def get(self, key: str) -> str | None:
-        """The word under a key, None if there is none yet."""
         name = f"trainperf/{self._start}/{key}"
         if not self._store.check([name]):
             return None
         return bytes(self._store.get(name)).decode()
+
+
+Board: TypeAlias = FileBoard | StoreBoard
+"""Where ranks leave words for each other; `get` gives None where there is none yet."""
 
 
 def board(settings: dict[str, Any]) -> Board:

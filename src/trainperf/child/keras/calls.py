@@ -1,36 +1,46 @@
-"""Where in the user's source Keras was called, with what; in Keras 3 and Keras 2 alike."""
+"""What is watched in Keras 3 and Keras 2 alike: calls of a model, its steps, callbacks."""
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import Any
 
 from ..process import frames, turns
-from ..process.patching import before, replace
+from ..process.patching import after, before, replace
 from ..tensorflow.loops import TensorFlowLoops
 from ..timing.calls import InsteadOf
 
 VALIDATION = "_use_cached_eval_dataset"
 """An argument that only `fit` gives to `evaluate` (Keras 2.13 to 3.15)."""
 
+CALLBACK_HOOKS = (
+    "on_train_batch_begin",
+    "on_train_batch_end",
+    "on_epoch_begin",
+    "on_epoch_end",
+)
 
-def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
-    """Note on each object where in the user's source `name` was called for it."""
+
+def remember_built(loops: TensorFlowLoops, owner: Any) -> None:
+    """Note of each object of a class where in the user's source it was built."""
 
     def remember(made: Any, *args: Any, **kwargs: Any) -> None:
-        key = (name, id(made))
+        key = ("__init__", id(made))
         if key not in loops.sites:
             loops.sites[key] = frames.here(skip_self=made)
             weakref.finalize(made, loops.sites.pop, key, None).atexit = False
 
-    before(loops.process, owner, name, f"site of {name}", remember)
+    before(loops.process, owner, "__init__", f"where a {owner.__name__} is built", remember)
 
 
-def count_calls(loops: TensorFlowLoops, owner: Any, instead: InsteadOf | None = None) -> None:
-    """Count the calls of a model that do not train it, and their time.
+def watch_calls_of(loops: Any, owner: Any, instead: InsteadOf | None = None) -> None:
+    """See `fit` of a model's class; time its evaluations, and count what else does not train it.
 
-    `instead` tells what could stand for one of `predict`.
+    `instead` tells what could stand for a call of `predict`.
     """
+    remember_call(loops, owner)
+    time_evaluation(loops, owner)
     replace(owner, "predict", loops.calls.counting("predict", rows, instead))
     for name in ("predict_on_batch", "test_on_batch"):
         replace(owner, name, loops.calls.counting(name, rows))
@@ -89,7 +99,7 @@ def remember_compile(loops: TensorFlowLoops, owner: Any) -> None:
     before(loops.process, owner, "compile", "how a model is compiled", compiled)
 
 
-def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
+def remember_call(loops: TensorFlowLoops, owner: Any) -> None:
     """Note the site and the arguments of the latest outermost call of `fit`."""
 
     def make(original: Any) -> Any:
@@ -113,4 +123,162 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
 
         return fit
 
-    replace(owner, name, make)
+    replace(owner, "fit", make)
+
+
+# The cost of each callback, per batch and per epoch.
+
+
+def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
+    """Time every callback's hooks by standing in for them while the list runs them."""
+
+    def made(given: Any, *args: Any, **kwargs: Any) -> None:
+        given.callbacks = [_timed(loops, callback) for callback in given.callbacks]
+
+    after(loops.process, owner, "__init__", "callbacks", made)
+
+
+def time_logs(loops: TensorFlowLoops, utils: Any) -> None:
+    """Charge what the logs of a step wait for its device to the step, not to the callbacks.
+
+    A callback with `on_train_batch_end` makes Keras turn the logs into Python numbers first.
+    """
+
+    def make(original: Any) -> Any:
+        def pythonify_logs(logs: Any) -> Any:
+            driver = loops.training.driver
+            if driver is None or loops.process.off or not loops.device.asynchronous:
+                return original(logs)
+            began = loops.process.clock()
+            try:
+                return original(logs)
+            finally:
+                driver.busy += loops.process.clock() - began
+
+        return pythonify_logs
+
+    replace(utils, "pythonify_logs", make)
+
+
+def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
+    """The same callback, with the four hooks that cost time measured.
+
+    The hooks are shadowed on the instance, so the object stays what it was for
+    `isinstance`, attributes and other callbacks.
+    """
+    costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
+    for name in CALLBACK_HOOKS:
+        method = getattr(callback, name, None)
+        if method is None or hasattr(method, "_trainperf_original"):
+            continue
+        setattr(callback, name, _timing(loops, method, costs, name))
+    return callback
+
+
+def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], name: str) -> Any:
+    clock = loops.process.clock
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        began, own_s = clock(), loops.in_place.own_s
+        try:
+            return method(*args, **kwargs)
+        finally:
+            seconds = clock() - began - (loops.in_place.own_s - own_s)
+            entry = costs.setdefault(name, [0, 0.0, 0.0])
+            driver = loops.training.driver
+            if driver is not None and ("epoch" in name or driver.counts_callbacks()):
+                entry[0] += 1
+                entry[1] += seconds
+                entry[2] = max(entry[2], seconds)
+
+    timed._trainperf_original = method  # type: ignore[attr-defined]
+    return timed
+
+
+# Steps and updates of the weights.
+
+
+def drive_train_function(loops: TensorFlowLoops, model: Any, epochs: Any) -> None:
+    """Wrap `model.train_function`, once, so that its calls are the loop's steps."""
+    function = model.train_function
+    if function is None or isinstance(function, _TrainFunction):
+        return
+    model.train_function = _TrainFunction(loops, model, function, epochs)
+
+
+class _TrainFunction:
+    """Stands for `model.train_function`: calls it, as a step of the loop."""
+
+    def __init__(self, loops: TensorFlowLoops, model: Any, function: Any, epochs: Any) -> None:
+        self._loops = loops
+        self._model = weakref.ref(model)
+        self._function = function
+        self._epochs = epochs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    def __call__(self, iterator: Any) -> Any:
+        from tensorflow.python.data.ops.iterator_ops import IteratorBase
+        from tensorflow.python.distribute.input_lib import DistributedIteratorBase
+
+        loops = self._loops
+        if (
+            loops.process.off
+            or loops.depth
+            or threading.get_ident() != loops.main
+            or not isinstance(iterator, (IteratorBase, DistributedIteratorBase))
+        ):
+            return self._function(iterator)
+        driver = loops.training.driver
+        if driver is not None and driver.cycles is not None:
+            driver.cycles.step(driver.serves(self._model()))
+        self._epochs.begins()
+        model = self._model()
+        logs = loops.step_with_iterator(
+            model, iterator, self._function, kind="fit", epochs=self._epochs, model=model
+        )
+        if loops.losses is not None:
+            loops.losses.fitted(model, logs, *self._epochs.call())
+        return logs
+
+    def unwrapped(self) -> Any:
+        return self._function
+
+
+def make_train_on_batch(loops: TensorFlowLoops) -> Any:
+    """Make the wrapper of `train_on_batch`: each call is a step."""
+
+    def make(original: Any) -> Any:
+        def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.process.off or loops.depth or threading.get_ident() != loops.main:
+                return original(self, *args, **kwargs)
+            batch = args[:2] or kwargs.get("x")
+            return loops.step_call(
+                ("train_on_batch", id(self)), lambda: original(self, *args, **kwargs), batch
+            )
+
+        return train_on_batch
+
+    return make
+
+
+def watch_apply(loops: TensorFlowLoops, owner: Any) -> None:
+    """Count each application of an optimizer as an update of the weights."""
+
+    def make(original: Any) -> Any:
+        def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.process.off:
+                return original(self, *args, **kwargs)
+            loops.applying += 1
+            loops.applies(self)
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                loops.applying -= 1
+                if not loops.applying:
+                    loops.weights_updated(("optimizer", id(self)))
+
+        return apply
+
+    replace(owner, "apply" if "apply" in vars(owner) else "apply_gradients", make)

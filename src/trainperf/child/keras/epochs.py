@@ -10,7 +10,7 @@ from typing import Any
 from ..process.patching import replace
 from ..tensorflow import facts, models
 from ..tensorflow.loops import TensorFlowLoops
-from ..timing.drivers.fit_driver import FitDriver
+from ..timing.drivers.iterator_driver import FitDriver
 
 
 class Epochs:
@@ -21,6 +21,17 @@ class Epochs:
         self._current: Any = None
         self._latest: Any = None
         self._means_begin = False
+
+    def watch_iterator(self, iterator: Any) -> None:
+        """Set the hook of the class that iterates over epochs."""
+
+        def make(original: Any) -> Any:
+            def __next__(epoch: Any) -> Any:  # noqa: N807
+                return self.next(epoch, original)
+
+            return __next__
+
+        replace(iterator, "__next__", make)
 
     def next(self, epoch: Any, original: Any) -> Any:
         """The next `(first step, last step, iterator)` of Keras's loop."""
@@ -129,7 +140,6 @@ class EagerEpochs(Epochs):
         self.feeds = False
 
     def next(self, epoch: Any, original: Any) -> Any:
-        """The next `(first step, last step, batches)` of Keras's loop."""
         if self._loops.passive():
             return original(epoch)
         driver: Any = self._loops.training.driver
@@ -177,7 +187,6 @@ class EagerEpochs(Epochs):
         return getattr(adapter, "enqueuer", None) is not None and not adapter._within_epoch
 
     def again(self, keep: bool = False) -> Any:
-        """Begin another epoch; return its iterator, or None if there is none."""
         epoch = self._current
         adapter = epoch.data_adapter
         if type(adapter).__name__ == "GeneratorDataAdapter":
@@ -191,7 +200,6 @@ class EagerEpochs(Epochs):
 
     @property
     def model(self) -> Any:
-        """The model that is trained."""
         return self._model()
 
     @property
@@ -229,13 +237,7 @@ class EagerEpochs(Epochs):
     def watch(self, trainer: Any, iterator: Any) -> None:
         """Set the hooks of a trainer, and of the iterator over its epochs."""
         replace(trainer, "make_train_function", self._make_function)
-        replace(iterator, "__next__", self._make_next)
-
-    def _make_next(self, original: Any) -> Any:
-        def __next__(epoch: Any) -> Any:  # noqa: N807
-            return self.next(epoch, original)
-
-        return __next__
+        self.watch_iterator(iterator)
 
     def _make_function(self, original: Any) -> Any:
         def make_train_function(model: Any, force: bool = False) -> Any:

@@ -10,21 +10,19 @@ from typing import Any
 
 from ..process import frames
 from ..process.patching import before, replace
+from ..process.process import Attempt
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
-from ..timing.calls import InsteadOf
 from ..timing.loops import Loops
-from .callbacks import time_callbacks, time_logs
 from .calls import (
-    count_calls,
-    remember_call,
-    remember_compile,
-    remember_site,
+    drive_train_function,
+    make_train_on_batch,
     samples,
-    time_evaluation,
+    time_callbacks,
+    time_logs,
+    watch_calls_of,
 )
 from .epochs import EagerEpochs, Epochs
-from .steps import drive_train_function, make_train_on_batch, watch_apply
 
 NAME = "model(x)"
 """The name of such a call in the record."""
@@ -42,13 +40,7 @@ _FOREIGN = frozenset({"FlaxLayer", "JaxLayer", "Lambda", "TFSMLayer", "TorchModu
 """Layers of Keras's that run what is not."""
 
 
-def watch_callback(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember where callbacks are made."""
-    remember_site(loops, module.Callback, "__init__")
-
-
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
-    """Time the callbacks."""
     time_callbacks(loops, module.CallbackList)
     time_logs(loops, module.python_utils)
 
@@ -56,27 +48,7 @@ def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
 def watch_calls(loops: Any, module: Any) -> None:
     """See models being called from Python; of those that PyTorch runs there is no faster way."""
     if backend() == "tensorflow":
-        EagerCalls(loops).watch(module.Model)
-
-
-def watch_rnn(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember where recurrent layers are made."""
-    remember_site(loops, module.RNN, "__init__")
-
-
-def watch_optimizer(loops: TensorFlowLoops, module: Any) -> None:
-    """See the weights being updated."""
-    watch_apply(loops, module.BaseOptimizer, "apply")
-
-
-def watch_pydataset(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember where datasets in Python are made."""
-    remember_site(loops, module.PyDataset, "__init__")
-
-
-def watch_compile(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember how models are compiled."""
-    remember_compile(loops, module.Trainer)
+        replace(module.Model, "__call__", EagerCalls(loops).make)
 
 
 def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
@@ -92,32 +64,20 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
 
         return make_train_function
 
-    def make_next(original: Any) -> Any:
-        def __next__(self: Any) -> Any:  # noqa: N807
-            return epochs.next(self, original)
-
-        return __next__
-
     def built(model: Any, *args: Any, **kwargs: Any) -> None:
         loops.strategies.model(model)
 
     before(loops.process, trainer, "__init__", "a model", built)
     replace(trainer, "make_train_function", make_function)
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
-    _watch_calls(loops, trainer, of_predict)
-    replace(module.TFEpochIterator, "__next__", make_next)
+    watch_calls_of(loops, trainer, of_predict)
+    epochs.watch_iterator(module.TFEpochIterator)
 
 
 def watch_torch_trainer(loops: Loops, module: Any) -> None:
     """See models being trained by `fit` on PyTorch."""
-    _watch_calls(loops, module.TorchTrainer)
+    watch_calls_of(loops, module.TorchTrainer)
     EagerEpochs(loops).watch(module.TorchTrainer, module.TorchEpochIterator)
-
-
-def _watch_calls(loops: Any, trainer: Any, instead: InsteadOf | None = None) -> None:
-    remember_call(loops, trainer, "fit")
-    time_evaluation(loops, trainer)
-    count_calls(loops, trainer, instead)
 
 
 class EagerCalls:
@@ -134,11 +94,8 @@ class EagerCalls:
         self._built: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._first: Counter[_Place] = Counter()
 
-    def watch(self, owner: Any) -> None:
-        """Set the hook of the class of all models."""
-        replace(owner, "__call__", self._make)
-
-    def _make(self, original: Any) -> Any:
+    def make(self, original: Any) -> Any:
+        """The hook of the class of all models."""
         from tensorflow.python.eager import context, record
 
         loops, calls = self._loops, self._loops.calls
@@ -163,12 +120,10 @@ class EagerCalls:
     def _replaceable(
         self, model: Any, place: _Place, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
-        try:
+        with Attempt(self._loops.process, "the call of a model"):
             alone = len(args) == 1 and kwargs.keys() <= {"training"}
             return alone and place not in self._elsewhere and self._lasts(model, place)
-        except Exception as error:
-            self._loops.process.failed("the call of a model", error)
-            return False
+        return False
 
     def _lasts(self, model: Any, place: _Place) -> bool:
         """Whether a model is Keras's own throughout, and stays the same one."""
@@ -211,7 +166,6 @@ class OnBatch:
         self._states = [(one.state, one.state.numpy().copy()) for one in generators]
 
     def __call__(self) -> Any:
-        """Make the call."""
         return self._model.predict_on_batch(self._x)
 
     def traces(self) -> int:

@@ -2,60 +2,31 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from functools import cache
 from typing import Any
 
 from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
-from .callbacks import time_callbacks
-from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
-from .modules import LEGACY
-from .steps import drive_train_function, make_train_on_batch, watch_apply
+from .calls import (
+    drive_train_function,
+    make_train_on_batch,
+    remember_built,
+    remember_compile,
+    time_callbacks,
+    watch_calls_of,
+)
 
 
-class Legacy:
-    """The hooks of tf_keras."""
-
-    def __init__(self, loops: TensorFlowLoops) -> None:
-        self._loops = loops
-        self._epochs = _Epochs(loops)
-
-    def hook(self, module: ModuleType) -> None:
-        """Set the hooks of one tf_keras module that was just imported."""
-        getattr(self, LEGACY[module.__name__])(module)
-        self._loops.process.record.write("hook", name=module.__name__)
-
-    def watch_callbacks(self, module: Any) -> None:
-        """Time the callbacks, and remember where they are made."""
-        remember_site(self._loops, module.Callback, "__init__")
-        time_callbacks(self._loops, module.CallbackList)
-
-    def watch_data(self, module: Any) -> None:
-        """See epochs begin and end."""
-        _data_handler(module, self._epochs)
-
-    def watch_model(self, module: Any) -> None:
-        """See models being trained by `fit` and `train_on_batch`."""
-        _model(self._loops, module, self._epochs)
-
-    def watch_rnn(self, module: Any) -> None:
-        """Remember where recurrent layers are made."""
-        remember_site(self._loops, module.RNN, "__init__")
-
-    def watch_old_optimizer(self, module: Any) -> None:
-        """See the weights being updated."""
-        watch_apply(self._loops, module.OptimizerV2, "apply_gradients")
-
-    def watch_optimizer(self, module: Any) -> None:
-        """See the weights being updated."""
-        watch_apply(self._loops, module.Optimizer, "apply_gradients")
+def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
+    remember_built(loops, module.Callback)
+    time_callbacks(loops, module.CallbackList)
 
 
-def _model(loops: TensorFlowLoops, module: Any, epochs: _Epochs) -> None:
+def watch_model(loops: TensorFlowLoops, module: Any) -> None:
     def make_function(original: Any) -> Any:
         def make_train_function(self: Any, force: bool = False) -> Any:
             original(self, force)
-            drive_train_function(loops, self, epochs)
+            drive_train_function(loops, self, _epochs(loops))
             return self.train_function
 
         return make_train_function
@@ -63,15 +34,13 @@ def _model(loops: TensorFlowLoops, module: Any, epochs: _Epochs) -> None:
     replace(module.Model, "make_train_function", make_function)
     replace(module.Model, "train_on_batch", make_train_on_batch(loops))
     remember_compile(loops, module.Model)
-    remember_call(loops, module.Model, "fit")
-    time_evaluation(loops, module.Model)
-    count_calls(loops, module.Model)
+    watch_calls_of(loops, module.Model)
 
 
-def _data_handler(module: Any, epochs: _Epochs) -> None:
+def watch_data(loops: TensorFlowLoops, module: Any) -> None:
     def make(original: Any) -> Any:
         def steps(self: Any) -> Any:
-            return epochs.steps_of(self, original)
+            return _epochs(loops).steps_of(self, original)
 
         return steps
 
@@ -129,7 +98,6 @@ class _Epochs:
         return updates, begins
 
     def steps(self) -> int | None:
-        """Steps of an epoch, if Keras knows."""
         return self._current.inferred_steps if self._current is not None else None
 
     def close(self) -> bool:
@@ -142,3 +110,8 @@ class _Epochs:
             return None
         self._current._current_step = 0
         return iter(self._current._dataset)
+
+
+@cache
+def _epochs(loops: TensorFlowLoops) -> _Epochs:
+    return _Epochs(loops)

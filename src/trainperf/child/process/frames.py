@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, FrameType
@@ -137,6 +138,14 @@ def here(skip_self: object = None) -> dict[str, Any] | None:
     """Describe the innermost call in the user's source."""
     frame, _ = users_frame(skip_self)
     return site(frame)
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function, and of the functions, lambdas and comprehensions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from nested(constant)
 
 
 def definition(code: CodeType) -> dict[str, Any]:

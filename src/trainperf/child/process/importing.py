@@ -38,11 +38,6 @@ class PostImport:
             if name in sys.modules:
                 self.ran(name, sys.modules[name], 0.0)
 
-    def uninstall(self) -> None:
-        """Leave `sys.meta_path` as it was."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:

@@ -6,26 +6,17 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
-
-class Guard(Protocol):
-    """What a hook asks of its process: whether trainperf itself calls, whom to tell of faults."""
-
-    off: bool
-
-    def failed(self, what: str, error: BaseException) -> None:
-        """A fault of ours is noted as `what`; the program goes on."""
+from .process import Guard
 
 
 def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     """Put `make(original)` in place of `owner.name`, looking like the original.
 
-    What a class inherits is replaced for it and its subclasses alone.
-
-    `functools.wraps` also keeps `__module__`, by which AutoGraph knows library code. The
-    signature is given as well: `inspect.getfullargspec`, by which Keras names the arguments that
-    it was given, does not look behind a wrapper.
+    What a class inherits is replaced for it and its subclasses alone. `functools.wraps` also keeps
+    `__module__`, by which AutoGraph knows library code. The signature is given as well: Keras names
+    the arguments that it was given by `inspect.getfullargspec`, which looks behind no wrapper.
     """
     own = isinstance(owner, type) and name in owner.__dict__
     original = owner.__dict__[name] if own else getattr(owner, name)
@@ -81,7 +72,6 @@ def _named(hook: Any, name: str) -> Any:
 
 
 def undo(owner: Any, name: str) -> None:
-    """Take a `replace` back."""
     current = owner.__dict__.get(name)
     original = getattr(current, "_trainperf_original", None)
     if original is not None:

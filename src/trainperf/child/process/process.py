@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import gc
 import itertools
 import os
@@ -10,11 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any
+from types import ModuleType, TracebackType
+from typing import Any, Protocol
 
 from .recorder import Recorder
-from .temporary import Temporary
 
 OWN_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 WAIT_TO_BE_STOPPED_S = 20.0
@@ -174,6 +174,45 @@ class Process:
         sys.excepthook = excepthook
 
 
+class Guard(Protocol):
+    """What a hook asks of its process: whether trainperf itself calls, whom to tell of faults."""
+
+    off: bool
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """A fault of ours is noted as `what`; the program goes on."""
+
+
+class Attempt:
+    """A `with` block of ours in the user's program: what fails within is noted as `what`."""
+
+    def __init__(self, guard: Guard, what: str) -> None:
+        self._guard = guard
+        self._what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._guard.failed(self._what, error)
+        return True
+
+
+class Unseen:
+    """A `with` block in which trainperf itself uses a framework: hooks let its calls through."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._before = guard.off
+
+    def __enter__(self) -> None:
+        self._guard.off = True
+
+    def __exit__(self, *error: object) -> None:
+        self._guard.off = self._before
+
+
 def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -192,3 +231,90 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
         return rest
     trace.tb_next = rest
     return trace
+
+
+# Files that a process removes itself, and cannot where it is stopped: trainperf does then.
+
+
+TEMPORARY = "__autograph_generated_file"
+"""Begins the names of modules that AutoGraph keeps in temporary files until exit."""
+
+MAKERS = {"mkdtemp": lambda made: made, "_mkstemp_inner": lambda made: made[1]}
+"""Functions of `tempfile`, and where the path is in what they return."""
+MOST = 1000
+"""So many paths of a process are followed: a loader may make one for each item."""
+
+
+class Temporary:
+    """Records temporary files and folders of this process as they come."""
+
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self._modules: set[str] = set()
+        self._folders: list[str] = []
+        self._made = 0
+
+    def hook(self, tempfile: ModuleType, seconds: float) -> None:
+        """Name at once what is made in the temporary folder: to be stopped in a save is usual.
+
+        What a script puts elsewhere is its own.
+        """
+        for name, path in MAKERS.items():
+            maker = getattr(tempfile, name, None)
+            if maker is not None:
+                setattr(tempfile, name, self._named(maker, path, tempfile))
+
+    def _named(
+        self, maker: Callable[..., Any], path: Callable[[Any], Any], tempfile: Any
+    ) -> Callable[..., Any]:
+        @functools.wraps(maker)
+        def made(*args: Any, **kwargs: Any) -> Any:
+            result = maker(*args, **kwargs)
+            name = os.fsdecode(path(result))
+            if self._made < MOST and os.path.dirname(name) == tempfile.gettempdir():
+                self._made += 1
+                self._record.write("made", name=name)
+                self._record.flush()
+            return result
+
+        return made
+
+    def record(self) -> None:
+        """Name those that are new; cheap where there are none."""
+        new = [
+            name
+            for name in list(sys.modules)
+            if name.startswith(TEMPORARY) and name not in self._modules
+        ]
+        files = [getattr(sys.modules.get(name), "__file__", None) for name in new]
+        self._modules.update(new)
+        if files:
+            self._record.write("temporary", files=[file for file in files if file])
+        folders = _folders()
+        if folders != self._folders:
+            self._folders = folders
+            self._record.write("folders", names=folders)
+            self._record.flush()
+
+
+def _folders() -> list[str]:
+    """The folders that Python would remove at exit: `TemporaryDirectory`, multiprocessing's."""
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is None:
+        return []
+    import weakref
+
+    process = sys.modules.get("multiprocessing.process")
+    config = getattr(process.current_process(), "_config", {}) if process else {}
+    sockets = [config["tempdir"]] if config.get("tempdir") else []
+
+    cleanup = tempfile.TemporaryDirectory._cleanup.__func__
+    registry = dict(getattr(weakref.finalize, "_registry", {}))
+    return sorted(
+        sockets
+        + [
+            info.args[0]
+            for info in registry.values()
+            if getattr(info.func, "__func__", None) is cleanup and info.args
+        ]
+    )

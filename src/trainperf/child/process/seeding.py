@@ -1,14 +1,10 @@
 """Start every source of random numbers from one seed, so that two runs can be compared.
 
-Each is seeded right after the import that brings it, before a statement of the script
-can use it; a seed that the script sets itself comes later and wins. Keras takes its
-seeds from Python's `random` and from TensorFlow's, so it needs none of its own; workers
-of a PyTorch `DataLoader` get theirs from PyTorch's.
-
-Not seeded: what asks the operating system (`secrets`, `uuid4`, `random.Random()`) or
-TensorFlow for numbers that are meant to be different each time
-(`Generator.from_non_deterministic_state`). The order of sets of strings is fixed by
-the environment (`PYTHONHASHSEED`), which must be there before the process starts.
+Each is seeded right after the import that brings it; a seed that the script sets itself comes
+later and wins. Keras takes its seeds from Python's `random` and from TensorFlow's, workers of a
+PyTorch `DataLoader` theirs from PyTorch's. Not seeded is what asks the operating system
+(`secrets`, `uuid4`) or is meant to be different each time (`from_non_deterministic_state`). The
+order of sets of strings is fixed by `PYTHONHASHSEED`, before the process starts.
 """
 
 from __future__ import annotations
@@ -23,21 +19,17 @@ from .process import Process
 def install(seed: int, process: Process) -> None:
     """Seed what is imported already, and the rest when it is imported."""
 
-    def python(module: Any, seconds: float) -> None:
-        module.seed(seed)
-
     def numpy(module: Any, seconds: float) -> None:
         module.seed(seed)
         _seed_unseeded(module.bit_generator, seed)
 
-    def tensorflow(module: Any, seconds: float) -> None:
-        module.random.set_seed(seed)
-
-    def torch(module: Any, seconds: float) -> None:
-        module.manual_seed(seed)
-
     PostImport(
-        {"torch": torch, "random": python, "numpy.random": numpy, "tensorflow": tensorflow},
+        {
+            "torch": lambda module, seconds: module.manual_seed(seed),
+            "random": lambda module, seconds: module.seed(seed),
+            "numpy.random": numpy,
+            "tensorflow": lambda module, seconds: module.random.set_seed(seed),
+        },
         lambda name, error: process.failed(f"seeding {name}", error),
     ).install()
 

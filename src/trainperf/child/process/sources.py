@@ -33,12 +33,9 @@ from typing import Any
 def install(overlay: dict[str, str], ran: Callable[[str], None] = lambda path: None) -> None:
     """From now on, run the bytes of `overlay[path]` wherever Python would run `path`.
 
-    `overlay` maps absolute paths of the user's files to files with the bytes to run.
-    `ran` is called with the path, as it stands in `overlay`, when the patched bytes of a
-    file are first handed out; once for each file.
-
-    Call it before the main script is read. Raises OSError if the patched bytes of the
-    main script cannot be read; an import whose bytes cannot be read fails with OSError.
+    `overlay` maps absolute paths of the user's files to files with the bytes to run. `ran` is
+    called with each such path once its bytes are first handed out. Call it before the main script
+    is read; raises OSError if its bytes cannot be read, as does an import later.
     """
     if not overlay:
         return

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-from .frames import WRAPPERS, is_users, line_of
+from .frames import WRAPPERS, is_users, line_of, nested
 from .recorder import Recorder
 
 INTERVAL_S = 0.004
@@ -143,52 +143,40 @@ class StackSampler:
         in_step = not self._between()
         self.in_steps += in_step
         for ident, frame in sys._current_frames().items():
-            if ident != own:
-                main = ident == self._main
-                if self._count("main" if main else "worker", frame) and main and in_step:
-                    self._hold(frame)
+            if ident == self._main:
+                self._count("main", frame, hold=in_step)
+            elif ident != own:
+                self._count("worker", frame)
 
-    def _count(self, thread: str, frame: FrameType | None) -> bool:
+    def _count(self, thread: str, frame: FrameType | None, hold: bool = False) -> None:
         """Count the user's innermost frame, unless what runs beneath it is our own work.
 
-        Says whether there was one. Our work is known by what a hook of ours calls: imports and
-        paths are modules frozen into Python, and nothing that hooks are set around is.
+        With `hold` every function of the user's on the stack, and what the framework ran it for.
+        Our work is known by what a hook of ours calls: imports and paths are modules frozen into
+        Python, and nothing that hooks are set around is.
         """
-        into = below = ""
-        while frame is not None:
-            code = frame.f_code
-            if is_users(code.co_filename) and code.co_name not in INLINE:
-                name = code.co_qualname.rpartition("<locals>.")[2]
-                key = (thread, code.co_filename, code.co_firstlineno, name)
-                self._counts[(*key, line_of(frame), into)] += 1
-                return True
-            ours = "_trainperf" in frame.f_globals.get("__name__", "")
-            if ours and below.startswith(FROZEN):
-                return False
-            if not ours and code.co_name not in WRAPPERS:
-                into = code.co_name
-            below = code.co_filename
-            frame = frame.f_back
-        return False
-
-    def _hold(self, frame: FrameType | None) -> None:
-        """Count every function of the user's on a stack, and what the framework ran it for."""
         found: dict[tuple[str, int, str], tuple[int, str, bool]] = {}
         within: dict[tuple[str, int, str], str] = {}
-        into, fetching = "", False
+        into = below = ""
+        fetching = False
         while frame is not None:
             code = frame.f_code
-            name = code.co_name
-            if is_users(code.co_filename):
-                if name not in INLINE:
-                    function = code.co_qualname.rpartition("<locals>.")[2]
-                    key = (code.co_filename, code.co_firstlineno, function)
-                    self._codes.setdefault(key, code)
-                    found.setdefault(key, (line_of(frame), into, not found))
-                    into = ""
-            else:
+            name, file = code.co_name, code.co_filename
+            if is_users(file) and name not in INLINE:
+                key = (file, code.co_firstlineno, code.co_qualname.rpartition("<locals>.")[2])
+                if not found:
+                    self._counts[(thread, *key, line_of(frame), into)] += 1
+                    if not hold:
+                        return
+                self._codes.setdefault(key, code)
+                found.setdefault(key, (line_of(frame), into, not found))
+                into = ""
+            elif not is_users(file):
                 module = str(frame.f_globals.get("__name__", ""))
-                if "_trainperf" not in module and name not in WRAPPERS:
+                ours = "_trainperf" in module
+                if ours and not found and below.startswith(FROZEN):
+                    return
+                if not ours and name not in WRAPPERS:
                     into = name
                 if module.startswith(FRAMEWORKS):
                     takes = name in OF_THE_INPUT
@@ -196,8 +184,9 @@ class StackSampler:
                     if takes or name in OF_THE_MODEL:
                         for key in found:
                             within.setdefault(key, INPUT if takes else MODEL)
-            frame = frame.f_back
-        self.fetching += fetching
+            below, frame = file, frame.f_back
+        if found:
+            self.fetching += fetching
         for key, (line, called, leaf) in found.items():
             self._held[(*key, line, called, within.get(key, ""), leaf)] += 1
 
@@ -210,17 +199,10 @@ def _text(code: CodeType) -> str:
     if code.co_name == "<module>":
         last = len(lines)
     else:
-        last = max(_lines(code), default=code.co_firstlineno)
+        ends = (end for inner in nested(code) for _, end, *_ in inner.co_positions() if end)
+        last = max(ends, default=code.co_firstlineno)
     first = code.co_firstlineno
     return "" if last - first > LONGEST else "".join(lines[max(0, first - 1) : last])
-
-
-def _lines(code: CodeType) -> Iterator[int]:
-    """The lines that a function and those that stand in it run."""
-    yield from (last for _, last, *_ in code.co_positions() if last)
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _lines(inner)
 
 
 @contextmanager

@@ -30,11 +30,6 @@ UNKNOWN = Exception
 user's, which raise whatever they like."""
 
 
-def another_turn() -> bool:
-    """Whether a loop around the innermost one of the user's surely has another turn."""
-    return loop_around()[1]
-
-
 def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
     """Where the loop around the training stands, and whether one surely has another turn.
 

@@ -11,11 +11,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..process.process import Process
-
+from ..process.process import Attempt, Process
 
 NOT_READ = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY
 BINS_PER_S = 10
@@ -104,10 +102,8 @@ class FileReads:
         if not self._on or self._parent:
             return
         self._on, self._closed = False, True
-        try:
+        with Attempt(self._process, "the files that were read"):
             self._process.record.write("reads", **self._summary(dataset))
-        except Exception as error:
-            self._process.failed("the files that were read", error)
 
     # ------------------------------------------------------------------ per open
 

@@ -62,12 +62,10 @@ class Bucket:
             self.keys.setdefault(key, None)
 
     def went_wrong(self, name: str) -> None:
-        """Count an error by its name."""
         if name in self.errors or len(self.errors) < ERRORS:
             self.errors[name] = self.errors.get(name, 0) + 1
 
     def sums(self) -> dict[str, Any]:
-        """The sums as they are recorded."""
         return {
             "bucket": self.name,
             "region": self.region,
@@ -166,38 +164,30 @@ def hook(counts: Counts, module: ModuleType) -> None:
     """Set the hooks of `botocore.client` or another client of S3, just imported."""
     if module.__name__ == "botocore.client":
         replace(module.BaseClient, "_make_api_call", lambda original: _called(counts, original))
-        _hook_attempts(sys.modules.get("botocore.endpoint"), "Endpoint", _attempted)
+        _hook_attempts(sys.modules.get("botocore.endpoint"), "Endpoint")
         body = getattr(sys.modules.get("botocore.response"), "StreamingBody", None)
         if body is not None:
             replace(body, "read", lambda original: _read(counts, original))
     else:
         replace(module.AioBaseClient, "_make_api_call", lambda original: _awaited(counts, original))
-        _hook_attempts(sys.modules.get("aiobotocore.endpoint"), "AioEndpoint", _attempt_awaited)
+        _hook_attempts(sys.modules.get("aiobotocore.endpoint"), "AioEndpoint")
 
 
 def counts(process: Process) -> Counts:
-    """The sums of this process."""
-    made = Counts(_Writing(process))
-    os.register_at_fork(after_in_child=made.forked)
-    return made
+    own: dict[int, Recorder] = {}
 
-
-class _Writing:
-    """Writes the sums as events; in a quiet process to a record of its own."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self._own: Recorder | None = None
-        self._pid = -1
-
-    def __call__(self, sums: dict[str, Any]) -> None:
-        record = self._process.record
+    def write(sums: dict[str, Any]) -> None:
+        """As events; in a quiet process to a record of its own."""
+        record = process.record
         if record.broken == QUIET:
-            if self._own is None or self._pid != os.getpid():
-                self._own, self._pid = Recorder(record.folder), os.getpid()
-            record = self._own
+            pid = os.getpid()
+            record = own[pid] = own.get(pid) or Recorder(record.folder)
         record.write("s3", **sums)
         record.flush()
+
+    made = Counts(write)
+    os.register_at_fork(after_in_child=made.forked)
+    return made
 
 
 class _Call:
@@ -317,27 +307,19 @@ def _read(counts: Counts, original: Any) -> Any:
     return read
 
 
-def _hook_attempts(module: ModuleType | None, owner: str, make: Any) -> None:
+def _hook_attempts(module: ModuleType | None, owner: str) -> None:
     """See each attempt of a call: botocore tries again by itself, and says so to nobody."""
+
+    def make(original: Any) -> Any:
+        def _needs_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
+            _attempt(*args, **kwargs)
+            return original(self, *args, **kwargs)  # of aiobotocore's, to be awaited
+
+        return _needs_retry
+
     cls = getattr(module, owner, None)
     if cls is not None and "_needs_retry" in vars(cls):
         replace(cls, "_needs_retry", make)
-
-
-def _attempted(original: Any) -> Any:
-    def _needs_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _attempt(*args, **kwargs)
-        return original(self, *args, **kwargs)
-
-    return _needs_retry
-
-
-def _attempt_awaited(original: Any) -> Any:
-    async def _needs_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _attempt(*args, **kwargs)
-        return await original(self, *args, **kwargs)
-
-    return _needs_retry
 
 
 def _attempt(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..process import frames
 from ..process.patching import replace
-
-if TYPE_CHECKING:
-    from ..process.process import Process
+from ..process.process import Attempt, Process
 
 
 def hook(process: Process, module: Any) -> None:
@@ -38,9 +36,7 @@ def _record(
 ) -> None:
     if process.off:
         return
-    try:
+    with Attempt(process, "a table that is mapped"):
         if not signature.bind(*args, **kwargs).arguments.get("batched"):
             seconds = process.clock() - began
             process.record.write("row_map", s=began, seconds=seconds, where=frames.here())
-    except Exception as error:
-        process.failed("a table that is mapped", error)

@@ -12,9 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .changes import Changes
-from .writers import Scratch, is_remote, text
-from .writing import argument
+from .writers import Changes, Scratch, argument, is_remote, text
 
 INDEX = ("", ".index")
 SAVED_MODEL = ("/saved_model.pb", "/saved_model.pbtxt", "/config.json")
@@ -32,9 +30,7 @@ def saving(module: Any, scratch: Scratch, changes: Changes) -> None:
 
         return save_model
 
-    def reading(path: Any) -> Any:
-        return scratch.reading(path, INDEX)
-
+    reading = functools.partial(scratch.reading, endings=INDEX)
     changes.wrap(module, "save_model", make_save)
     changes.wrap(module, "save_weights", argument(1, "filepath", scratch.redirect))
     changes.wrap(module, "load_model", argument(0, "filepath", reading))
@@ -81,9 +77,7 @@ def checkpoint(module: Any, scratch: Scratch, changes: Changes) -> None:
 
         return save
 
-    def reading(path: Any) -> Any:
-        return scratch.reading(path, INDEX)
-
+    reading = functools.partial(scratch.reading, endings=INDEX)
     changes.wrap(module.TrackableSaver, "save", make_save)
     changes.wrap(module.TrackableSaver, "restore", argument(1, "save_path", reading))
 
@@ -93,9 +87,7 @@ def checkpoint_files(module: Any, scratch: Scratch, changes: Changes) -> None:
 
 
 def reader(module: Any, scratch: Scratch, changes: Changes) -> None:
-    def reading(path: Any) -> Any:
-        return scratch.reading(path, INDEX)
-
+    reading = functools.partial(scratch.reading, endings=INDEX)
     changes.wrap(module, "NewCheckpointReader", argument(0, "filepattern", reading))
 
 
@@ -105,9 +97,7 @@ def save(module: Any, scratch: Scratch, changes: Changes) -> None:
 
 
 def load(module: Any, scratch: Scratch, changes: Changes) -> None:
-    def reading(path: Any) -> Any:
-        return scratch.reading(path, SAVED_MODEL)
-
+    reading = functools.partial(scratch.reading, endings=SAVED_MODEL)
     changes.wrap(module, "load_partial", argument(0, "export_dir", reading))
 
 

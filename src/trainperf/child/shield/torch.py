@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .changes import Changes
-from .writers import Scratch
-from .writing import argument
+from .writers import Changes, Scratch, argument
 
 
 def serialization(module: Any, scratch: Scratch, changes: Changes) -> None:

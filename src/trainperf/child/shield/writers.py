@@ -7,9 +7,15 @@ scratch folder; what was written there is read from there, all else from where i
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 from collections.abc import Callable, Iterable
+from importlib import import_module
+from types import ModuleType
 from typing import Any
+
+from ..process.process import Process
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 
@@ -165,3 +171,114 @@ def _names(path: str) -> list[str]:
         return os.listdir(path)
     except OSError:
         return []
+
+
+class Writing:
+    """Redirects what modules write, to one scratch folder for all."""
+
+    def __init__(self, process: Process) -> None:
+        settings = process.settings
+        self._process = process
+        self._scratch = Scratch(settings["folder"], settings.get("guarded", []), process.note)
+        self._changes = Changes()
+
+    def hook(self, module: ModuleType, by: str) -> None:
+        """Redirect the writers of one module that was just imported. Never raises.
+
+        `by` names a module beside this one and its function that does it: "torch.summary".
+        """
+        try:
+            part, _, function = by.partition(".")
+            redirect = getattr(import_module(f".{part}", __package__), function)
+            redirect(module, self._scratch, self._changes)
+        except Exception as error:
+            self._process.note(
+                f"what {module.__name__} writes could not be redirected, it went where the script "
+                f"says: {type(error).__name__}: {error}"
+            )
+
+    def undo(self) -> None:
+        """Let everything write where it is told to again."""
+        self._changes.undo()
+
+
+def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make a wrapper that changes one argument, by position or by name."""
+
+    def make(original: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if name in kwargs:
+                kwargs[name] = change(kwargs[name])
+            elif len(args) > number:
+                args = (*args[:number], change(args[number]), *args[number + 1 :])
+            return original(*args, **kwargs)
+
+        return wrapper
+
+    return make
+
+
+# Functions of the process that are replaced, and put back.
+
+
+class Changes:
+    """Attributes put in place of others; `undo` puts all back."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute that is there; one that is not (another version) is left."""
+        if name in vars(owner):
+            self._before.append((owner, name, vars(owner)[name]))
+            setattr(owner, name, value)
+
+    def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Put `make(original)` in place of a function, looking like it."""
+        if name in vars(owner):
+            original = vars(owner)[name]
+            wrapper: Any = functools.wraps(original)(make(original))
+            wrapper._trainperf_original = original
+            self.put(owner, name, wrapper)
+
+    def undo(self) -> None:
+        while self._before:
+            owner, name, value = self._before.pop()
+            setattr(owner, name, value)
+
+
+def mend_renames(guarded: Iterable[str], changes: Changes) -> None:
+    """Let folders that were there before be renamed inside a copy-on-write view.
+
+    For an ordinary user the kernel refuses that, as across file systems; a copy does it.
+    """
+    devices = {device(path) for path in guarded} - {None}
+
+    def make(original: Any) -> Any:
+        def rename(src: Any, dst: Any, **kwargs: Any) -> None:
+            try:
+                original(src, dst, **kwargs)
+                return
+            except OSError as error:
+                if error.errno != errno.EXDEV or kwargs or not _ours(devices, src, dst):
+                    raise
+            import shutil
+
+            if os.path.isdir(dst):
+                os.rmdir(dst)
+            shutil.copytree(src, dst, symlinks=True)
+            shutil.rmtree(src)
+
+        return rename
+
+    if devices:
+        changes.wrap(os, "rename", make)
+        changes.wrap(os, "replace", make)
+
+
+def _ours(devices: set[int | None], src: Any, dst: Any) -> bool:
+    """Whether both are folders' names in the same view."""
+    if os.path.islink(src) or not os.path.isdir(src):
+        return False
+    parents = {device(os.path.dirname(os.path.abspath(os.fsdecode(one)))) for one in (src, dst)}
+    return len(parents) == 1 and parents <= devices

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..process.process import Process, Unseen
 from ..timing.batches import dataset_of, fresh, same_dataset
-
-if TYPE_CHECKING:
-    from ..process.process import Process
 
 __all__ = ["dataset_of", "fresh", "same_dataset", "size_in_bytes", "undistributed"]
 
@@ -24,14 +23,10 @@ def size_in_bytes(batch: Any) -> int:
     """Bytes of all tensors of a batch; strings count by their handles."""
     total = 0
     for leaf in leaves(batch):
-        shape = getattr(leaf, "shape", None)
-        dtype = getattr(leaf, "dtype", None)
-        if shape is None or dtype is None:
-            continue
-        count = 1
-        for dimension in shape:
-            count *= int(dimension) if dimension is not None else 1
-        total += count * max(1, getattr(dtype, "size", getattr(dtype, "itemsize", 1)))
+        shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+        if shape is not None and dtype is not None:
+            size = getattr(dtype, "size", getattr(dtype, "itemsize", 1))
+            total += math.prod(int(one) for one in shape if one is not None) * max(1, size)
     return total
 
 
@@ -122,15 +117,12 @@ def graph_pull(process: Process) -> Callable[[Any, int], int]:
         nonlocal compiled
         import tensorflow as tf
 
-        process.off = True
-        try:
+        with Unseen(process):
             if not isinstance(iterator, tf.data.Iterator) or _has_optionals(iterator):
                 return _eager_pull(iterator, count)
             if compiled is None:
                 compiled = _compile_pull(tf)
             return int(compiled(iterator, tf.constant(count)))
-        finally:
-            process.off = False
 
     return pull
 

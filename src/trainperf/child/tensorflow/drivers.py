@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..process.process import Unseen
 from ..timing.draining import Exhausted
 from ..timing.drivers.driver import Driver
 from ..timing.drivers.iterator_driver import RING, RING_BYTES
@@ -42,19 +43,16 @@ class ArgumentDriver(Driver):
         self._resident: Any = None
         self._batches: list[Any] = []
         self._per_call: int | None = None
-        self._invoke: Callable[[Any], Any] | None = None
         self._pull = tf_batches.graph_pull(self.process)
         self.extras.insert(0, ("stages", self._time_stages))
         if model is not None:
             self.extras.append(("probes", lambda end: probes.record(self, model, end)))
 
     def serves(self, owner: Any) -> bool:
-        """Whether this driver times the loop of `owner`."""
         return owner is self._owner
 
     def call(self, iterator: Any, invoke: Callable[[Any], Any]) -> Any:
         """Run one step of the loop with the iterator of the phase."""
-        self._invoke = invoke
         if iterator is not self.given:
             if self.ending:
                 self.unclosed += [self.given, self._source]
@@ -91,14 +89,11 @@ class ArgumentDriver(Driver):
     def reopen(self) -> bool:
         """Begin the next epoch of the input without the loop noticing."""
         self.opens_again()
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             if self.epochs is not None:
                 source = self.epochs.again()
             else:
                 source = iter(self._dataset) if self._dataset is not None else None
-        finally:
-            self.process.off = False
         if source is None:
             return False
         self._take_from(source)
@@ -145,11 +140,9 @@ class ArgumentDriver(Driver):
         """Take a few batches from the input and make an iterator that repeats them."""
         if self._resident is not None:
             return ""
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
             if not batches and self.reopen():
-                self.process.off = True
                 batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
             if not batches:
                 return "the input had no batch left to replay"
@@ -157,8 +150,6 @@ class ArgumentDriver(Driver):
             self.batch = batches[-1]
             self._batches = batches
             self._resident = tf_batches.repeating(self._source, batches)
-        finally:
-            self.process.off = False
         return ""
 
     def epoch_went_on(self, iterator: Any) -> None:
@@ -171,11 +162,9 @@ class ArgumentDriver(Driver):
         self.epoch_reopened()
 
     def recent_batches(self) -> list[Any]:
-        """The batches that are repeated."""
         return self._batches
 
     def resident_iterator(self) -> Any:
-        """The iterator that repeats a few batches, or None."""
         return self._resident
 
     def can_end(self) -> bool:
@@ -183,7 +172,6 @@ class ArgumentDriver(Driver):
         return self.epochs is not None
 
     def dataset(self) -> Any:
-        """The dataset the loop iterates."""
         return self._dataset
 
 

@@ -12,9 +12,9 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..timing.probing import gpu_build
+from ..process.process import Attempt
 from . import batches as tf_batches
-from . import debug_modes, models
+from . import models
 from .retraces import users_function
 from .strategies import all_reduce
 from .strategies.exchange import own_graphs
@@ -180,11 +180,16 @@ def record(driver: Driver) -> None:
         gpus=tf_gpus(),
         logical=devices_of_a_worker(tf.config.list_logical_devices()),
     )
-    gpu_build.record_order(driver)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        driver.process.fact(name.lower(), os.environ.get(name))
+    if build.get("is_cuda_build"):
+        held = [str(one) for one in build.get("cuda_compute_capabilities") or ()]
+        built = {"cuda": build.get("cuda_version"), "capabilities": held}
+        driver.process.fact("gpu_build", built)
     driver.process.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
     driver.process.fact("s3_paths", s3_paths())
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
-    driver.process.fact("tf_debug_modes", debug_modes.modes(driver.loops))
+    driver.process.fact("tf_debug_modes", driver.loops.debug_modes)
     for what, part in (
         ("strategies", all_reduce.record),
         ("devices", _record_devices_used),
@@ -192,12 +197,9 @@ def record(driver: Driver) -> None:
         ("callbacks", record_callbacks),
         ("step function", _step_function),
         ("padding", models.record_padding),
-        ("build", gpu_build.record_tensorflow),
     ):
-        try:
+        with Attempt(driver.process, f"facts about {what}"):
             part(driver)
-        except Exception as error:
-            driver.process.failed(f"facts about {what}", error)
 
 
 def s3_paths() -> list[str]:
@@ -213,9 +215,7 @@ def s3_paths() -> list[str]:
 def _legacy(driver: Driver) -> bool:
     model = getattr(driver, "model", None)
     if model is not None:
-        return type(model).__mro__[-2].__module__.startswith("tf_keras") or any(
-            cls.__module__.startswith("tf_keras") for cls in type(model).__mro__
-        )
+        return any(cls.__module__.startswith("tf_keras") for cls in type(model).__mro__)
     return "tf_keras.src.engine.training" in sys.modules and "keras.src.trainers" not in sys.modules
 
 
@@ -280,7 +280,7 @@ def _step_function(driver: Driver) -> None:
             compiled=False,
             where={key: frame[key] for key in ("file", "line", "function")},
             tape=frame.get("tape"),
-            own=loops.tape.is_in_own_function(),
+            own=bool(loops.tape.own_function),
         )
 
 
@@ -307,7 +307,7 @@ def definitions(cls: type) -> dict[str, dict[str, Any]]:
 
 
 def tf_gpus() -> list[dict[str, Any]]:
-    """The GPUs that the script lets TensorFlow see, each with whether it is `_devices_used`.
+    """The GPUs that the script lets TensorFlow see, each with whether it is used.
 
     TensorFlow tells neither their UUIDs nor their memory. Where it does not say how much was
     used of one (it was cut into several, say), that one counts as used.
@@ -340,7 +340,6 @@ def devices_of_a_worker(devices: list[Any]) -> int:
 
 
 def _held(tf: Any, number: int) -> int:
-    """Bytes that tensors held on a GPU at most."""
     try:
         return int(tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"])
     except Exception:  # not every allocator counts
@@ -348,23 +347,18 @@ def _held(tf: Any, number: int) -> int:
 
 
 def _record_devices_used(driver: Driver) -> None:
-    """Record the fact `devices_used`, where there is more than one device to use."""
+    """Record the devices of all trainable variables that are alive, as "CPU:1", if of several."""
     import tensorflow as tf
-
-    if len(tf.config.list_logical_devices()) > 1:
-        driver.process.fact("devices_used", _devices_used())
-
-
-def _devices_used() -> list[str]:
-    """The devices of all trainable variables that are alive, as "CPU:1"."""
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
+    if len(tf.config.list_logical_devices()) < 2:
+        return
     devices = {
-        _short(value.device)
+        value.device.rpartition("device:")[2]
         for value in gc.get_objects()
         if isinstance(value, BaseResourceVariable) and _trainable(value)
     }
-    return sorted(device for device in devices if device)
+    driver.process.fact("devices_used", sorted(device for device in devices if device))
 
 
 def _trainable(variable: Any) -> bool:
@@ -373,10 +367,6 @@ def _trainable(variable: Any) -> bool:
         return bool(variable.trainable and variable.dtype.is_floating)
     except AttributeError:
         return False
-
-
-def _short(device: str) -> str:
-    return device.rpartition("device:")[2]
 
 
 def item_maker(dataset: Any) -> dict[str, Any] | None:
@@ -414,18 +404,10 @@ def _reached(cls: type, start: Any) -> Iterator[CodeType]:
             function.__code__.co_filename
         ):
             continue
-        for code in _with_inner(function.__code__):
+        for code in frames.nested(function.__code__):
             if code in seen:
                 continue
             seen.add(code)
             yield code
             for name in code.co_names:
                 todo += [getattr(cls, name, None), function.__globals__.get(name)]
-
-
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of the lambdas and comprehensions in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_inner(constant)

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import _thread
 import threading
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from ..process import frames
 from ..process.patching import after, before, replace, undo
-from ..timing.training import Training
-from . import debug_modes
+from ..process.process import Attempt
 from .loops import TensorFlowLoops
-
-ENOUGH = 50
-"""So many runs in a graph that has an update of weights are a training."""
 
 MOST_GOING = 3
 """So many iterators that are used up, and their buffers, may be there beside the loop's own."""
+
+DEBUG_MODES = {
+    "numerics": ("debugging", "enable_check_numerics", "disable_check_numerics"),
+    "dump": ("debugging.experimental", "enable_dump_debug_info", "disable_dump_debug_info"),
+    "eager_input": ("data.experimental", "enable_debug_mode"),
+    "deterministic": ("config.experimental", "enable_op_determinism"),
+}
+"""For each mode: the module of TensorFlow's API, and its functions that turn it on and off."""
 
 _UPDATES = "train_op"
 """The collection to which `Optimizer.minimize` adds what it returns (`GraphKeys.TRAIN_OP`)."""
@@ -32,7 +38,16 @@ def imported(loops: TensorFlowLoops, module: Any) -> None:
     version = getattr(module, "__version__", "")
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
         loops.process.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
-    debug_modes.watch(loops, module)
+
+    def turned(mode: str, on: bool, *args: Any, **kwargs: Any) -> None:
+        loops.debug_modes.pop(mode, None)
+        if on:
+            loops.debug_modes[mode] = frames.here()
+
+    for mode, (path, *switches) in DEBUG_MODES.items():
+        for name, on in zip(switches, (True, False), strict=False):
+            what = f"where the debug mode {mode} is set"
+            after(loops.process, attrgetter(path)(module), name, what, partial(turned, mode, on))
 
 
 def watch_context(loops: TensorFlowLoops, module: Any) -> None:
@@ -58,8 +73,6 @@ def watch_keys(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_datasets(loops: TensorFlowLoops, module: Any) -> None:
-    """Remember where each dataset was made."""
-
     def made(dataset: Any, *args: Any, **kwargs: Any) -> None:
         if not hasattr(dataset, "_trainperf_site"):
             frame, called = frames.users_frame()
@@ -96,15 +109,11 @@ def watch_iterators(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
-    """See batches being taken of a distributed dataset."""
-
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
             iterator = original(self)
-            try:
+            with Attempt(loops.process, "distributed iterator"):
                 iterator._trainperf_dataset = self
-            except Exception as error:
-                loops.process.failed("distributed iterator", error)
             return iterator
 
         return __iter__
@@ -116,8 +125,6 @@ def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
-    """See gradients being taken."""
-
     def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> None:
         loops.gradient_taken(target, sources)
 
@@ -130,8 +137,6 @@ def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_functions(loops: TensorFlowLoops, module: Any) -> None:
-    """See compiled functions being called."""
-
     main = threading.main_thread().ident
 
     def make(original: Any) -> Any:
@@ -146,8 +151,6 @@ def watch_functions(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
-    """See functions being traced."""
-
     def make(original: Any) -> Any:
         def func_graph_from_py_func(name: Any, python_func: Any, *args: Any, **kwargs: Any) -> Any:
             if loops.process.off or loops.tracing:
@@ -166,8 +169,6 @@ def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_variables(loops: TensorFlowLoops, module: Any) -> None:
-    """See variables being assigned."""
-
     def assigned(variable: Any, *args: Any, **kwargs: Any) -> None:
         if loops.gradient_pending:
             loops.assigned(variable)
@@ -182,35 +183,11 @@ def watch_variables(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_sessions(loops: TensorFlowLoops, module: Any) -> None:
-    """Count the runs of sessions until they are known for a training; then end the run."""
-    training, session = loops.training, module.BaseSession
-    runs = 0
+    """Say where a session of TensorFlow 1 trains, once: it is not observed."""
 
-    def make(original: Any) -> Any:
-        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-            nonlocal runs
-            runs += 1
-            if runs >= ENOUGH and not training.process.off:
-                undo(session, "run")
-                _trains(training, self)
-            return original(self, *args, **kwargs)
+    def ran(session: Any, *args: Any, **kwargs: Any) -> None:
+        if session.graph.get_collection(_UPDATES):
+            undo(module.BaseSession, "run")
+            loops.process.record.write("sessions", where=frames.here())
 
-        return run
-
-    replace(session, "run", make)
-
-
-def _trains(training: Training, session: Any) -> None:
-    """Say so if the graph has updates and no loop was seen: nothing else is to come."""
-    process = training.process
-    try:
-        trains = bool(session.graph.get_collection(_UPDATES)) and training.driver is None
-        where = frames.here()
-    except Exception as error:
-        process.failed("sessions of TensorFlow 1", error)
-        return
-    if not trains:
-        return
-    process.record.write("sessions", where=where)
-    if process.settings.get("leg") is None:
-        process.finish()
+    before(loops.process, module.BaseSession, "run", "sessions of TensorFlow 1", ran)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
+from ..process.process import Attempt
 from ..timing.device.clock import HostClock
 from ..timing.drivers.iterator_driver import IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
@@ -60,24 +61,20 @@ class TensorFlowLoops(Loops):
         self.replicas = Replicas(self.strategies, self.eager_update)
 
     def applies(self, optimizer: Any) -> None:
-        """Remember which optimizers update weights."""
         with suppress(TypeError):  # a class of the user's may have no weak references
             self.optimizers.add(optimizer)
 
     # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
-        """This process's place among the workers of a strategy."""
         return scopes.world(self.strategies)
 
     def facts(self, driver: Any) -> dict[str, Any]:
-        """Size and kind of the batch, replicas, the call of `fit`."""
         from . import facts as tf_facts
 
         return tf_facts.loop_facts(driver)
 
     def record_facts(self, driver: Any) -> None:
-        """Record what is known of models, device, callbacks, padding and tracing."""
         from . import facts as tf_facts
 
         tf_facts.record(driver)
@@ -89,13 +86,11 @@ class TensorFlowLoops(Loops):
         return tf_stages.batches_of_pass(dataset)
 
     def stages(self, driver: Any, deadline: float) -> None:
-        """Time the stages of the pipeline."""
         from . import stages as tf_stages
 
         tf_stages.record(driver, deadline)
 
     def probe_names(self) -> tuple[str, ...]:
-        """The variations of a step of the user's own."""
         return () if self.marked else ("probe compiled",)
 
     def probes(self, driver: Any, deadline: float) -> None:
@@ -109,17 +104,14 @@ class TensorFlowLoops(Loops):
 
     @property
     def exchange(self) -> Any:
-        """The switch of the exchange between replicas; None if there is none."""
         return self.replicas.exchange()
 
     def last_extras(self, driver: Any) -> list[Extra]:
-        """A large matrix product, on a GPU only."""
         from . import matmul
 
         return matmul.extras(driver)
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
-        """All-reduces of the gradients' sizes alone, and what connects the replicas."""
         return self.replicas.extras(driver)
 
     def steps_per_call(self, driver: Any) -> int:
@@ -130,17 +122,14 @@ class TensorFlowLoops(Loops):
         return 1 if model is None else steps_per_execution(model)
 
     def tracer(self, driver: Any) -> Tracer:
-        """The profiler of TensorFlow's runtime."""
         from .tracer import TensorFlowTracer
 
         return TensorFlowTracer(driver)
 
     def iterator_driver(self, iterator: Any) -> IteratorDriver:
-        """A driver for the loop that takes its batches from `iterator`."""
         return IteratorDriver(self, iterator)
 
     def update_driver(self) -> UpdateDriver:
-        """A driver for a loop that makes its own batches."""
         return UpdateDriver(self)
 
     def step_begins(self, driver: Any) -> None:
@@ -297,11 +286,9 @@ class TensorFlowLoops(Loops):
     # ------------------------------------------------------------------ internal
 
     def _call(self, in_step: bool) -> dict[str, Any] | None:
-        try:
+        with Attempt(self.process, "the call that was traced"):
             return self.retraces.traced() if in_step else None
-        except Exception as error:
-            self.process.failed("the call that was traced", error)
-            return None
+        return None
 
     def _busy(self, seconds: float) -> None:
         if self.training.driver is not None:
@@ -338,7 +325,6 @@ class TensorFlowClock(HostClock):
 
     @property
     def name(self) -> str:
-        """Whose clock the times are from, and how."""
         return super().name + (", from two lengths in turn" if self.asynchronous else "")
 
     @property
@@ -444,7 +430,8 @@ class Replicas:
 class Tape:
     """The function in which the tape was entered last, with its arguments.
 
-    `wanted` says whether to look for it now; `failed` is told of a fault of ours.
+    `wanted` says whether to look for it now, `own_function` whether it stands in a function that
+    is called anew for each step, once known; `failed` is told of a fault of ours.
     """
 
     def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
@@ -454,7 +441,7 @@ class Tape:
         self._failed = failed
         self._code: Any = None
         self._frames: list[Any] = []
-        self._own_function: bool | None = None
+        self.own_function: bool | None = None
 
     def entered(self, updates: int) -> None:
         """Remember which function of the user's holds the tape; so many updates came before."""
@@ -471,13 +458,9 @@ class Tape:
         except Exception as error:
             self._failed("tape", error)
 
-    def is_in_own_function(self) -> bool:
-        """Whether the tape stands in a function that is called anew for each step."""
-        return bool(self._own_function)
-
     def find_function(self) -> Any:
         """The function object that holds the tape, if it is called once per step."""
-        if not self._own_function or self._code is None:
+        if not self.own_function or self._code is None:
             return None
         import gc
         from types import FunctionType, ModuleType
@@ -496,10 +479,10 @@ class Tape:
         A frame keeps its locals alive, so it is let go as soon as the question is
         answered.
         """
-        if self._own_function is not None:
+        if self.own_function is not None:
             return
         if not self._frames:
             self._frames += [frame, updates]
         elif updates > self._frames[1]:  # not a second tape of the same step
-            self._own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
+            self.own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
             self._frames.clear()

@@ -10,26 +10,22 @@ from typing import Any
 from ..timing.loops import Extra
 from ..timing.probing import matmul
 
-WHAT = "a large matrix product"
 _DTYPES = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 _KNOWN = ("float16", "bfloat16", "float32")
 
 
 def extras(driver: Any) -> list[Extra]:
-    """The last measurement of a single process on one GPU; nothing on any other device."""
-    tf: Any = sys.modules.get("tensorflow")
-    try:
-        if tf is None or getattr(driver, "world", None) is not None:
-            return []
-        if len(tf.config.list_logical_devices("GPU")) != 1 or not tf.executing_eagerly():
-            return []
-    except Exception:  # what is not known to be on a GPU is not
-        return []
-    return [(WHAT, lambda deadline: record(driver))]
+    """The product, where a single process trains on one GPU."""
+
+    def on_gpu() -> bool:
+        tf: Any = sys.modules["tensorflow"]
+        return len(tf.config.list_logical_devices("GPU")) == 1 and bool(tf.executing_eagerly())
+
+    return matmul.extras(driver, on_gpu, record)
 
 
 def record(driver: Any) -> None:
-    """Record the fact `matmul`, or why there is none. Touches no state of the user's.
+    """Record it. Touches no state of the user's.
 
     Random numbers are made without the generators of the process. The memory is a part of
     what TensorFlow had in use at its peak and has free now: none is asked of the driver.
@@ -44,11 +40,7 @@ def record(driver: Any) -> None:
         make=lambda size: _call(tf, name, dtype, size),
         clock=time.perf_counter,
     )
-    found = matmul.measure(product)
-    if found is None:
-        driver.record.write("missing", what=WHAT, reason="too little GPU memory or time was left")
-        return
-    driver.process.fact("matmul", {**found, "device": 0})
+    matmul.record(driver, product)
 
 
 def _call(tf: Any, name: str, dtype: str, size: int) -> Callable[[int], None]:

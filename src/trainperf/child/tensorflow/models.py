@@ -7,6 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..process.process import Attempt, Unseen
 from . import batches as tf_batches
 
 if TYPE_CHECKING:
@@ -245,14 +246,10 @@ def _masks(driver: Driver, model: Any, rows: Any) -> bool | None:
     """Whether the model of `fit` gives the same without padding; None where it is not asked."""
     if model is None or rows is None:
         return None
-    driver.process.off = True
-    try:
+    process = driver.process  # a model may be made for batches of one shape only
+    with Attempt(process, "the model on a batch without its padding"), Unseen(process):
         return masks_padding(model, rows)
-    except Exception as error:  # one made for batches of one shape only
-        driver.process.failed("the model on a batch without its padding", error)
-        return None
-    finally:
-        driver.process.off = False
+    return None
 
 
 def steps_per_execution(model: Any) -> int:

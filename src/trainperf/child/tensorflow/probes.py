@@ -170,17 +170,11 @@ def probe_compiled_step(driver: Driver, deadline: float) -> None:
     }
     for name, (tracings, run) in probes.items():
         takes = tracings * driver.loops.longest_trace
-        _attempt(driver, name, deadline, takes, partial(_again, run, driver, called))
-
-
-def _again(
-    run: Callable[..., None], driver: Driver, called: tuple[Any, ...], deadline: float
-) -> None:
-    run(driver, deadline, *called)
+        _attempt(driver, name, deadline, takes, partial(run, driver, *called))
 
 
 def _jit_call(
-    driver: Driver, deadline: float, function: Any, again: Any, args: Any, kwargs: Any
+    driver: Driver, function: Any, again: Any, args: Any, kwargs: Any, deadline: float
 ) -> None:
     import tensorflow as tf
 
@@ -192,7 +186,7 @@ def _jit_call(
 
 
 def _double_call(
-    driver: Driver, deadline: float, function: Any, again: Any, args: Any, kwargs: Any
+    driver: Driver, function: Any, again: Any, args: Any, kwargs: Any, deadline: float
 ) -> None:
     """The same call with each batch among its arguments joined to itself."""
     import tensorflow as tf

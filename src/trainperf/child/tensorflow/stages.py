@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
+from ..process.process import Attempt
 from ..timing.budget import Budget
 from .batches import (
     ADAPTER_CALLS,
@@ -67,11 +68,9 @@ def record(driver: Driver, deadline: float) -> None:
         try:
             timed = _time_prefix(node, pull, min(STAGE_S, share), overhead)
         except Exception as error:
-            driver.process.off = True
             reason = f"{type(error).__name__}: {error}"[:300]
             driver.record.write("stage_time", index=index, missing=reason)
             continue
-        driver.process.off = True
         timed["drawn_from"] = _drawn_from(driver, node, described[index])
         driver.record.write("stage_time", index=index, elements_per_step=counts[index], **timed)
         driver.record.flush()
@@ -81,11 +80,9 @@ def _drawn_from(driver: Driver, node: Any, described: dict[str, Any]) -> dict[st
     """What a map works on when it begins to draw; what it cannot be asked is noted."""
     if not described.get("random") or described.get("python"):
         return None
-    try:
+    with Attempt(driver.process, "the work ahead of random numbers"):
         return drawn_from(node, described.get("function"))
-    except Exception as error:
-        driver.process.failed("the work ahead of random numbers", error)
-        return None
+    return None
 
 
 def _collapse(nodes: list[Any]) -> list[Any]:

@@ -39,19 +39,16 @@ class TensorFlowTracer:
         self._session = session
 
     def step(self, number: int) -> AbstractContextManager[Any]:
-        """The mark of a step."""
         from tensorflow.python.profiler import trace
 
         mark: AbstractContextManager[Any] = trace.Trace(f"{STEP} {number}", step_num=number, _r=1)
         return mark
 
     def stop(self) -> None:
-        """Wait for the devices, and stop."""
         self._driver.sync()
         self._traced = self._session.stop()
 
     def save(self, file: str) -> str:
-        """Write what TensorFlow's trace viewer is given as a Chrome trace."""
         from tensorflow.tsl.profiler.protobuf import trace_events_pb2
 
         with open(file, "w", encoding="utf-8") as out:

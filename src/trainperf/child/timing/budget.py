@@ -43,12 +43,10 @@ class Budget:
 
     @classmethod
     def of(cls, driver: Any) -> Budget:
-        """The budget that a driver's loop is observed by."""
         return cls(driver.process.settings, driver.clock())
 
     @property
     def end(self) -> float:
-        """When the diagnosis is to be over."""
         return self.began + self.whole_s
 
     def measure_by(self, now: float) -> float:

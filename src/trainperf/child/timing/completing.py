@@ -10,6 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames, turns
+from ..process.process import Attempt, Unseen
 from . import cycles
 from .budget import Budget
 
@@ -57,76 +58,59 @@ def measure(driver: Any, extras: Iterable[Extra]) -> None:
             continue
         driver.record.write("phase", p=name, b=0)
         driver.record.flush()
-        driver.process.off = True
         try:
-            extra(deadline)
+            with Unseen(driver.process):
+                extra(deadline)
         except Exception as error:
             lacks(driver, name, f"{type(error).__name__}: {error}"[:500])
-        finally:
-            driver.process.off = False
     driver.record.write("measured")
 
 
 def lacks(driver: Any, name: str, reason: str) -> None:
     """Record why an extra measurement was not taken; of the probes, why each of them was not."""
     names: tuple[str, ...] = ()
-    try:
+    with Attempt(driver.process, "naming the probes"):
         names = driver.probe_names() if name == PROBES else ()
-    except Exception as error:
-        driver.process.failed("naming the probes", error)
     for what in names or (name,):
         driver.record.write("missing", what=what, reason=reason)
 
 
 def around(driver: Any) -> cycles.Cycles | None:
     """Record the other loops in the source; return the turns around this one, if it has any."""
-    try:
+    with Attempt(driver.process, "what stands around the loop"):
         for one in other_loops():
             driver.record.write("other", **one)
         return cycles.wanted(driver)
-    except Exception as error:
-        driver.process.failed("what stands around the loop", error)
-        return None
+    return None
 
 
 def describe_early(driver: Any) -> None:
     """The loop ended by itself before all was measured: record what is cheap to know."""
     driver.reads.close(_source(driver))
-    driver.process.off = True
-    try:
+    with Attempt(driver.process, "describing a loop that is over"), Unseen(driver.process):
         driver.record.write("early", **_description(driver))
         for name, extra in driver.extras:
             if name == "facts":
                 extra(driver.clock())
-    except Exception as error:
-        driver.process.failed("describing a loop that is over", error)
-    finally:
-        driver.process.off = False
 
 
 def _source(driver: Any) -> Any:
-    try:
+    with Attempt(driver.process, "the dataset of the loop"):
         return driver.source()
-    except Exception as error:
-        driver.process.failed("the dataset of the loop", error)
-        return None
+    return None
 
 
 def _description(driver: Any) -> dict[str, Any]:
-    try:
+    with Attempt(driver.process, "describing the loop"):
         found: dict[str, Any] = driver.describe()
         return found
-    except Exception as error:
-        driver.process.failed("describing the loop", error)
-        return {}
+    return {}
 
 
 def record_length(driver: Any) -> None:
     """Record the loops that hold the step under way, and what a trainer says of its length."""
-    try:
+    with Attempt(driver.process, "how long the training is to be"):
         driver.record.write("length", loops=turns.around(), trainer=_trainer(sys._getframe(1)))
-    except Exception as error:
-        driver.process.failed("how long the training is to be", error)
 
 
 def _trainer(frame: FrameType | None) -> dict[str, Any] | None:

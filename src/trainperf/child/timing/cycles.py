@@ -10,6 +10,7 @@ from threading import Lock, Timer
 from typing import Any
 
 from ..process import turns
+from ..process.process import Attempt
 from ..process.stacks import StackSampler
 from .budget import Budget
 
@@ -134,15 +135,13 @@ class Cycles:
             if self._over:
                 return
             self._over = True
-            try:
+            with Attempt(self._process, "what follows fit"):
                 if self._began is not None:
                     gap = self._gap
                     if gap is None:
                         gap = self._clock() - self._began - self._aside_s
                     found = self._found if self._gap is not None else self._parts()
                     self._write(gap, complete=False, opening_s=None, **found)
-            except Exception as error:
-                self._process.failed("what follows fit", error)
         self._process.record_temporary()
         self._process.record.write("done")
         self._process.record.flush()

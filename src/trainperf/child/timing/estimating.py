@@ -49,11 +49,6 @@ def steady(durations: Sequence[float]) -> bool:
     return all(abs(one - middle) <= STEADY_WITHIN * middle for one in last)
 
 
-def trimmed(count: int) -> int:
-    """How many of so many values are left out at either end."""
-    return 0 if count < 3 else max(1, int(TRIM * count))
-
-
 def estimate(values: Sequence[float], weights: Sequence[float] | None = None) -> Estimate:
     """The trimmed mean of values, the middle ones weighted, with its interval.
 
@@ -62,7 +57,7 @@ def estimate(values: Sequence[float], weights: Sequence[float] | None = None) ->
     section 4.3).
     """
     order = sorted(range(len(values)), key=lambda index: values[index])
-    out = trimmed(len(values))
+    out = 0 if len(values) < 3 else max(1, int(TRIM * len(values)))
     kept = order[out : len(order) - out]
     each = [1.0] * len(values) if weights is None else weights
     value = sum(values[index] * each[index] for index in kept) / sum(each[index] for index in kept)

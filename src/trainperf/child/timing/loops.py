@@ -14,8 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .calls import Calls
-from .in_place import InPlace
+from .calls import Calls, InPlace
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
@@ -207,7 +206,9 @@ class Loops:
                 return driver.next(iterator, original)
             if driver.companion(iterator):
                 return driver.next_companion(iterator, original)
-        if driver is None or driver.stale() or _mistaken(driver):
+        # A loop of many updates a batch may have been taken for one without an iterator.
+        mistaken = driver is not None and driver.kind == "update" and driver.plan.phase == WARM_UP
+        if driver is None or driver.stale() or mistaken:
             seen = getattr(iterator, "_trainperf_updates", None)
             dataset = id(self.batches.dataset_of(iterator))
             if seen is None and driver is None:  # opened anew for each batch
@@ -260,8 +261,3 @@ class Loops:
             return self._bare > (1 if self._bare_s > LONG_STEP_S else BARE_UPDATES)
         self._bare = 0
         return False
-
-
-def _mistaken(driver: Any) -> bool:
-    """Whether a loop of many updates a batch was taken for one without an iterator."""
-    return bool(driver.kind == "update" and driver.plan.phase == WARM_UP)

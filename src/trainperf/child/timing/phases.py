@@ -11,6 +11,7 @@ from multiprocessing import process
 from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
+from ..process.process import Attempt
 from ..process.stacks import StackSampler
 from .draining import Exhausted, drain
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
@@ -46,10 +47,8 @@ class Phases:
         driver = self._driver
         if driver.process.settings.get("leg") is not None:
             return
-        try:
+        with Attempt(driver.process, "finding the exchange of gradients"):
             self.exchange = driver.loops.exchange
-        except Exception as error:
-            driver.process.failed("finding the exchange of gradients", error)
         if self.exchange is not None:
             driver.plan.exchanges()
 
@@ -112,10 +111,8 @@ class Phases:
     def end(self) -> None:
         """Leave the loop alone, whatever is under way: it is over, or timing it has failed."""
         self.exchange_again()
-        try:
+        with Attempt(self._driver.process, "ending the profile of a loop"):
             self.end_profile()
-        except Exception as error:
-            self._driver.process.failed("ending the profile of a loop", error)
 
     def _enter(self) -> None:
         driver, plan = self._driver, self._driver.plan

@@ -54,15 +54,10 @@ class RankPlan(Plan):
 
     @property
     def settling(self) -> bool:
-        """Whether the step that begins now is still a settling step of its block."""
         return self.begun < self._entered + self.block.settle
 
     def arrived(self) -> bool:
-        """Count the step that begins now; whether the block ends before it.
-
-        Raises:
-            RuntimeError: Rank 0 asked for the schedule to begin, and then fell silent.
-        """
+        """Count the step that begins now; whether its block ends before it. Raises as `hear`."""
         self.begun += 1
         if self.block.phase == WARM_UP and self._ends == math.inf:
             self._agree()
@@ -85,7 +80,6 @@ class RankPlan(Plan):
         return False
 
     def repeat_doubled(self) -> None:
-        """Take the block once more, with twice its steps."""
         steps = 2 * (int(self._ends) - self._entered - self.block.settle)
         self.block.settle = self.block.steps = 0
         self.block.started = None
@@ -93,7 +87,6 @@ class RankPlan(Plan):
         self._ends = self.begun + steps
 
     def advance(self) -> None:
-        """Go to the next block, or to the end."""
         if not self._blocks:
             self.block = Block(DONE, 0, 0.0)
             return

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from ..process.process import Attempt, Unseen
 from .budget import LACKING, Budget
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def _agreed(driver: Any) -> tuple[int, int]:
     if driver.world is not None:
         if driver.world.absent:
             raise NotTraced("some ranks are not observed, and would not take these steps")
-        settle, steps = driver.world.told("traced-steps", (settle, steps)) or (0, 0)
+        said = driver.world.all_say("traced-steps", (settle, steps))
+        settle, steps = said[0] if said is not None else (0, 0)
     if not steps:
         raise NotTraced(LACKING)
     return settle, steps
@@ -105,7 +107,8 @@ class Tracing:
         if self._taken == self._settle:
             if reason := self._tracer.refusal():
                 raise NotTraced(reason)
-            self._within(self._tracer.start)
+            with Unseen(self._driver.process):
+                self._tracer.start()
             self._running = True
         if number >= 0:
             self._mark.enter_context(self._tracer.step(number))
@@ -117,23 +120,16 @@ class Tracing:
             raise NotTraced(reason)
         self._stop()
         file = os.path.join(self._driver.process.settings["folder"], f"trace-{os.getpid()}.json")
-        note = self._within(lambda: self._tracer.save(file))
+        with Unseen(self._driver.process):
+            note = self._tracer.save(file)
         self._driver.record.write("traced_steps", steps=self._marked, file=file, note=note)
         self._driver.record.flush()
 
     def _stop(self) -> None:
         if self._running:
             self._running = False
-            self._within(self._tracer.stop)
-
-    def _within(self, act: Callable[[], Any]) -> Any:
-        """Do what hooks must let through."""
-        process = self._driver.process
-        process.off = True
-        try:
-            return act()
-        finally:
-            process.off = False
+            with Unseen(self._driver.process):
+                self._tracer.stop()
 
     def _attempt(self, act: Callable[[], None]) -> None:
         if self._idle:
@@ -143,10 +139,8 @@ class Tracing:
         except Exception as error:
             self._idle = True
             _missing(self._driver, error)
-            try:
+            with Attempt(self._driver.process, "stopping the tracer"):
                 self._stop()
-            except Exception as second:
-                self._driver.process.failed("stopping the tracer", second)
 
 
 def _missing(driver: Any, error: Exception) -> None:

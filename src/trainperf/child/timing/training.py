@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..process.process import Process
+from ..process.process import Attempt, Process
 from ..reads.files import FileReads
 
 if TYPE_CHECKING:
     from ..job.ranks import World
-    from .legs.warm_up import WarmUp
+    from .legs.words import WarmUp
     from .losses import Losses
 
 
@@ -32,7 +32,7 @@ class Training:
         self.warm_up: WarmUp | None = None
         self.retries: Callable[[], int] = lambda: 0
         if process.settings.get("leg") is not None:
-            from .legs.warm_up import WarmUp
+            from .legs.words import WarmUp
             from .losses import Losses
 
             self.losses = Losses(process)
@@ -72,7 +72,5 @@ class Training:
     def _finishes(self) -> None:
         if self.world is None:
             return
-        try:
+        with Attempt(self.process, "waiting for the other ranks"):
             self.world.meet("finish")  # who goes first takes the others' store along
-        except Exception as error:
-            self.process.failed("waiting for the other ranks", error)

@@ -88,7 +88,6 @@ def _clone(tensor: Any) -> Any:
 
 
 def leaves(batch: Any, depth: int = 0) -> Iterator[Any]:
-    """The tensors of a batch."""
     if is_tensor(batch):
         yield batch
     elif depth < DEEPEST:
@@ -109,10 +108,8 @@ def versions(batch: Any) -> tuple[tuple[int, bool], ...]:
 
 
 def size_in_bytes(batch: Any) -> int:
-    """Bytes of all tensors of a batch."""
     return sum(leaf.numel() * leaf.element_size() for leaf in leaves(batch))
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor."""
     return isinstance(value, sys.modules["torch"].Tensor)

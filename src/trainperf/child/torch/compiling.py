@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import Any
 
 from ..process import frames
@@ -43,28 +44,31 @@ def watch_calls(loops: Any, module: Any) -> None:
 def watch_metrics(loops: Any, module: Any) -> None:
     """Note each compilation when it has ended; `module` is `torch._dynamo.utils`."""
 
+    process = loops.process
+
     def note(start_ns: int, end_ns: int, metrics: dict[str, Any], *raised: Any) -> None:
-        failed = metrics.get("fail_reason") or raised[-1:]
-        _note_compilation(loops.process, (end_ns - start_ns) / 1e9, metrics, failed)
+        seconds = (end_ns - start_ns) / 1e9
+        reason = str(metrics.get("recompile_reason") or "")
+        file, name = str(metrics.get("co_filename") or ""), str(metrics.get("co_name") or "")
+        line = int(metrics.get("co_firstlineno") or 0)
+        own = _place(file, line, name) if frames.is_users(file) else None
+        process.record.write(
+            "torch_compilation",
+            s=process.clock() - seconds,
+            d=seconds,
+            reason=_guard(reason),
+            where=_in_stack(reason) or own,
+            function=RESUMES.sub(r"\1", name),
+            limit=bool(LIMIT.search(str(metrics.get("fail_reason") or raised[-1:]))),
+        )
 
-    before(loops.process, module, "record_compilation_metrics", "what was compiled", note)
+    before(process, module, "record_compilation_metrics", "what was compiled", note)
 
 
-def _note_compilation(
-    process: Any, seconds: float, metrics: dict[str, Any], failed: object
-) -> None:
-    reason = str(metrics.get("recompile_reason") or "")
-    file, name = str(metrics.get("co_filename") or ""), str(metrics.get("co_name") or "")
-    line = int(metrics.get("co_firstlineno") or 0)
-    process.record.write(
-        "torch_compilation",
-        s=process.clock() - seconds,
-        d=seconds,
-        reason=_guard(reason),
-        where=_in_stack(reason) or (_place(file, line, name) if frames.is_users(file) else None),
-        function=RESUMES.sub(r"\1", name),
-        limit=bool(LIMIT.search(str(failed))),
-    )
+def graphs() -> int:
+    """How many graphs TorchDynamo has compiled in this process."""
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    return 0 if utils is None else int(utils.counters["stats"].get("unique_graphs", 0))
 
 
 def _guard(reason: str) -> str:
@@ -88,29 +92,23 @@ def _place(file: str, line: int, function: str) -> dict[str, Any]:
 
 def watch_breaks(loops: Any, module: Any) -> None:
     """Note graph breaks as they are logged; `module` is `torch._dynamo.symbolic_convert`."""
+    import torch
 
     def note(translator: Any, *args: Any, **kwargs: Any) -> None:
-        _note_break(loops.process, args, kwargs)
+        given = [*args, *kwargs.values()]
+        told = [str(one) for one in given if isinstance(one, (str, BaseException))]
+        error = next((one for one in given if isinstance(one, BaseException)), None)
+        if error is None or not torch.is_grad_enabled():
+            return
+        stack = reversed(getattr(error, "real_stack", None) or ())
+        inner = next((one for one in stack if frames.is_users(one.filename)), None)
+        if inner is not None:
+            loops.process.record.write(
+                "torch_graph_break",
+                reason=str(error).strip().partition("\n")[0][:LONGEST_REASON],
+                where=_place(inner.filename, inner.lineno, inner.name),
+                skips=any(SKIPS.search(one) for one in told),
+            )
 
     owner = module.InstructionTranslatorBase
     before(loops.process, owner, "log_graph_break", "where a graph breaks", note)
-
-
-def _note_break(process: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    import torch
-
-    given = [*args, *kwargs.values()]
-    told = [str(one) for one in given if isinstance(one, (str, BaseException))]
-    error = next((one for one in given if isinstance(one, BaseException)), None)
-    if error is None or not torch.is_grad_enabled():
-        return
-    stack = reversed(getattr(error, "real_stack", None) or ())
-    inner = next((one for one in stack if frames.is_users(one.filename)), None)
-    if inner is None:
-        return
-    process.record.write(
-        "torch_graph_break",
-        reason=str(error).strip().partition("\n")[0][:LONGEST_REASON],
-        where=_place(inner.filename, inner.lineno, inner.name),
-        skips=any(SKIPS.search(one) for one in told),
-    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..process.process import Unseen
 from ..timing.drivers.driver import Driver
-from ..timing.drivers.fit_driver import FitDriver
-from ..timing.drivers.iterator_driver import IteratorDriver
+from ..timing.drivers.iterator_driver import FitDriver, IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
 from ..timing.tracing import NotTraced
 from . import batches
@@ -58,11 +58,8 @@ class TorchDriver(Driver):
         detail, self.loops.detail = self.loops.detail, None
         if detail is not None:
             detail.stop_between()
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             loaders.record_again(self)
-        finally:
-            self.process.off = False
 
 
 class LoaderDriver(IteratorDriver, TorchDriver):
@@ -78,7 +75,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
 
     @property
     def loader(self) -> Any:
-        """The `DataLoader` that feeds the loop."""
         return self._dataset
 
     def boundary(self) -> None:
@@ -129,11 +125,8 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         return count
 
     def _opened(self, loader: Any) -> Any:
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             return _iterator(loader)
-        finally:
-            self.process.off = False
 
     def _open_again(self) -> Any:
         return None if self._dataset is None else _iterator(self._dataset)
@@ -143,7 +136,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         return [self.batches.dataset_of(one) for one in self._beside.values()]
 
     def waited(self, seconds: float) -> None:
-        """The loop waited so long for its batch."""
         super().waited(seconds)
         if self.loops.detail is not None:
             self.loops.detail.add("input", seconds)
@@ -156,7 +148,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         return extras
 
     def buffered(self) -> int:
-        """How many batches may be ready before anything is drained."""
         loader = self._dataset
         workers = getattr(loader, "num_workers", 0)
         return int(workers * (getattr(loader, "prefetch_factor", None) or 2)) if workers else 0

@@ -11,17 +11,15 @@ from typing import Any
 
 from ..process import frames
 from ..process.patching import before
-from ..timing.probing import gpu_build
+from ..process.process import Attempt
 from . import batches, samples, trainers
-from . import batches as torch_batches
 from . import memory as gpu_memory
-from .built import models, optimizers
+from .built import models
 from .exchange import exchange
 from .loader import padding, settings
+from .loader.padding import sequence_ends
 from .loader.settings import COLLATORS
-from .probes import unpadded
-from .probes.passes import evaluated
-from .probes.unpadded import CLOSE, largest
+from .probes.passes import changed, evaluated
 
 _RECENT = 2
 """A debug mode that was entered within so many updates is on, if only for part of a step."""
@@ -60,10 +58,10 @@ def loop_facts(driver: Any) -> dict[str, Any]:
     else:
         batch = [*calls[-1][1], *calls[-1][2].values()] if calls else None
         size = samples.of_call(calls[-1]) if calls else None
-    leaves = list(torch_batches.leaves(batch))
+    leaves = list(batches.leaves(batch))
     if leaves:
         facts["batch_size"] = size
-        facts["batch_bytes"] = torch_batches.size_in_bytes(batch)
+        facts["batch_bytes"] = batches.size_in_bytes(batch)
         facts["batch_parts"] = [dtype_name(leaf) for leaf in leaves]
         facts["batch_dtypes"] = sorted(set(facts["batch_parts"]))
     if loader is not None:
@@ -85,25 +83,36 @@ def _length(loader: Any) -> int | None:
 
 def record(driver: Any) -> None:
     """Record what is known of device, models, optimizers, flags, exchange and CUDA's memory."""
-    gpu_build.record_order(driver)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        driver.process.fact(name.lower(), os.environ.get(name))
     driver.process.fact("cuda_failed", gpu_failure())
     for what, part in (
         ("the device", _framework),
         ("CUDA's memory", _memory),  # before one forward more is run, which could add to it
         ("the GPUs' memory", gpu_memory.record),
         ("models", models.record),
-        ("optimizers", optimizers.record),
-        ("flags", _record_flags),
+        ("optimizers", models.record_optimizers),
+        ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
-        ("the build", gpu_build.record_torch),
+        ("the build", _record_build),
         ("samples and tokens", samples.record),
         ("padding", _padding),
     ):
-        try:
+        with Attempt(driver.process, f"facts about {what}"):
             part(driver)
-        except Exception as error:
-            driver.process.failed(f"facts about {what}", error)
+
+
+def _record_build(driver: Any) -> None:
+    """Record what PyTorch was built for; nothing where it was built for the CPU.
+
+    Nothing asks CUDA's driver: it must not be started in a process that may still fork workers.
+    """
+    torch: Any = sys.modules["torch"]
+    if torch.version.cuda is not None:
+        held = (torch._C._cuda_getArchFlags() or "").split()
+        built = {"cuda": str(torch.version.cuda), "capabilities": held}
+        driver.process.fact("gpu_build", built)
 
 
 def _padding(driver: Any) -> None:
@@ -113,7 +122,7 @@ def _padding(driver: Any) -> None:
         driver.record.write(
             "padding",
             **found,
-            masked=unpadded.of_driver(driver),
+            masked=without_padding(driver),
             packing=packing_of(driver),
             collator=settings.collator(driver.loader),
         )
@@ -136,11 +145,9 @@ def _framework(driver: Any) -> None:
 
 def _gpus(driver: Any) -> list[dict[str, Any]]:
     """The GPUs that CUDA shows; of one that is gone, no more than that the loop used it."""
-    try:
+    with Attempt(driver.process, "facts about the GPUs"):
         return gpus_seen(driver)
-    except Exception as error:
-        driver.process.failed("facts about the GPUs", error)
-        return [_unknown_gpu(index) for index in models.devices(driver)]
+    return [_unknown_gpu(index) for index in models.devices(driver)]
 
 
 def _keras_version() -> str | None:
@@ -152,7 +159,7 @@ def _keras_version() -> str | None:
 
 
 def _memory(driver: Any) -> None:
-    used = gpus_used(driver)
+    used = [one["number"] for one in gpus_seen(driver) if one["used"]]
     if used:
         driver.record.write("torch_memory", values=memory(used[0]))
 
@@ -206,11 +213,6 @@ def _note(loops: Any, owner: Any, name: str, flag: str, turns_on: Callable[..., 
         before(loops.process, owner, name, f"where {flag} is set", note)
 
 
-def _record_flags(driver: Any) -> None:
-    """Record the flags as the event `torch_flags`."""
-    driver.record.write("torch_flags", values=flags(driver))
-
-
 def flags(driver: Any) -> dict[str, Any]:
     """All flags that can be read, by name, as `model.torch.step.Torch.flags` has them.
 
@@ -231,7 +233,9 @@ def flags(driver: Any) -> dict[str, Any]:
         "threads": torch.get_num_threads,
         "omp_num_threads": _omp_num_threads,
         "alloc_conf": _alloc_conf,
-        "bf16_cpu": lambda: _bf16_cpu(torch),
+        "bf16_cpu": lambda: bool(  # multiplies bfloat16 by itself
+            torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        ),
         "cpp_compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,
         "float64_batch": lambda: _float64_batch(driver, torch),
     }
@@ -264,15 +268,6 @@ def _alloc_conf() -> str:
     return next((os.environ[name] for name in names if os.environ.get(name)), "")
 
 
-def _bf16_cpu(torch: Any) -> bool:
-    """Whether the CPU has instructions that multiply bfloat16 (AVX512_BF16 or AMX)."""
-    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    there = [getattr(torch.cpu, name) for name in names if hasattr(torch.cpu, name)]
-    if not there:
-        raise NotImplementedError("this version cannot say")
-    return any(bool(one()) for one in there)
-
-
 def _float64_batch(driver: Any, torch: Any) -> bool:
     if driver.batch is None:
         raise LookupError("no batch was seen")
@@ -280,7 +275,7 @@ def _float64_batch(driver: Any, torch: Any) -> bool:
 
 
 def gpus_seen(driver: Any) -> list[dict[str, Any]]:
-    """All devices that CUDA shows to this process, each with whether it is `gpus_used`.
+    """All devices that CUDA shows to this process, each with whether it is used.
 
     None of it starts CUDA, and describing a device opens no context on it: a process that has
     not begun with CUDA may still fork its workers.
@@ -306,11 +301,6 @@ def gpu_failure() -> str | None:
     return None
 
 
-def gpus_used(driver: Any) -> list[int]:
-    """The indices of the devices that this process computes on."""
-    return [one["number"] for one in gpus_seen(driver) if one["used"]]
-
-
 def _unknown_gpu(index: int) -> dict[str, Any]:
     """A device that is used, and of which CUDA says no more."""
     asked = dict.fromkeys(("uuid", "memory", "capability"))
@@ -319,9 +309,7 @@ def _unknown_gpu(index: int) -> dict[str, Any]:
 
 def _holding(cuda: Any) -> list[int]:
     """The devices whose allocator gave out memory: tensors were on them, if only for a while."""
-    opened = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)
-    if opened is None:
-        return []
+    opened = sys.modules["torch"]._C._cuda_hasPrimaryContext
     peak = "allocated_bytes.all.peak"
     return [
         index
@@ -355,12 +343,10 @@ def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
 
 def packing_of(driver: Any) -> dict[str, Any] | None:
     """The fields of a `Packing` for the largest model of a loop; None where it cannot be asked."""
-    called = largest(driver)
-    try:
+    apart = None
+    with Attempt(driver.process, "the model on sequences in one row"):
+        called = largest(driver)
         apart = None if called is None else keeps_apart(*called)
-    except Exception as error:
-        driver.process.failed("the model on sequences in one row", error)
-        return None
     if apart is None:
         return None
     flattens = hasattr(sys.modules.get(COLLATORS), "DataCollatorWithFlattening")
@@ -403,3 +389,80 @@ def _is_causal(module: Any) -> bool:
     names = set(getattr(auto, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", {}).values())
     compiled = any(getattr(one, "_compiled_call_impl", None) for one in module.modules())
     return not compiled and any(cls.__name__ in names for cls in type(module).__mro__)
+
+
+# Whether a model gives the same without the padding of its batch.
+
+
+CLOSE = 5e-3
+"""Largest distance of two outputs that other rounding may make, over their usual size."""
+
+
+def without_padding(driver: Any) -> bool | None:
+    """The answer for the largest trained model of a loop; None where it cannot be asked."""
+    called = largest(driver)
+    # One may be made for batches of one shape only.
+    with Attempt(driver.process, "the model on a batch without its padding"):
+        return None if called is None else masks_padding(*called)
+    return None
+
+
+def largest(driver: Any) -> Any:
+    """The last call of a loop's largest model: the module, its arguments and keywords.
+
+    None where there is none, and for a model of several processes: the others would wait for it.
+    """
+    if gpu_memory.processes() > 1:
+        return None
+    calls = list(driver.loops.model_calls.values())
+    size = lambda call: sum(one.numel() for one in call[0].parameters())  # noqa: E731
+    return max(calls, key=size, default=None)
+
+
+def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
+    """Whether the model gives the same for its shorter sequences without their padding.
+
+    The half of the samples with the shortest sequences is run without gradients, and in the
+    mode of evaluation, as it is and cut to the longest of them. None where the arguments hold
+    no padded sequences, or cutting them fails.
+    """
+    arguments = (args, kwargs)
+    held = list(batches.leaves(arguments))
+    found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)
+    if found is None:
+        return None
+    rows, steps = found[0].shape[:2]
+    order = sorted(range(rows), key=found[1].__getitem__)[: max(1, rows // 2)]
+    longest = max(1, max(found[1][row] for row in order))
+    if longest >= steps:
+        return None
+
+    def some(leaf: Any) -> Any:
+        return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
+
+    def cut(leaf: Any) -> Any:
+        short = some(leaf)
+        return short[:, :longest] if short.dim() > 1 and short.shape[1] == steps else short
+
+    with evaluated(module):
+        whole, short = (_outputs(module, changed(arguments, one)) for one in (some, cut))
+    return _alike(whole, short, steps, longest)
+
+
+def _outputs(module: Any, arguments: Any) -> list[Any]:
+    args, kwargs = arguments
+    return [leaf.float() for leaf in batches.leaves(module(*args, **kwargs))]
+
+
+def _alike(whole: list[Any], cut: list[Any], steps: int, longest: int) -> bool:
+    """Whether outputs are the same, those of each step up to the longest sequence."""
+    if len(whole) != len(cut) or not whole:
+        return False
+    for one, other in zip(whole, cut, strict=True):
+        same = one[:, :longest] if one.dim() > 1 and one.shape[1] == steps else one
+        if same.shape != other.shape:
+            return False
+        usual = float(same.abs().mean()) or 1.0
+        if float((same - other).abs().max()) > CLOSE * usual:
+            return False
+    return True

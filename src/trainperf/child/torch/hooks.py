@@ -7,13 +7,22 @@ at while a few steps are taken apart (`step.detail`).
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
-from ..process.patching import replace
+from ..process import frames
+from ..process.patching import after, replace, undo
+from ..process.process import Attempt
+from ..process.turns import Places
 from . import facts, memory
 from .built import places as built
 from .loops import TorchLoops
+
+if TYPE_CHECKING:
+    from ..timing.loops import Loops
+
 
 OLDEST = (2, 11)
 
@@ -52,27 +61,22 @@ def _autograd(loops: TorchLoops, torch: Any) -> None:
 
 
 def watch_loaders(loops: TorchLoops, module: Any) -> None:
-    """See loaders being opened and batches being taken."""
     from .loader import places
 
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
-            try:
+            with Attempt(loops.process, "the folder of workers' sockets"):
                 if getattr(self, "num_workers", 0):
                     # Workers have their sockets in the folder of the process that starts
                     # them, if it has one: ours is known, and removed when it is stopped.
                     sys.modules["multiprocessing.util"].get_temp_dir()
                     loops.process.record_temporary()
-            except Exception as error:
-                loops.process.failed("the folder of workers' sockets", error)
             iterator = original(self)
-            try:
+            with Attempt(loops.process, "loader's iterator"):
                 kept = getattr(self, "persistent_workers", False)  # it holds its iterator
                 iterator._trainperf_dataset = weakref.ref(self) if kept else self
                 if loops.process.settings.get("leg") is not None and hasattr(iterator, "_timeout"):
                     iterator._timeout = 0  # while a leg is stopped, no batch can come in time
-            except Exception as error:
-                loops.process.failed("loader's iterator", error)
             return iterator
 
         return __iter__
@@ -80,13 +84,6 @@ def watch_loaders(loops: TorchLoops, module: Any) -> None:
     replace(module._BaseDataLoaderIter, "__next__", loops.watching)
     replace(module.DataLoader, "__iter__", make_iter)
     places.watch(loops, module)
-
-
-def watch_workers(loops: TorchLoops, module: Any) -> None:
-    """Keep worker processes quiet."""
-    from .loader import workers
-
-    workers.quiet(loops.training, module)
 
 
 def watch_optimizers(loops: TorchLoops, module: Any) -> None:
@@ -165,14 +162,10 @@ def watch_scalers(loops: TorchLoops, module: Any) -> None:
 
 
 def watch_graphs(loops: TorchLoops, module: Any) -> None:
-    """See CUDA graphs being captured and replayed."""
     loops.graphs.watch(module)
 
 
 def watch_modules(loops: TorchLoops, module: Any) -> None:
-    """See modules being built."""
-    from .step.evaluations import Evaluations
-
     built.watch_modules(loops, module)
     Evaluations(loops, module).watch()
 
@@ -204,3 +197,126 @@ def watch_devices(loops: TorchLoops, module: Any) -> None:
         return _lazy_init
 
     replace(module, "_lazy_init", make)
+
+
+# Evaluations: from `model.eval()` to `model.train()`.
+
+
+class Evaluations:
+    """Records each time in which the model evaluates, and no weights are updated.
+
+    `Module.train`, which a step may call, is watched only while a model evaluates; of the first
+    evaluation at a line, whether autograd recorded its forwards is seen as well. A step that is
+    evaluated in is no usual one: it is left out of the times of steps.
+    """
+
+    def __init__(self, loops: Loops, module: Any) -> None:
+        self._loops = loops
+        self._process = loops.process
+        self._module = module
+        self._main = threading.main_thread().ident
+        self._began: float | None = None
+        self._updates = 0
+        self._places = Places()
+        self._place: dict[str, Any] = {}
+        self._forwards: _Forwards | None = None
+
+    def watch(self) -> None:
+        """Wait for a model to be put into evaluation mode."""
+        after(self._process, self._module.Module, "eval", "an evaluation", self._begin)
+
+    def _begin(self, model: Any) -> None:
+        if threading.get_ident() != self._main:
+            return
+        if self._began is not None and self._updates == self._loops.updates:
+            return  # one model after the other
+        if self._places.is_new() and self._process.settings.get("leg") is None:
+            self._forwards_seen()  # of one that never trained on
+            self._forwards = _Forwards.of(model)
+        self._place = self._places.here()
+        self._updates = self._loops.updates
+        if self._began is None:
+            replace(self._module.Module, "train", self._make_train)
+        self._began = self._process.clock()
+
+    def _make_train(self, original: Any) -> Any:
+        def train(self_: Any, mode: bool = True) -> Any:
+            if mode and not self._process.off and threading.get_ident() == self._main:
+                with Attempt(self._process, "the end of an evaluation"):
+                    self._end()
+            return original(self_, mode)
+
+        return train
+
+    def _end(self) -> None:
+        """Training goes on; where it did so before, when the evaluation ended is not known."""
+        undo(self._module.Module, "train")
+        began, self._began = self._began, None
+        found = self._forwards_seen()
+        if found is not None and self._updates == self._loops.updates:
+            self._process.record.write("torch_evaluation", **found)
+        if began is None or self._updates != self._loops.updates:
+            return
+        if self._loops.training.driver is not None:
+            self._loops.training.driver.evaluated = True
+        self._process.record.write(
+            "evaluation",
+            s=began,
+            seconds=self._process.clock() - began,
+            **self._place,
+        )
+
+    def _forwards_seen(self) -> dict[str, Any] | None:
+        forwards, self._forwards = self._forwards, None
+        return forwards.seen() if forwards is not None else None
+
+
+class _Forwards:
+    """The first forward of a model in an evaluation: where it is called, with autograd or not.
+
+    Where it is compiled, it is neither seen nor disturbed.
+    """
+
+    def __init__(self, model: Any) -> None:
+        import torch
+
+        self._first: dict[str, Any] | None = None
+        begins = self._begins
+
+        def hook(model: Any, _arguments: Any) -> None:
+            if not torch.compiler.is_compiling():  # else it is a part of another model
+                begins(model)
+
+        self._hook = model.register_forward_pre_hook(_inlined(hook))
+
+    @classmethod
+    def of(cls, model: Any) -> _Forwards | None:
+        """Watch a model; None for one that is compiled, as what it calls is compiled with it."""
+        compiled = type(model).__module__.startswith(("torch._dynamo", "torch.jit"))
+        if compiled or getattr(model, "_compiled_call_impl", None) is not None:
+            return None
+        return cls(model)
+
+    def _begins(self, model: Any) -> None:
+        import torch
+
+        self._hook.remove()
+        frame, _ = frames.users_frame()
+        recorded = torch.is_grad_enabled() and any(one.requires_grad for one in model.parameters())
+        self._first = {
+            "where": frames.site(frame),
+            "loop": None if frame is None else frames.definition(frame.f_code),
+            "grad": recorded,
+            "calls": 1,
+        }
+
+    def seen(self) -> dict[str, Any] | None:
+        """End it; the fields of the event `torch_evaluation`, None where no forward was called."""
+        self._hook.remove()
+        return self._first
+
+
+def _inlined(function: Any) -> Any:
+    """A copy that TorchDynamo traces, where it refuses a hook that stands in a file of ours."""
+    code = function.__code__.replace(co_filename="<trainperf>")
+    return FunctionType(code, function.__globals__, closure=function.__closure__)

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ..timing.completing import ALONE
 from ..timing.device.clock import HostClock, Mark
 from ..timing.loops import Loops
-from ..timing.loss_values import plain_loss
+from ..timing.losses import plain_loss
 from . import batches as torch_batches
+from . import facts as torch_facts
+from .compiling import graphs
+from .exchange import exchange as exchanges
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
@@ -55,7 +58,6 @@ class TorchLoops(Loops):
         self.device: TorchClock = TorchClock(self.process.clock)
         self._optimizers: dict[int, Any] = {}
         self.optimizers_built = 0
-        self.loaders_built: dict[Any, int] = {}
         self.loader_places: dict[Any, Place] = {}
         self.autocast = ""
         self.model_calls: dict[int, Any] = {}
@@ -99,9 +101,6 @@ class TorchLoops(Loops):
         return self.process.off or threading.get_ident() != self.main
 
     # ------------------------------------------------------------ from the hooks
-
-    def step_begins(self, driver: Any) -> None:
-        """A step of the loop begins."""
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer updated the weights, or did so but for a gradient that is not finite."""
@@ -188,36 +187,24 @@ class TorchLoops(Loops):
 
     def compiled(self) -> bool:
         """Whether TorchDynamo compiled anything since the last time this was asked."""
-        utils: Any = sys.modules.get("torch._dynamo.utils")
-        if utils is None:
-            return False
-        graphs = utils.counters["stats"].get("unique_graphs", 0)
-        new, self._graphs = graphs != self._graphs, graphs
-        return bool(new)
+        before, self._graphs = self._graphs, graphs()
+        return before != self._graphs
 
     # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
-        """This process's place in its default process group."""
-        from .exchange import exchange
-
-        return exchange.world()
+        return exchanges.world()
 
     @property
     def exchange(self) -> Exchange | None:
-        """The exchange of gradients with other processes, None if there is none."""
-        from .exchange import exchange as torch_exchange
-
-        return torch_exchange.exchange(self)
+        return exchanges.exchange(self)
 
     def last_extras(self, driver: Any) -> list[Extra]:
-        """A large matrix product, on a GPU only."""
         from .built import matmul
 
         return matmul.extras(driver)
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
-        """The measurements of it that follow all others, by name."""
         from .exchange import all_reduce
 
         return all_reduce.extras(driver)
@@ -230,33 +217,25 @@ class TorchLoops(Loops):
         return (TorchFitDriver if fit else LoaderDriver)(self, iterator)
 
     def update_driver(self) -> Any:
-        """A driver for a loop that makes its own batches."""
         from .drivers import TorchUpdateDriver
 
         return TorchUpdateDriver(self)
 
     def facts(self, driver: Any) -> dict[str, Any]:
-        """Size and kind of the batch, steps of an epoch."""
-        from . import facts as torch_facts
-
         return torch_facts.loop_facts(driver)
 
     def record_facts(self, driver: Any) -> None:
-        """Record what is known of models, optimizers, loaders, device and flags."""
-        from . import facts as torch_facts
         from .loader import loaders
 
         torch_facts.record(driver)
         loaders.record(driver)
 
     def stages(self, driver: Any, deadline: float) -> None:
-        """Time the stages of the loader."""
         from .loader import stages as torch_stages
 
         torch_stages.record(driver, deadline)
 
     def probe_names(self) -> tuple[str, ...]:
-        """The variations of a step that `probes` knows, and the trace that follows them."""
         from .probes import probes as torch_probes
         from .step import pass_trace
 
@@ -274,7 +253,6 @@ class TorchLoops(Loops):
             pass_trace.record(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:
-        """Kineto."""
         from .step.pass_trace import TorchTracer
 
         return TorchTracer(driver)
@@ -295,12 +273,10 @@ class TorchClock(HostClock):
 
     @property
     def name(self) -> str:
-        """Whose clock the times are from."""
         return "CUDA events" if self.asynchronous else super().name
 
     @property
     def asynchronous(self) -> bool:
-        """Whether CUDA is in use."""
         return bool(_cuda().is_initialized())
 
     def mark(self) -> Mark:
@@ -312,7 +288,6 @@ class TorchClock(HostClock):
         return Mark(self._clock(), self._events(), self._anchor)
 
     def at(self, mark: Mark) -> float:
-        """When the last device passed it, in seconds of the host's clock; waits until then."""
         if not mark.queued or mark.anchor is None:
             return mark.host
         since = mark.anchor.queued or {}
@@ -324,7 +299,6 @@ class TorchClock(HostClock):
         return max(passed) if len(passed) > 1 else mark.host
 
     def passed(self, mark: Mark) -> bool:
-        """Whether all devices have passed it; waits for none."""
         return all(event.query() for event in (mark.queued or {}).values())
 
     def wait(self) -> None:
@@ -371,9 +345,7 @@ class TorchClock(HostClock):
 def _in_use() -> tuple[int, ...]:
     """The devices with a context of this process; to ask another would make it one."""
     cuda = _cuda()
-    has_context = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)
-    if has_context is None:
-        return (cuda.current_device(),)
+    has_context = sys.modules["torch"]._C._cuda_hasPrimaryContext
     return tuple(index for index in range(cuda.device_count()) if has_context(index))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import batches as torch_batches
+from . import memory
 from .loader import settings
 from .loader.padding import SHORTEST, members
 from .probes.passes import evaluated
@@ -107,15 +108,12 @@ def record(driver: Any) -> None:
 
     A model of several processes is not asked: the others would wait for it.
     """
-    import torch
-
     calls = list(driver.loops.model_calls.values())
     if not calls:
         return
     batches = driver.recent_batches() or [[*calls[-1][1], *calls[-1][2].values()]]
     found: dict[str, Any] = tokens(batches, [model for model, _, _ in calls])
-    distributed: Any = torch.distributed
-    alone = not (distributed.is_available() and distributed.is_initialized())
+    alone = memory.processes() == 1
     if driver.loader is None and alone and (many := of_time_first(calls[-1])) is not None:
         found["samples"] = many
     if found:

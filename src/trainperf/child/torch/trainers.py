@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ..process import frames
 from ..process.patching import replace
+from ..process.process import Attempt
 
 OF_COMMAND = {
     "parse_args_into_dataclasses": "--",
@@ -102,7 +103,7 @@ def _note(
 ) -> None:
     if loops.process.off:
         return
-    try:
+    with Attempt(loops.process, "where a trainer is made"):
         names = (loops.process.settings.get("trainers") or {}).get(library, ())
         settled = {name: getattr(made, name, None) for name in names} if settles else {}
         loops.trainers.append(
@@ -115,8 +116,6 @@ def _note(
                 _plain(defaults, names),
             )
         )
-    except Exception as error:
-        loops.process.failed("where a trainer is made", error)
 
 
 def _origin(made: Any) -> tuple[dict[str, Any] | None, str, str]:

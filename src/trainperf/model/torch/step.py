@@ -174,9 +174,8 @@ class TorchModel:
     `where` is the call that built it, `call` where the loop calls it. `modules` counts
     its submodules by class. `attentions` are the heads of the user's functions that
     seem to compute attention by hand, `scattered` those of the user's `forward`s whose
-    recurrent layers have their weights in several pieces of a GPU's memory. `graph_calls` is
-    how many kernels one forward starts, None if not counted. `shapes` is how many different
-    input shapes were seen, `checkpoints` are the calls in which activations were dropped.
+    recurrent layers have their weights in several pieces of a GPU's memory. `shapes` is how many
+    different input shapes were seen, `checkpoints` are the calls in which activations were dropped.
     `blocks` are its lists of modules that could be compiled one by one.
     """
 
@@ -193,7 +192,6 @@ class TorchModel:
     image_input: bool = False  # its first argument has four dimensions
     attentions: tuple[Site, ...] = ()
     scattered: tuple[Site, ...] = ()
-    graph_calls: int | None = None
     shapes: int = 1
     checkpointing: bool = False
     checkpoints: tuple[Site, ...] = ()

@@ -8,7 +8,7 @@ import pytest
 from kit.child import FakeProcess
 from trainperf.child.tensorflow import hooks as tf_hooks
 from trainperf.child.timing.legs import words as leg
-from trainperf.child.timing.legs.warm_up import WarmUp
+from trainperf.child.timing.legs.words import WarmUp
 from trainperf.child.torch import hooks as torch_hooks
 
 

@@ -12,8 +12,9 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ...process.process import Attempt
+from .exchange import Tensor, size_of
 from .facts import Built, described, operations, replicas, spread, worker_hosts
-from .reductions import Tensor, size_of
 from .scopes import Strategies
 
 if TYPE_CHECKING:
@@ -45,12 +46,9 @@ def record(driver: Driver) -> None:
     built = training(driver, strategies)
     if built is None:
         return
-    workers = described(built)["workers"]
-    try:
-        seen = spread(driver.dataset(), workers)
-    except Exception as error:
-        driver.process.failed("sharding of the dataset", error)
-        seen = {}
+    seen: dict[str, Any] = {}
+    with Attempt(driver.process, "sharding of the dataset"):
+        seen = spread(driver.dataset(), described(built)["workers"])
     strategies.write(strategy=built.strategy, **seen)
     reductions = strategies.exchange.reductions()
     if replicas(built.strategy) < 2 or not reductions:
@@ -83,15 +81,15 @@ def all_reduce(driver: Driver, deadline: float) -> None:
     if built is None or replicas(built.strategy) < 2:
         return
     reductions = strategies.exchange.reductions()
-    tensors = _known([tensor for one in reductions for tensor in one.tensors])
+    tensors = [tensor for one in reductions for tensor in one.tensors]
     reason = ""
-    if tensors is None:
+    if any(size_of(tensor) is None for tensor in tensors):
         reason = "the sizes of the gradients are not known before a step runs (sparse ones)"
     elif not tensors:
         reason = "no exchange of gradients between replicas was seen"
     elif driver.world is not None and not driver.world.meet("all_reduce"):
         reason = "not all ranks came to it"
-    if reason or tensors is None:
+    if reason:
         driver.record.write("missing", what="all_reduce", reason=reason)
         return
     until = None
@@ -146,13 +144,9 @@ def link(driver: Driver, deadline: float) -> None:
 # ------------------------------------------------------------------------- the timing
 
 
-def _known(tensors: list[Tensor]) -> list[Tensor] | None:
-    return None if any(size_of(tensor) is None for tensor in tensors) else tensors
-
-
 def _bytes(tensor: Tensor) -> int:
     size = size_of(tensor)
-    assert size is not None  # `_known` asked
+    assert size is not None  # was asked before
     return size
 
 
@@ -247,11 +241,7 @@ def copy_bytes_s() -> float:
 
 
 def loopback_bytes_s() -> float:
-    """Bytes per second of one TCP connection over 127.0.0.1.
-
-    Raises:
-        OSError: There is no loopback to be had.
-    """
+    """Bytes per second of one TCP connection over 127.0.0.1; raises OSError without one."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(_TIMEOUT_S)
         sender = threading.Thread(target=_send, args=(server.getsockname(),), daemon=True)

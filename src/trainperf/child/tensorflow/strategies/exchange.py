@@ -20,14 +20,16 @@ likewise while a rank drains its input alone.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...process.patching import replace
+from ...process.process import Attempt
 from ...timing.loop import INPUT
-from .reductions import Reduction, reduction
 
 if TYPE_CHECKING:
     from ...timing.training import Training
+
 
 NO_EXCHANGE = "no exchange of gradients between replicas was seen"
 _MARK = "trainperf: without exchange"
@@ -42,7 +44,6 @@ class Exchange:
         self._off = False
         self._keyed = False
         self._reductions: list[Reduction] = []
-        self._dropped = 0
         self.drained = False
         """Whether the ranks took batches at their own pace, and stand at different ones."""
 
@@ -58,18 +59,11 @@ class Exchange:
         return ""
 
     def on(self) -> None:
-        """Exchange again."""
         self._off = False
 
     @property
     def is_off(self) -> bool:
-        """Whether `off` was called last."""
         return self._off
-
-    @property
-    def dropped(self) -> int:
-        """How many reductions were left out, where traced or run eagerly."""
-        return self._dropped
 
     def reductions(self) -> list[Reduction]:
         """Those of the training step: of the function that was traced last with some.
@@ -114,7 +108,6 @@ class Exchange:
     def _make_batch_reduce_to(self, original: Any) -> Any:
         def _batch_reduce_to(extended: Any, reduce_op: Any, pairs: Any, options: Any) -> Any:
             if self._off:
-                self._dropped += 1
                 return [_own(value) for value, _ in pairs]
             self._note(extended, [value for value, _ in pairs], options, joint=True)
             return original(extended, reduce_op, pairs, options)
@@ -132,7 +125,6 @@ class Exchange:
                 return original(extended, reduce_op, value, destinations, options)
             if not back and not several_workers(extended):
                 return original(extended, reduce_op, value, destinations, options)
-            self._dropped += 1
             self.drained = self.drained or not self._off
             return _own(value) if back else _first(value, destinations)
 
@@ -143,7 +135,6 @@ class Exchange:
             extended: Any, reduce_op: Any, value: Any, options: Any = None
         ) -> Any:
             if self._off:
-                self._dropped += 1
                 return value
             if not extended._use_merge_call():  # otherwise it comes to `_batch_reduce_to`
                 self._note(extended, value, options, joint=True)
@@ -161,12 +152,10 @@ class Exchange:
         """Remember what is summed; steps that run eagerly are remembered once."""
         if self._process.off:
             return
-        try:
+        with Attempt(self._process, "sizes of the gradients"):
             made = reduction(extended, values, options, joint)
             if made.sizes and (made.graph or made not in self._reductions):
                 self._reductions.append(made)
-        except Exception as error:
-            self._process.failed("sizes of the gradients", error)
 
 
 def own_graphs(function: Any) -> int:
@@ -216,5 +205,113 @@ def _on_replicas(value: Any, destinations: Any) -> bool:
 
 
 def several_workers(extended: Any) -> bool:
-    """Whether a strategy spans several processes."""
     return int(getattr(extended, "_num_workers", 1)) > 1
+
+
+# One call's sums over the replicas: tensors, their bytes, how they are packed.
+
+
+Tensor = tuple[tuple[int | None, ...], str, str]
+"""Shape and dtype; of a sparse one the dtype of its rows' numbers as well, "" else."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The tensors of one call that sums them over the replicas, as one replica gives them.
+
+    `graph` tells the function it was traced in, 0 if it ran eagerly. A sparse tensor is
+    rows of a larger one with their numbers, as embeddings have for gradients: it is
+    gathered rather than summed. `joint` says that the tensors came as one batch, as
+    gradients do, and not one by one, as what is assigned to variables. `packs` are bytes
+    of what is sent at once, empty where the graph does not know all shapes.
+    """
+
+    graph: int
+    tensors: tuple[Tensor, ...]
+    sizes: tuple[int | None, ...]
+    packs: tuple[int, ...]
+    joint: bool
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes of all tensors; None where the graph does not know a shape."""
+        return sum(self.packs) if self.packs else None
+
+
+def reduction(extended: Any, values: Any, options: Any, joint: bool) -> Reduction:
+    """Look at what is handed to a strategy to be summed."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import ops
+    from tensorflow.python.util import nest
+
+    eager = context.executing_eagerly()
+    tensors = tuple(_tensor(_here(value)) for value in nest.flatten(values))
+    sizes = tuple(size_of(tensor) for tensor in tensors)
+    known = [size for size in sizes if size is not None]
+    dense = [size for size, (_, _, sparse) in zip(known, tensors, strict=False) if not sparse]
+    gathered = [size for size, (_, _, sparse) in zip(known, tensors, strict=False) if sparse]
+    sent = (*packs(extended, dense, options, eager), *gathered)
+    return Reduction(
+        graph=0 if eager else id(ops.get_default_graph()),
+        tensors=tensors,
+        sizes=sizes,
+        packs=sent if len(known) == len(sizes) else (),
+        joint=joint,
+    )
+
+
+def size_of(tensor: Tensor) -> int | None:
+    """Bytes of a tensor, with the numbers of its rows if it is sparse; None if not known."""
+    import tensorflow as tf
+
+    shape, dtype, numbers = tensor
+    count = 1
+    for size in shape:
+        if size is None:
+            return None
+        count *= size
+    rows = (shape[0] or 0) * tf.dtypes.as_dtype(numbers).size if numbers and shape else 0
+    return int(count * tf.dtypes.as_dtype(dtype).size + rows)
+
+
+def _tensor(part: Any) -> Tensor:
+    from tensorflow.python.framework import indexed_slices
+
+    sparse = isinstance(part, indexed_slices.IndexedSlices)
+    values = part.values if sparse else part
+    known = values.shape.rank is not None
+    shape = tuple(values.shape.as_list()) if known else (None,)
+    return shape, values.dtype.name, part.indices.dtype.name if sparse else ""
+
+
+def _here(value: Any) -> Any:
+    """One replica's part of a value."""
+    from tensorflow.python.distribute import values
+
+    return value.values[0] if isinstance(value, values.DistributedValues) else value
+
+
+def packs(extended: Any, sizes: list[int], options: Any, eager: bool) -> tuple[int, ...]:
+    """Bytes of what is sent at once, as TensorFlow 2.21's `cross_device_ops` packs it.
+
+    `CollectiveAllReduce` joins tensors in reverse order, each pack until it has more than
+    `bytes_per_pack` (0: all in one); `NcclAllReduce` and `HierarchicalCopyAllReduce` make
+    `num_packs` of about one size; `ReductionToOneDevice` sends each tensor by itself.
+    """
+    operations = extended._cross_device_ops
+    kind = type(operations).__name__
+    if kind == "CollectiveAllReduce" and not eager:
+        given = extended._communication_options
+        merged = given.merge(options) if options is not None else given
+        if not merged.bytes_per_pack:
+            return (sum(sizes),) if sizes else ()
+        made: list[int] = []
+        for size in reversed(sizes):
+            if not made or made[-1] > merged.bytes_per_pack:
+                made.append(0)
+            made[-1] += size
+        return tuple(made)
+    count = int(getattr(operations, "_num_packs", 0))
+    if count and len(sizes) >= count:
+        return tuple([sum(sizes) // count] * count)
+    return tuple(sizes)

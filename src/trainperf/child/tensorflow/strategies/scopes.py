@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...process import frames
+from ...process.patching import after, before, replace
+from ...process.process import Attempt, Process
 from .exchange import Exchange, several_workers
 from .facts import Built, described, devices, implementation, replicas, worker_hosts
-
-if TYPE_CHECKING:
-    from ...process.process import Process
 
 OUTSIDE = 20
 """So many places outside of a scope are kept."""
@@ -52,7 +51,6 @@ class Strategies:
     # -------------------------------------------------------------- from the hooks
 
     def made(self, strategy: Any) -> None:
-        """A strategy was built."""
         name = type(strategy).__name__
         if name.startswith("_Default"):
             return
@@ -70,13 +68,11 @@ class Strategies:
                 self.write()
 
     def scope(self, strategy: Any) -> None:
-        """The user enters the scope of a strategy."""
         for one in self.built:
             if one.strategy is strategy:
                 one.scopes += 1
 
     def model(self, model: Any) -> None:
-        """A Keras model is built."""
         if model in self.models or len(self.models) >= OUTSIDE:
             return
         if not _outside_scope():
@@ -100,14 +96,10 @@ class Strategies:
         main = self.main(seen.pop("strategy", None))
         if main is None:
             return
-        try:
-            self.process.record.write("tf_strategy", **described(main), **self._outside(), **seen)
+        with Attempt(self.process, "describing a strategy"):
+            seen["models_outside"] = self.outside()
+            self.process.record.write("tf_strategy", **described(main), **seen)
             self.process.record.flush()
-        except Exception as error:
-            self.process.failed("describing a strategy", error)
-
-    def _outside(self) -> dict[str, Any]:
-        return {"models_outside": self.outside()}
 
 
 def _outside_scope() -> bool:
@@ -149,3 +141,90 @@ def world(strategies: Strategies) -> dict[str, Any] | None:
             place["local_world_size"] = hosts.count(hosts[rank])
         return place
     return None
+
+
+# What is seen of strategies.
+
+
+def watch_mirrored(loops: Any, module: Any) -> None:
+    """See strategies of several devices being built, what they exchange, what each replica does."""
+    strategies = loops.strategies
+    strategies.exchange.watch(module.MirroredExtended)
+    replace(module.MirroredStrategy, "__init__", _make_mirrored(strategies))
+
+    def make(original: Any) -> Any:
+        def _call_for_each_replica(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.passive():
+                return original(self, *args, **kwargs)
+            return loops.replicas.ran(lambda: original(self, *args, **kwargs))
+
+        return _call_for_each_replica
+
+    replace(module.MirroredExtended, "_call_for_each_replica", make)
+
+
+def watch_jobs(loops: Any, module: Any) -> None:
+    """See strategies of several processes being built, and what they exchange."""
+    strategies = loops.strategies
+    strategies.exchange.watch(module.CollectiveAllReduceExtended)
+    replace(module.CollectiveAllReduceStrategy, "__init__", _make_workers(strategies))
+
+
+def watch_strategies(loops: Any, module: Any) -> None:
+    """See strategies being built, and their scopes being entered."""
+    strategies, process = loops.strategies, loops.process
+
+    def made(strategy: Any, extended: Any) -> None:
+        strategies.made(strategy)
+
+    def scope(strategy: Any) -> None:
+        if frames.is_users(sys._getframe(2).f_code.co_filename):
+            strategies.scope(strategy)
+
+    after(process, module.StrategyBase, "__init__", "a strategy", made)
+    before(process, module.StrategyBase, "scope", "the scope of a strategy", scope)
+
+
+def _make_mirrored(strategies: Strategies) -> Any:
+    """Make the wrapper of `MirroredStrategy`: it may be told to use fewer devices."""
+
+    def make(original: Any) -> Any:
+        def __init__(  # noqa: N807
+            self: Any, devices: Any = None, cross_device_ops: Any = None
+        ) -> None:
+            most = strategies.process.settings.get("devices")
+            if most is not None:
+                devices = _first_devices(devices, most)
+            original(self, devices=devices, cross_device_ops=cross_device_ops)
+            if cross_device_ops is not None:
+                strategies.given(self)
+
+        return __init__
+
+    return make
+
+
+def _make_workers(strategies: Strategies) -> Any:
+    def make(original: Any) -> Any:
+        def __init__(  # noqa: N807
+            self: Any, cluster_resolver: Any = None, communication_options: Any = None
+        ) -> None:
+            if communication_options is None:
+                original(self, cluster_resolver)
+                return
+            original(self, cluster_resolver, communication_options)
+            asked = getattr(communication_options.implementation, "value", "AUTO")
+            if asked != "AUTO" or communication_options.bytes_per_pack:
+                strategies.given(self)
+
+        return __init__
+
+    return make
+
+
+def _first_devices(devices: Any, most: int) -> list[Any]:
+    if not devices:
+        from tensorflow.python.distribute import mirrored_strategy
+
+        devices = mirrored_strategy.all_local_devices()
+    return list(devices)[:most]

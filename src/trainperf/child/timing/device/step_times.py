@@ -53,7 +53,6 @@ class LateSteps:
             yield self._device.at(ended) - self._device.at(began), usual
 
     def clear(self) -> None:
-        """Forget those that are not done."""
         self._steps.clear()
 
 
@@ -84,7 +83,6 @@ class StepTimes:
         self._tell(ended, self._write_gap, began, ended, aside_s)
 
     def epoch(self, at: Mark) -> None:
-        """Record that the input ran out."""
         self._tell(at, lambda: self._record.write("epoch", s=self._device.at(at)))
 
     def taken(self, began: Mark, ended: Mark) -> float:
@@ -97,7 +95,6 @@ class StepTimes:
             self._unread.popleft()[1]()
 
     def begin(self, at: Mark) -> None:
-        """A block begins."""
         self._began = at
         self._aside.clear()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...job import ranks
 from ...process import frames, turns
+from ...process.process import Attempt
 from ...process.stacks import StackSampler
 from .. import completing, cycles, tracing
 from ..budget import Budget
@@ -112,12 +113,10 @@ class Driver:
 
     def _place(self) -> World | None:
         """Where this process stands in its job; known once its group was made."""
-        try:
+        with Attempt(self.process, "finding the job's ranks"):
             self.training.world = ranks.find(
                 self.process, self.training.world, self._framework.world
             )
-        except Exception as error:
-            self.process.failed("finding the job's ranks", error)
         return self.training.world
 
     # ------------------------------------------------------- said of a kind of loop
@@ -208,11 +207,9 @@ class Driver:
 
     def turns_left(self) -> int | None:
         """How often the loops around the user's line turn yet, where their source tells."""
-        try:
+        with Attempt(self.process, "how many steps the loop has left"):
             return turns.left()
-        except Exception as error:
-            self.process.failed("how many steps the loop has left", error)
-            return None
+        return None
 
     # ----------------------------------------------------------------- the loop
 
@@ -432,10 +429,8 @@ class Driver:
     # ------------------------------------------------------------------ internal
 
     def _read_last(self) -> None:
-        try:
+        with Attempt(self.process, "reading the last times of a loop"):
             self._times.read()
-        except Exception as error:
-            self.process.failed("reading the last times of a loop", error)
 
     def _step_ended(self, began: Mark, now: Mark) -> None:
         plan = self.plan
@@ -602,11 +597,9 @@ class EpochEnds:
 
     @property
     def due(self) -> bool:
-        """Whether the epoch is to end now."""
         return self.under_way and not self._seen
 
     def begin(self) -> None:
-        """From here on epochs are ended."""
         driver = self._driver
         self.under_way = True
         self._from = driver.clock()

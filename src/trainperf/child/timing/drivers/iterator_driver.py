@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...process import turns
+from ...process.process import Unseen
 from ..draining import Exhausted
 from ..loop import INPUT, REAL, RESIDENT
 from .driver import Driver
 
 if TYPE_CHECKING:
     from ..loops import Loops
+
 
 RING = 4
 RING_BYTES = 256 * 1024**2
@@ -61,7 +63,8 @@ class IteratorDriver(Driver):
         dataset = self.batches.dataset_of(iterator)
         if not self._feeds(dataset):
             return False
-        if self._at is not None and not self._opened_for_each():
+        for_each = self._of_this == 1 and self.loops.updates > self._seen  # opened for each batch
+        if self._at is not None and not for_each:
             self.epoch_ended(self.clock(), complete=False)  # the last was left before its end
         self._of_this = 0
         began = self.clock()
@@ -79,12 +82,7 @@ class IteratorDriver(Driver):
     def _time_stages(self, deadline: float) -> None:
         self.loops.stages(self, deadline)
 
-    def _opened_for_each(self) -> bool:
-        """Whether the last iterator was asked for one batch, and updates followed."""
-        return self._of_this == 1 and bool(self.loops.updates > self._seen)
-
     def companion(self, iterator: Any) -> bool:
-        """Whether an iterator is taken from once in each step beside the loop's own."""
         if id(iterator) in self._companions:
             return True
         last = getattr(iterator, "_trainperf_last", None)
@@ -168,16 +166,14 @@ class IteratorDriver(Driver):
         return count
 
     def prepare_resident(self) -> str:
-        """Replay the last batches that the loop got."""
         return "" if self._ring else "no batch was seen to replay"
 
     def dataset(self) -> Any:
-        """The dataset the loop iterates."""
         return self._dataset
 
     def can_end(self) -> bool:
         """Only where another epoch surely follows: what stands after training must not run."""
-        sure = turns.another_turn()
+        _, sure = turns.loop_around()
         if not sure:
             self.record.write(
                 "missing",
@@ -187,7 +183,6 @@ class IteratorDriver(Driver):
         return sure
 
     def recent_batches(self) -> list[Any]:
-        """The batches of the ring."""
         return list(self._ring)
 
     def _remember(self, batch: Any) -> None:
@@ -203,14 +198,81 @@ class IteratorDriver(Driver):
 
     def _reopen(self) -> bool:
         self.opens_again()
-        self.process.off = True
-        try:
+        with Unseen(self.process):
             source = self._open_again()
-        finally:
-            self.process.off = False
         if source is None:
             return False
         self._source = source
         self._opened(self._dataset)
         self.epoch_reopened()
         return True
+
+
+# Keras's `fit`, where it takes its batches from Python: on PyTorch.
+
+
+class FitDriver(IteratorDriver):
+    """Keras's `fit`, which counts its own steps: `epochs` tells it when an epoch is over."""
+
+    kind = "fit"
+
+    def __init__(self, loops: Loops, iterator: Any) -> None:
+        assert loops.epochs is not None
+        self.epochs: Any = loops.epochs
+        self.model = self.epochs.model
+        super().__init__(loops, iterator)
+        # Before the probes: whatever time is left, facts are recorded.
+        self.extras.insert(-1, ("facts", lambda deadline: self.epochs.record(self)))
+
+    @property
+    def given(self) -> Any:
+        return self._iterator
+
+    def serves(self, owner: Any) -> bool:
+        return owner is self.model
+
+    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """As in every loop; an input that Keras has stopped is begun again as one that is over."""
+
+        def taken(source: Any) -> Any:
+            if self.epochs.stopped:
+                raise StopIteration
+            return original(source)
+
+        return super().next(iterator, taken)
+
+    def companion(self, iterator: Any) -> bool:
+        """Keras takes from one iterator only."""
+        return False
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"batches_per_step": 1, **self.epochs.facts(self)}
+
+    def dataset(self) -> Any:
+        """The user's own: Keras wraps it."""
+        return self.epochs.source
+
+    @property
+    def loader(self) -> Any:
+        """The user's `DataLoader`, None where there is none: Keras makes some of its own."""
+        return self.dataset() if type(self.dataset()).__name__ == "DataLoader" else None
+
+    def can_end(self) -> bool:
+        return True
+
+    def end_epoch(self) -> bool:
+        """Not where Keras asks for a batch: it would say that the input ran out of data."""
+        return False
+
+    def fit_epoch_over(self) -> bool:
+        """Whether Keras is to be told, as it asks for the next step, that the epoch is over."""
+        return super().end_epoch()
+
+    def _feeds(self, dataset: Any) -> bool:
+        return bool(self.epochs.feeds)
+
+    def _open_again(self) -> Any:
+        return self.epochs.again()
+
+    def _time_stages(self, deadline: float) -> None:
+        self.epochs.stages(self, deadline)

@@ -16,7 +16,6 @@ class OwnBatchesDriver(Driver):
     """A loop that makes its own batches: nothing begins it again when it is over."""
 
     def steps_left(self) -> int | None:
-        """What the loops around the step have left, where their source tells."""
         return self.turns_left()
 
 
@@ -65,7 +64,6 @@ class CallDriver(OwnBatchesDriver):
             self.loops.depth -= 1
 
     def prepare_resident(self) -> str:
-        """Replay the calls of the last step."""
         return "" if self._period else "no call of the step was seen to replay"
 
 
@@ -78,7 +76,7 @@ class UpdateDriver(OwnBatchesDriver):
         super().__init__(loops, (REAL,))
         self._anchor: Any = None
         self._last: Any = None
-        self._others = 0
+        self._others = self._count = 0
         self.updates_per_step = 1
         self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
 
@@ -93,9 +91,3 @@ class UpdateDriver(OwnBatchesDriver):
         self._count += 1
         self._others += key != self._anchor
         self._last = key
-
-    _count = 0
-
-    def prepare_resident(self) -> str:
-        """Nothing can be replayed."""
-        return "the loop makes its own batches and its step is not one function call"

@@ -115,12 +115,10 @@ class Slices:
 
     @property
     def whole_epochs(self) -> bool:
-        """Whether the slice holds whole epochs, of which opening the input is a part."""
         return self._holds != STEPS_ONLY
 
     @property
     def as_written(self) -> bool:
-        """Whether epochs end where they are written to, and what follows them counts."""
         return self._holds == AS_WRITTEN
 
     @property
@@ -130,18 +128,15 @@ class Slices:
 
     @property
     def phase(self) -> str:
-        """The phase of the next step: warm-up, then real."""
         return self.block.phase
 
     @property
     def settling(self) -> bool:
-        """Whether the next step counts for nobody."""
         if self.ranks > 1:
             return self._begun < self._entered + self.block.settle
         return self.block.settle > 0
 
     def begin_if_settled(self) -> bool:
-        """Start the clock of the slice if it has settled and is not running yet."""
         if self.block.phase == WARM_UP or self.settling or self.block.started is not None:
             return False
         self.block.started = self._clock()
@@ -149,7 +144,6 @@ class Slices:
         return True
 
     def step_estimate(self) -> float:
-        """Seconds of a usual step, from the warm-up."""
         return statistics.median(self._durations[-5:]) if self._durations else 0.0
 
     def arrived(self) -> bool:
@@ -168,7 +162,6 @@ class Slices:
         return done >= self._of_slice
 
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
-        """Count a step; return whether it completed the warm-up or the slice."""
         block = self.block
         if block.phase == WARM_UP:
             self._words[WARMS] = 1

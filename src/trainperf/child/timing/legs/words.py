@@ -22,6 +22,12 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...process.process import Process
+
 
 CONTROL = "control"
 TURN, SETTLE, STEPS, EPOCHS, ALONE, ANEW, DEVICE, GO, COMPILES, PAUSED, WARMS, OVER = range(12)
@@ -62,5 +68,50 @@ class Words:
         WORD.pack_into(self._map, word * 8, value)
 
     def close(self) -> None:
-        """Let the file go."""
         self._map.close()
+
+
+# A leg that waits for its turn, and says that it compiles.
+
+
+ASK_AGAIN_S = 0.005
+
+
+class WarmUp:
+    """The words of a leg about its warm-up; a fault of ours lets it go on."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._opened = False
+        self._words: Words | None = None
+
+    def before_device(self) -> None:
+        """Wait, before the device is used for the first time, until it is this leg's turn."""
+        if self._opened:
+            return
+        self._opened = True
+        words = self._told()
+        if words is None:
+            return
+        words[DEVICE] = int(time.monotonic() * PER_S)
+        while not words[GO]:
+            time.sleep(ASK_AGAIN_S)
+
+    def compile_begins(self, *_: Any) -> None:
+        """Something is being compiled, which may take minutes: no step can come meanwhile."""
+        words = self._told()
+        if words is not None:
+            words[COMPILES] = 1
+
+    def compile_ends(self, *_: Any) -> None:
+        words = self._told()
+        if words is not None:
+            words[COMPILES] = 0
+
+    def _told(self) -> Words | None:
+        if self._words is None:
+            try:
+                self._words = Words(self._process.settings["folder"])
+            except OSError as error:
+                self._process.failed("the words of a leg", error)
+        return self._words

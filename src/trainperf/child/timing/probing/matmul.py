@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from ..loops import Extra
+
+WHAT = "a large matrix product"
 
 SIZES = (8192, 4096, 2048, 1024)
 """Sides that are tried, largest first: tensor cores reach their rate from some thousands."""
@@ -35,6 +40,25 @@ class Product:
     free: int
     make: Callable[[int], Callable[[int], None]]
     clock: Callable[[], float]
+
+
+def extras(driver: Any, on_gpu: Callable[[], bool], record: Callable[[Any], None]) -> list[Extra]:
+    """The last measurement of a single process on a GPU; nothing on any other device."""
+    try:
+        if driver.world is not None or not on_gpu():
+            return []
+    except Exception:  # what is not known to be on a GPU is not
+        return []
+    return [(WHAT, lambda deadline: record(driver))]
+
+
+def record(driver: Any, product: Product, device: int = 0) -> None:
+    """Record the fact `matmul`, or why there is none."""
+    found = measure(product)
+    if found is None:
+        driver.record.write("missing", what=WHAT, reason="too little GPU memory or time was left")
+    else:
+        driver.process.fact("matmul", {**found, "device": device})
 
 
 def measure(product: Product) -> dict[str, object] | None:

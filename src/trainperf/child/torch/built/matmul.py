@@ -11,21 +11,14 @@ from ...timing.loops import Extra
 from ...timing.probing import matmul
 from . import models
 
-WHAT = "a large matrix product"
-
 
 def extras(driver: Any) -> list[Extra]:
-    """The last measurement of a single process on a CUDA device; nothing on any other device."""
-    try:
-        if driver.world is not None or not models.devices(driver):
-            return []
-    except Exception:  # what is not known to be on a GPU is not
-        return []
-    return [(WHAT, lambda deadline: record(driver))]
+    """The product, where a single process trains on a CUDA device."""
+    return matmul.extras(driver, lambda: bool(models.devices(driver)), record)
 
 
 def record(driver: Any) -> None:
-    """Record the fact `matmul`, or why there is none. Touches no state of the user's.
+    """Record it. Touches no state of the user's.
 
     The generator is its own, autocast and gradients are off, and no memory is asked of
     the driver but a fraction of what is free.
@@ -33,7 +26,7 @@ def record(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
     index = models.devices(driver)[0]
     if torch.cuda.is_current_stream_capturing():
-        driver.record.write("missing", what=WHAT, reason="a CUDA graph is being captured")
+        driver.record.write("missing", what=matmul.WHAT, reason="a CUDA graph is being captured")
         return
     dtype = _dtype(driver, torch)
     product = matmul.Product(
@@ -44,11 +37,7 @@ def record(driver: Any) -> None:
         clock=time.perf_counter,
     )
     with torch.no_grad(), torch.autocast("cuda", enabled=False):
-        found = matmul.measure(product)
-    if found is None:
-        driver.record.write("missing", what=WHAT, reason="too little GPU memory or time was left")
-        return
-    driver.process.fact("matmul", {**found, "device": index})
+        matmul.record(driver, product, index)
 
 
 def _call(torch: Any, index: int, dtype: Any, size: int) -> Callable[[int], None]:

@@ -1,10 +1,11 @@
-"""The models of a PyTorch loop, in their own words, and which they are."""
+"""The models and optimizers of a PyTorch loop, in their own words, and which they are."""
 
 from __future__ import annotations
 
 import ast
 import dis
 import gc
+import inspect
 import linecache
 import os
 import sys
@@ -16,9 +17,7 @@ from typing import Any
 
 from ...process import frames
 from .. import batches
-from ..step import dispatch
 from . import places as built
-from .optimizers import parameters_of
 
 MOST_MODELS = 4
 WRAPPERS = {
@@ -54,10 +53,8 @@ _FEWEST = 4
 def record(driver: Any) -> None:
     """Record each model as an event `torch_model`, those that are trained first."""
     trained = trained_parameters(driver.loops)
-    for position, called in enumerate(models(driver.loops)[:MOST_MODELS]):
-        driver.record.write(
-            "torch_model", **model_facts(driver.loops, called, trained, counts=position == 0)
-        )
+    for called in models(driver.loops)[:MOST_MODELS]:
+        driver.record.write("torch_model", **model_facts(driver.loops, called, trained))
 
 
 def models(loops: Any) -> list[Called]:
@@ -143,20 +140,11 @@ def _dtypes(module: Any) -> list[str]:
     return sorted({str(one.dtype).removeprefix("torch.") for one in weights})
 
 
-def model_facts(
-    loops: Any, called: Called, trained: set[int], counts: bool = False
-) -> dict[str, Any]:
-    """The fields of `TorchModel` for one model; `counts` runs one forward more.
-
-    It does so on a GPU only: kernels say nothing of the time on a CPU, and what counts them
-    takes seconds to import (PyTorch 2.13: all of TorchDynamo).
-    """
+def model_facts(loops: Any, called: Called, trained: set[int]) -> dict[str, Any]:
     model, args, kwargs = called
     inner = unwrapped(model)
     tensors = list(batches.leaves([*args, *kwargs.values()]))
     site = loops.model_sites.get(id(model))
-    compiled = _compiled(model)
-    seen = (args or kwargs) and counts and model is inner and not compiled and _on_gpu(model)
     return {
         "cls": type(inner).__name__,
         "where": built.module_site(loops, inner),
@@ -164,23 +152,18 @@ def model_facts(
         "name": name_called(site, model),
         "parameters": _size(inner),
         "trained": _trains(model, trained),
-        "compiled": compiled,
+        "compiled": _compiled(model),
         "modules": dict(Counter(type(one).__name__ for one in inner.modules() if one is not inner)),
         "dtypes": _dtypes(inner),
         "channels_last": _channels_last(inner),
         "image_input": bool(tensors) and tensors[0].dim() == 4,
         "attentions": _attention_by_hand(inner),
-        "scattered": _scattered(inner) if _on_gpu(model) else [],
-        "graph_calls": dispatch.forward_calls(model, args, kwargs) if seen else None,
+        "scattered": _scattered(inner),
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),
         "checkpoints": list(loops.checkpoint_sites),
         "blocks": blocks_of_model(inner),
     }
-
-
-def _on_gpu(model: Any) -> bool:
-    return any(one.device.type == "cuda" for one in model.parameters())
 
 
 def _scattered(model: Any) -> list[dict[str, Any]]:
@@ -189,6 +172,8 @@ def _scattered(model: Any) -> list[dict[str, Any]]:
     cuDNN copies them together in each call of such a layer.
     """
     found: dict[Any, dict[str, Any]] = {}
+    if not any(one.device.type == "cuda" for one in model.parameters()):
+        return []
     for module in model.modules():
         code = getattr(getattr(type(module), "forward", None), "__code__", None)
         if code is None or code in found or not frames.is_users(code.co_filename):
@@ -361,7 +346,7 @@ def _reached(
     if code is None or id(code) in seen or not frames.is_users(code.co_filename):
         return
     seen.add(id(code))
-    for one in _nested(code):
+    for one in frames.nested(code):
         called = {
             name: getattr(found, "__func__", found)
             for name in one.co_names
@@ -377,13 +362,6 @@ def _users(owner: Any, function: Any, name: str) -> Any:
     found = vars(type(owner)).get(name) or getattr(function, "__globals__", {}).get(name)
     code = getattr(getattr(found, "__func__", found), "__code__", None)
     return found if code is not None and frames.is_users(code.co_filename) else None
-
-
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _nested(constant)
 
 
 def blocks_of_model(model: Any) -> list[dict[str, Any]]:
@@ -415,3 +393,81 @@ def _source(name: str) -> str | None:
     if not all(one.isidentifier() or one.isdecimal() for one in parts):
         return None
     return "".join(f"[{one}]" if one.isdecimal() else f".{one}" for one in parts)
+
+
+# The optimizers of a PyTorch loop, in their own words.
+
+
+def record_optimizers(driver: Any) -> None:
+    for optimizer in driver.loops.optimizers:
+        driver.record.write("torch_optimizer", **optimizer_facts(driver.loops, optimizer))
+
+
+def parameters_of(optimizer: Any) -> list[Any]:
+    return [one for group in optimizer.param_groups for one in group["params"]]
+
+
+def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
+    key, cls = id(optimizer), type(optimizer)
+    parameters = parameters_of(optimizer)
+    return {
+        "cls": cls.__name__,
+        "where": built.optimizer_site(loops, optimizer),
+        "step_where": loops.step_sites.get(key),
+        "zero_grad_where": loops.zero_grad_sites.get(key),
+        "fused": _setting(optimizer, "fused"),
+        "foreach": _setting(optimizer, "foreach"),
+        "can_fuse": can_fuse(optimizer),
+        "tensors": len(parameters),
+        "parameters": sum(int(one.numel()) for one in parameters),
+        "set_to_none": loops.set_to_none.get(key),
+        "builtin": is_builtin(cls),
+        "learning_rate": _learning_rate(optimizer),
+        "scheduled": any("initial_lr" in group for group in optimizer.param_groups),
+    }
+
+
+def is_builtin(cls: type) -> bool:
+    """Whether a class is one of `torch.optim` itself, no subclass of it."""
+    return cls.__module__ == "torch.optim" or cls.__module__.startswith("torch.optim.")
+
+
+def _learning_rate(optimizer: Any) -> float | None:
+    """The rate of all parameter groups; None where they have several, or it is a tensor."""
+    rates = {group.get("lr") for group in optimizer.param_groups}
+    rate = rates.pop() if len(rates) == 1 else None
+    return float(rate) if isinstance(rate, int | float) else None
+
+
+def _setting(optimizer: Any, name: str) -> bool | None:
+    """A setting as the parameter groups have it; as first given if they differ."""
+    values = [group.get(name) for group in optimizer.param_groups]
+    value = values[0] if len(set(values)) == 1 else optimizer.defaults.get(name)
+    return None if value is None else bool(value)
+
+
+def can_fuse(optimizer: Any) -> bool:
+    """Whether `fused=True` would be accepted: by class, device, dtype and settings.
+
+    The rules are those of `_default_to_fused_or_foreach` in `torch.optim.optimizer`;
+    sparse gradients are refused by the kernels themselves.
+    """
+    cls: Any = type(optimizer)
+    if not is_builtin(cls) or "fused" not in inspect.signature(cls.__init__).parameters:
+        return False
+    if any(group.get("differentiable") for group in optimizer.param_groups):
+        return False
+    supported = _fused_devices()
+    return all(
+        one.is_floating_point()
+        and one.device.type in supported
+        and not (one.grad is not None and one.grad.is_sparse)
+        for one in parameters_of(optimizer)
+    )
+
+
+def _fused_devices() -> frozenset[str]:
+    """The device types with fused kernels, among those trainperf knows."""
+    utils: Any = sys.modules.get("torch.utils._foreach_utils")
+    devices = getattr(utils, "_get_fused_kernels_supported_devices", None)
+    return frozenset(devices() if devices is not None else ()) & {"cuda", "cpu"}

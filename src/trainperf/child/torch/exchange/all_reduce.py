@@ -16,7 +16,7 @@ from typing import Any
 
 from ...timing.loops import Extra
 from . import ddp as torch_ddp
-from . import ddp_facts, exchange
+from . import exchange
 
 TIMEOUT_S = 10.0
 BUDGET_S = 3.0
@@ -159,7 +159,6 @@ class Probe:
     # -------------------------------------------------------------------- internal
 
     def sum(self, tensor: Any) -> None:
-        """All-reduce a tensor."""
         self.dist.all_reduce(tensor, group=self.group)
 
     def _timed(self, call: Callable[[Any], None], tensor: Any) -> float:
@@ -215,8 +214,8 @@ def in_all(buckets: list[int], calls: list[tuple[int, float]]) -> float:
 def _kind(loops: Any, torch: Any) -> tuple[Any, Any]:
     """Device and dtype of the gradients as they are sent."""
     for ddp, _ in torch_ddp.ddps(loops).alive:
-        hook = ddp_facts.comm_hook(ddp, torch_ddp.logged(ddp))
-        if hook in ddp_facts.HALVING:
+        hook = torch_ddp.comm_hook(ddp, torch_ddp.logged(ddp))
+        if hook in torch_ddp.HALVING:
             dtype = torch.bfloat16 if hook.startswith("bf16") else torch.float16
         else:
             dtype = torch_ddp.parameters(ddp)[0].dtype

@@ -29,7 +29,6 @@ class Sums:
         self._gradients: set[int] | None = None
 
     def reduce(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The loop calls `all_reduce`."""
         tensor: Any = args[0] if args else kwargs.get("tensor")
         if self.off and self._is_gradient(tensor):
             return done(tensor) if _asynchronous(args, kwargs) else None

@@ -67,12 +67,9 @@ def code_of(function: Any) -> CodeType | None:
         function = wrapped
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None and function is not None and not isinstance(function, type):
-        code = getattr(_in_class(function, "__call__"), "__code__", None)
+        members = (vars(base).get("__call__") for base in type(function).__mro__)
+        code = getattr(next(filter(None, members), None), "__code__", None)
     return code if isinstance(code, CodeType) else None
-
-
-def _in_class(value: Any, name: str) -> Any:
-    return next((vars(base)[name] for base in type(value).__mro__ if name in vars(base)), None)
 
 
 def users_code(function: Any) -> CodeType | None:
@@ -101,7 +98,7 @@ def sharded(loader: Any) -> bool | None:
             return True
         if any(base.__module__.startswith("webdataset") for base in type(one).__mro__):
             return None
-        if any(_asks(code) for code in _reached(type(one))):
+        if not all(_names(code).isdisjoint(ASKS) for code in _reached(type(one))):
             return True
     return False
 
@@ -124,14 +121,6 @@ def _reached(cls: type) -> Iterator[CodeType]:
                         yield inside
 
 
-def _asks(code: CodeType) -> bool:
-    return not _names(code).isdisjoint(ASKS)
-
-
 def _names(code: CodeType) -> set[str]:
     """The names that a piece of code and what is nested in it use."""
-    found = {*code.co_names, *code.co_freevars}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found |= _names(constant)
-    return found
+    return {name for one in frames.nested(code) for name in (*one.co_names, *one.co_freevars)}

@@ -16,9 +16,6 @@ from .settings import batches_of, settings_of
 LIVE = 16
 """Of one place so many loaders are kept in sight, the latest ones."""
 
-AROUND = ("WebLoader",)
-"""Classes whose constructor gives all that it is given to a `DataLoader`."""
-
 
 class Place:
     """The loaders that one call of the user's built.
@@ -56,9 +53,7 @@ class Place:
 def watch(loops: Any, module: Any) -> None:
     """Note where loaders are built and which are iterated; `module` is torch's `dataloader`.
 
-    Each loader gets `_trainperf_site` (a site or None) and `_trainperf_given` (the
-    keywords written out in the call, plain values); `loops.loaders_built` counts the
-    loaders by place.
+    Each loader gets `_trainperf_site`, a site or None.
     """
     loops.loader_places = {}
 
@@ -87,10 +82,9 @@ def _built(loops: Any, loader: Any, kwargs: dict[str, Any], caller: FrameType) -
     place = loops.loader_places[key]
     given = {name: _plain(value) for name, value in kwargs.items() if name in place.keywords}
     # Past `__setattr__`, which subclasses may have made their own.
-    loader.__dict__.update(_trainperf_site=where, _trainperf_given=given)
+    loader.__dict__["_trainperf_site"] = where
     place.given = given
     place.took(loader)
-    loops.loaders_built[key] = place.built
 
 
 def _iterated(loops: Any, loader: Any) -> None:
@@ -104,13 +98,9 @@ def _iterated(loops: Any, loader: Any) -> None:
 
 
 def _is_direct(loader: Any, caller: FrameType | None, users: FrameType | None) -> bool:
-    """Whether all that stands between the user's call and the loader constructs the loader.
-
-    So does what is around one and takes the same arguments.
-    """
+    """Whether all that stands between the user's call and the loader constructs the loader."""
     while caller is not None and caller is not users:
-        made = frames.first_argument(caller)
-        if made is not loader and type(made).__name__ not in AROUND:
+        if frames.first_argument(caller) is not loader:
             return False
         caller = caller.f_back
     return users is not None

@@ -19,12 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import frames
 from ...process.patching import replace, undo
+from ...process.process import Attempt
 from ...timing.budget import Budget
 from .. import batches as torch_batches
-from . import datasets, sharing, workers
-from .items import Items, Spent, cores_used, own_threads, sampled
+from . import datasets, loaders, sharing
+from .items import (
+    Items,
+    Spent,
+    copied_s,
+    cores_used,
+    own_threads,
+    pinned_s,
+    sampled,
+    value_bytes,
+)
 from .padding import given_steps, sequence_ends
-from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
 
 if TYPE_CHECKING:
@@ -120,12 +129,9 @@ class _Taking:
 
     def _temporary_free(self) -> None:
         """Note the room for items that are kept in files."""
-        try:
+        with Attempt(self.driver.process, "the room for temporary files"):
             free = shutil.disk_usage(tempfile.gettempdir()).free
-        except OSError as error:
-            self.driver.process.failed("the room for temporary files", error)
-            return
-        self.driver.process.fact("temporary_free", free)
+            self.driver.process.fact("temporary_free", free)
 
     def _stage(self, name: str, time_it: Callable[[float], dict[str, Any]]) -> str:
         """Time and record one stage; return "" or why it has no time."""
@@ -140,7 +146,6 @@ class _Taking:
                 timed = time_it(min(STAGE_S, share))
             except Exception as error:
                 timed = {"missing": f"{type(error).__name__}: {error}"[:300]}
-        self.driver.process.off = True
         self.driver.record.write("stage_time", index=index, **timed)
         self.driver.record.flush()
         return str(timed.get("missing", ""))
@@ -220,12 +225,10 @@ class _Taking:
         return self._timed(mean, size, first_s=times[0])
 
     def _lengths(self, data: Any) -> None:
-        try:
+        with Attempt(self.driver.process, "the lengths of items"):
             self.facts["length"] = (
                 lengths_in_items(data, self.batch) if isinstance(data, list) and data else None
             )
-        except Exception as error:
-            self.driver.process.failed("the lengths of items", error)
 
     def _handed(self, time_it: Any, seconds: float) -> dict[str, Any]:
         if self.batch is None:
@@ -238,13 +241,11 @@ class _Taking:
             return None
         until = min(self.deadline - 2 * STAGE_S, time.monotonic() + START_S)
         try:
-            return workers.first_batch_s(self.loader, until)
+            return loaders.first_batch_s(self.loader, until)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:300]
             self.driver.record.write("missing", what="worker start", reason=reason)
             return None
-        finally:
-            self.driver.process.off = True
 
 
 def stage_names(loader: Any) -> list[str]:

@@ -26,12 +26,10 @@ class NotNeeded(NotOffered):
 class Pass:
     """One forward and backward of `module` on the arguments it was called with last.
 
-    The loss is not known: targets and criterion stand outside the model. The sum of
-    all floating outputs, as float32, stands in for it. It costs what a cheap loss
-    costs, and its gradient reaches all that the outputs depend on. Each call drops the
-    gradients of the one before, so that two variations do the same work. Hooks that wait
-    for a gradient, and may update its weight, are set aside. `autocast` is
-    the dtype of the autocast region around the forward in the loop, "" if there is none.
+    The loss is not known. The sum of all floating outputs, as float32, stands in for it: it costs
+    what a cheap loss costs, and its gradient reaches all that the outputs depend on. Each call
+    drops the gradients of the one before. Hooks that wait for a gradient, and may update its
+    weight, are set aside. `autocast` is the dtype of the region around the forward, "" for none.
     """
 
     def __init__(self, module: Any, args: Any, kwargs: Any, autocast: str = "") -> None:
@@ -50,7 +48,6 @@ class Pass:
 
     @property
     def name(self) -> str:
-        """The class of the model."""
         return type(self.module).__name__
 
     def __call__(

@@ -21,17 +21,8 @@ would slow a CPU down."""
 
 def fused(probing: Probing) -> None:
     """The update by fused kernels."""
-    _compare(probing, "fused", _fused_pair)
-
-
-def foreach(probing: Probing) -> None:
-    """The update by kernels over lists of tensors, where it was turned off."""
-    _compare(probing, "foreach", _foreach_pair)
-
-
-def _compare(probing: Probing, name: str, pair: Callable[[Any], tuple[Any, Any]]) -> None:
     optimizer = _largest(probing.optimizers)
-    base, candidate = pair(optimizer)
+    base, candidate = _pair(optimizer)
     base.step()
     probing.driver.sync()
     began = time.monotonic()
@@ -42,7 +33,7 @@ def _compare(probing: Probing, name: str, pair: Callable[[Any], tuple[Any, Any]]
         raise NotOffered(f"an update takes {once:.2g} s: {probing.lacking(CALLS * once)}")
     tensors = sum(len(group["params"]) for group in base.param_groups)
     cls = type(optimizer).__name__
-    probing.compare(name, base.step, candidate.step, once, optimizer=cls, tensors=tensors)
+    probing.compare("fused", base.step, candidate.step, once, optimizer=cls, tensors=tensors)
 
 
 def _largest(optimizers: list[Any]) -> Any:
@@ -52,43 +43,18 @@ def _largest(optimizers: list[Any]) -> Any:
     return max(optimizers, key=lambda one: sum(each.numel() for each in _updated(one)))
 
 
-def _fused_pair(optimizer: Any) -> tuple[Any, Any]:
+def _pair(optimizer: Any) -> tuple[Any, Any]:
     """The optimizer as it is and with `fused=True`, each on copies of its own."""
     if any(group.get("fused") for group in optimizer.param_groups):
         raise NotNeeded("the optimizer is fused already")
-    return _pair(optimizer, "fused", fused=True, foreach=None)
-
-
-def _foreach_pair(optimizer: Any) -> tuple[Any, Any]:
-    """The optimizer as it is and with `foreach=True`, each on copies of its own.
-
-    Only on a GPU, and only where one of the two settings was turned off by hand:
-    left alone, PyTorch takes `foreach` there by itself.
-    """
-    groups = optimizer.param_groups
-    if any(each.device.type != "cuda" for each in _updated(optimizer)):
-        raise NotNeeded("foreach pays on a CUDA GPU only")
-    if any(group.get("fused") for group in groups):
-        raise NotNeeded("the optimizer is fused, which foreach excludes")
-    if not any(map(_one_by_one, groups)):
-        raise NotNeeded("foreach is on already")
-    return _pair(optimizer, "foreach", foreach=True, fused=None)
-
-
-def _one_by_one(group: dict[str, Any]) -> bool:
-    """Whether an update goes tensor by tensor: `fused=False` keeps `foreach` from being chosen."""
-    chosen = group.get("foreach")
-    return chosen is False or (chosen is None and group.get("fused") is False)
-
-
-def _pair(optimizer: Any, setting: str, **settings: Any) -> tuple[Any, Any]:
     cls = type(optimizer)
     if not cls.__module__.startswith("torch.optim"):
         raise NotOffered(f"{cls.__name__} is no optimizer of torch.optim")
-    if setting not in inspect.signature(cls).parameters:
-        raise NotOffered(f"{cls.__name__} takes no {setting}=")
+    if "fused" not in inspect.signature(cls).parameters:
+        raise NotOffered(f"{cls.__name__} takes no fused=")
     _check(_updated(optimizer))
     base = _copy(optimizer, {}, _random)
+    settings = {"fused": True, "foreach": None}
     return base, _copy(base, settings, lambda copied: copied.grad.clone())
 
 

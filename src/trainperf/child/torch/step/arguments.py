@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ...process.frames import Place, site
+from ..batches import leaves
 from .calls import EVALUATION, Call
 
 MODELS = 4
@@ -60,7 +60,7 @@ class CallArguments:
             return
         grad = self._torch.is_grad_enabled()
         if call.part == EVALUATION:
-            recorded = grad and _needs_grad(output)
+            recorded = grad and any(one.requires_grad for one in leaves(output))
             self.recorded[call.place] = self.recorded.get(call.place, False) or recorded
             if not recorded:
                 return
@@ -80,7 +80,6 @@ class CallArguments:
         )
 
     def backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """`torch.autograd.backward` is called."""
         names = ("tensors", "grad_tensors", "retain_graph", "create_graph")
         given = dict(zip(names, args, strict=False)) | kwargs
         self.retains |= bool(given.get("retain_graph") or given.get("create_graph"))
@@ -162,7 +161,7 @@ class CallArguments:
             return
         args, kwargs = self._without_graph(args), self._without_graph(kwargs)
         self._calls[key] = Forward("forward", place, weakref.ref(module), args, kwargs)
-        shapes = tuple(tuple(one.shape) for one in tensors((args, kwargs)))
+        shapes = tuple(tuple(one.shape) for one in leaves((args, kwargs)))
         self._shapes.setdefault(key, set()).add(shapes)
 
     def _without_graph(self, value: Any, depth: int = 0) -> Any:
@@ -174,19 +173,3 @@ class CallArguments:
         if depth < DEEPEST and type(value) is dict:
             return {key: self._without_graph(one, depth + 1) for key, one in value.items()}
         return value
-
-
-def tensors(value: Any, depth: int = 0) -> Iterable[Any]:
-    """The tensors in arguments or an output, in their order."""
-    if hasattr(value, "requires_grad") and hasattr(value, "shape"):
-        yield value
-    elif depth < DEEPEST and isinstance(value, (list, tuple)):
-        for one in value:
-            yield from tensors(one, depth + 1)
-    elif depth < DEEPEST and hasattr(value, "values") and callable(value.values):
-        for one in value.values():
-            yield from tensors(one, depth + 1)
-
-
-def _needs_grad(output: Any) -> bool:
-    return any(one.requires_grad for one in tensors(output))

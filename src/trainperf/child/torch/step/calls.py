@@ -61,7 +61,6 @@ class Call:
 
     @property
     def key(self) -> Key:
-        """The key that it is summed by."""
         return Key(self.part, self.what, self.place, self.of)
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import frames
 from ...process.frames import Place
+from ...process.process import Attempt
 from .calls import SCALER, Ledger
 from .hooks import Before, Hooks, Streams
 from .loggers import imported
@@ -121,18 +122,16 @@ class Detail:
             self._hooks.waits = None
 
     def steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """An optimizer begins to update the weights."""
         self._hooks.steps(optimizer, args, kwargs)
 
     def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """An optimizer has updated the weights."""
         self._hooks.stepped(optimizer, args, kwargs)
 
     def stop(self) -> None:
         """Take the hooks out and record what was seen."""
         self._undo()
         write = self._process.record.write
-        try:
+        with Attempt(self._process, "the parts of a step"):
             if self._fault or not self._ledger.steps:
                 reason = self._fault or "no step ended while its parts were timed"
                 write("missing", what="split", reason=reason)
@@ -147,8 +146,6 @@ class Detail:
                 self._products.record(write)
             self._hooks.seen.hand_over(self._loops)
             self._loops.autocast = split.calls()["autocast"]
-        except Exception as error:
-            self._process.failed("the parts of a step", error)
 
     def stop_between(self) -> None:
         """Take the hooks out; record only the evaluations that were seen between epochs."""
@@ -224,10 +221,9 @@ class Detail:
         parts = (self._dynamo.stop, self._syncs.stop, self._warnings.stop, self._patches.undo)
         products = () if self._products is None else (self._products.stop,)
         for stop in (*products, *parts):
-            try:
+            # The others are taken out all the same.
+            with Attempt(self._process, "taking the hooks of a step out"):
                 stop()
-            except Exception as error:  # the others are taken out all the same
-                self._process.failed("taking the hooks of a step out", error)
 
 
 def _forked(reference: Callable[[], Detail | None]) -> None:

@@ -186,7 +186,6 @@ class Hooks:
         return __next__
 
     def steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Before an optimizer's step."""
         self.stepped(optimizer, args, kwargs)  # of a step before, which has raised
         top = self.ledger.open[-1].what if self.ledger.open else ""
         if self._watches() and (top == SCALER or self.ledger.takes("optimizer")):

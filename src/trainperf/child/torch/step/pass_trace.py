@@ -118,7 +118,6 @@ class TorchTracer:
         return OWN if waits or self._torch._C._autograd._profiler_enabled() else ""
 
     def start(self) -> None:
-        """Begin to trace."""
         with _quiet():
             profile = self._torch.autograd.profiler.profile(use_kineto=True, use_device=device())
             profile.__enter__()
@@ -131,13 +130,11 @@ class TorchTracer:
         return mark
 
     def stop(self) -> None:
-        """Wait for the devices, and stop."""
         self._driver.sync()
         with _quiet():
             self._profile.__exit__(None, None, None)
 
     def save(self, file: str) -> str:
-        """Write the Chrome trace."""
         results = self._profile.kineto_results
         results.save(file)
         on_host = all(str(event.device_type()).endswith("CPU") for event in results.events())
@@ -248,7 +245,8 @@ class OperatorTimes:
         """The fields of the event `torch_trace`; all but `passes` are per pass."""
         cuda = self.device == "cuda"
         leaves, times = self._by_operator() if cuda else self._own_times()
-        fusable = self._fusable() if cuda else _of_fusable(times)
+        own = (spent for name, (_, spent) in times.items() if is_fusable(name))
+        fusable = self._fusable() if cuda else sum(own)
         ranked = sorted(times.items(), key=lambda item: -item[1][1])
         listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
         return {
@@ -358,10 +356,6 @@ def is_fusable(operator: str) -> bool:
     Nodes of the backward graph have no namespace in their names.
     """
     return ("::" not in operator or operator.startswith(ATEN)) and not LEFT.search(operator)
-
-
-def _of_fusable(times: dict[str, list[int]]) -> int:
-    return sum(spent for name, (_, spent) in times.items() if is_fusable(name))
 
 
 def _nested(events: list[Any]) -> Iterator[tuple[str, int, bool]]:

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -85,7 +86,6 @@ class Warnings:
         self._filter = warnings.filters[0]
 
     def stop(self) -> None:
-        """Ignore nothing more."""
         if self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
         self._filter = None
@@ -144,7 +144,6 @@ class Dynamo:
             self._handler.register_end_callback(self._ends)
 
     def stop(self) -> None:
-        """Listen no more."""
         self._listens = False
         handler, self._handler = self._handler, None
         if handler is not None:
@@ -176,16 +175,10 @@ class Callers:
 
     def __init__(self, torch: ModuleType) -> None:
         folder = os.path.dirname(os.path.abspath(str(torch.__file__))) + os.sep
-        self._torch = (OWN, folder, "<")
-        self._tensor = (OWN, os.path.join(folder, "_tensor.py"), "<")
-
-    def through_torch(self) -> Place | None:
+        self.through_torch = partial(_beyond, (OWN, folder, "<"))
         """Where the user's source calls; None if a library other than PyTorch does."""
-        return _beyond(self._torch)
-
-    def of_tensor(self) -> Place | None:
+        self.of_tensor = partial(_beyond, (OWN, os.path.join(folder, "_tensor.py"), "<"))
         """Where the user's source itself asks a tensor; None if any library does."""
-        return _beyond(self._tensor)
 
     def through(self, library: str) -> Place | None:
         """Where the user's source calls a library; None if another one does."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...process import frames
 from ...process.frames import Place, site
+from ..compiling import graphs
 
 ATEN = "aten"
 MOST_PLACES = 8
@@ -42,7 +43,6 @@ class Sum:
     calls: int = 0
 
     def add(self, seconds: float, flops: float) -> None:
-        """One more call."""
         self.seconds += seconds
         self.flops += flops
         self.calls += 1
@@ -69,8 +69,10 @@ class Products:
         """Watch from here on, in this thread; whether that can be done here."""
         from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-        if _compiles() or _get_current_dispatch_mode() is not None:
-            return False  # a mode of the program's, when it ends, would take ours off in its place
+        if graphs() or _get_current_dispatch_mode() is not None:
+            # What was compiled may not be run under a mode; a mode of the program's, when it ends,
+            # would take ours off in its place.
+            return False
         self._mode = _watching(self)
         self._mode.__enter__()
         return True
@@ -171,14 +173,6 @@ class Products:
             self._names[id(outer)] = {id(one): name for name, one in outer.named_modules()}
         name = self._names[id(outer)].get(id(inner), "")
         return name or type(inner).__name__
-
-
-def _compiles() -> bool:
-    """Whether TorchDynamo compiled anything: its graphs may not be run under a mode."""
-    utils: Any = sys.modules.get("torch._dynamo.utils")
-    if utils is None:
-        return False
-    return bool(utils.counters["stats"].get("unique_graphs", 0))
 
 
 def _watching(products: Products) -> Any:

@@ -252,17 +252,10 @@ def _goes_into_text(site: dict[str, Any]) -> bool:
     for node in turns.nodes_of(site["file"]):
         if not isinstance(node, ast.JoinedStr) and not _writes(node):
             continue
-        if _start(node) <= begins and ends <= (node.end_lineno or 0, _end_column(node)):
+        last = (node.end_lineno or 0, node.end_col_offset or 0)
+        if (node.lineno, node.col_offset) <= begins and ends <= last:
             return True
     return False
-
-
-def _start(node: Any) -> tuple[int, int]:
-    return node.lineno, node.col_offset
-
-
-def _end_column(node: Any) -> int:
-    return int(node.end_col_offset or 0)
 
 
 def _writes(node: ast.AST) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
+from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
@@ -24,9 +24,6 @@ from trainperf.fixes.torch_step._step import (
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site, TorchModel, Trace, is_taken
 from trainperf.rewrite import Script
 
-MANY_CALLS = 30
-"""Kernels of one forward below which there is little to fuse."""
-
 MOSTLY = 0.70
 """Share of the operators' time in those that compiling can put together, from which a CPU is
 worth compiling for without a probe. Below, compiled code is often slower there: a small GPT,
@@ -36,9 +33,6 @@ GAINS = 0.20
 """Share of forward and backward on a GPU that operators to be put together and gaps between
 kernels must have: 1.25 times as fast at most. PyTorch's own figures for compiling are 1.21 in
 float32 and 1.51 under AMP, the mean of 163 models on an A100 (announcement of PyTorch 2.0)."""
-
-BUSY = 0.70
-"""Utilisation of the GPU above which the kernels, not starting them, take the time."""
 
 MOST_SHAPES = 3
 """Input shapes up to which compiling one by one, or once for all, is soon over."""
@@ -76,18 +70,18 @@ class Compile(Fix):
     framework = "torch"
 
     def detect(self, evidence: Evidence) -> Finding | None:
-        """Find a model whose step ran faster compiled, or a GPU that waits for its kernels."""
+        """Find a model whose step ran faster compiled, or whose operators can be put together."""
         if not _compilable(evidence):
             return None
         measured = taken_probe(evidence, "compile")
         if measured is not None:
             return self._probed(evidence, evidence.torch.model, measured)
         trace = evidence.torch.trace
-        if evidence.device.kind == "GPU" and trace is not None and trace.fusable_s is not None:
-            return self._kernels(evidence, evidence.torch.model, trace, trace.fusable_s)
-        if evidence.device.kind == "GPU":
-            return self._gaps(evidence, evidence.torch.model)
-        return self._small_operators(evidence, evidence.torch.model)
+        if evidence.device.kind != "GPU":
+            return self._small_operators(evidence, evidence.torch.model)
+        if trace is None or trace.fusable_s is None:
+            return None
+        return self._kernels(evidence, evidence.torch.model, trace, trace.fusable_s)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try any model that can be compiled, but on a CPU none that is all products.
@@ -143,28 +137,6 @@ class Compile(Fix):
         )
         basis = "no time left in these operators and between kernels"
         return self._finding(evidence, model, text, bound, basis)
-
-    def _gaps(self, evidence: Evidence, model: TorchModel) -> Finding | None:
-        """Judge a GPU that waits for kernels: at most all gaps between them can go.
-
-        No more of them than forward and backward take, where that was timed.
-        """
-        busy, calls = gpu_busy(evidence), model.graph_calls
-        if busy is None or calls is None or busy >= BUSY or calls < MANY_CALLS:
-            return None
-        step = step_seconds(evidence)
-        text = (
-            f"One forward starts {calls:,} kernels one by one, and kernels ran for only "
-            f"{percent(busy)} of a step of {ms(step)}: the GPU waits for the next."
-        )
-        basis = "no time left in which the GPU runs no kernel"
-        gaps = step * (1 - busy)
-        if is_taken(evidence.torch.split_):
-            gaps = min(gaps, compute_seconds(evidence))
-        bound = bound_if_saved(evidence, gaps)
-        return (
-            self._finding(evidence, model, text, bound, basis) if worth(evidence, bound) else None
-        )
 
     def _small_operators(self, evidence: Evidence, model: TorchModel) -> Finding | None:
         """Judge a CPU by the time of its operators: at most all of it outside products can go."""

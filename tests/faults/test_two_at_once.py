@@ -12,6 +12,7 @@ from faults.harness import GOOD, NOT_MEASURED, Place, Result, ended, trains
 from kit.legs import LOOP
 from trainperf.run.sweeping import sweep
 
+
 def both(place: Place, *words: str, many: int = 2) -> list[Result]:
     """Diagnose so many times at once."""
     with ThreadPoolExecutor(many) as pool:

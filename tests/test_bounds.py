@@ -1,47 +1,33 @@
 """Bounds are bounds: the noise of times and probes does not make them too low."""
 
-from dataclasses import replace
+from __future__ import annotations
 
-from kit.evidence import probe
-from kit.torch_evidence import torch_evidence
+import pytest
+
+from fixes.case_text import evidence_of
 from trainperf.diagnose.judging import at_most
 from trainperf.fixes import by_id
-from trainperf.model import Measure
-
-FLAGS = {"bf16_cpu": True}
 
 
-def noisy(case, share):
-    def loud(measure):
-        return replace(
-            measure, low=measure.seconds * (1 - share), high=measure.seconds * (1 + share)
-        )
-
-    times = case.times
-    assert isinstance(times.real_, Measure)
-    return replace(
-        case, times=replace(times, real_=loud(times.real_), resident_=loud(times.resident_))
-    )
-
-
-def bound(case):
-    (found,) = at_most((by_id()["torch_autocast"].detect(case),), case)
+def bound(case: str) -> float:
+    evidence = evidence_of(case)
+    (found,) = at_most((by_id()["torch_autocast"].detect(evidence),), evidence)
     return found.bound
 
 
-def test_a_bound_by_a_probe_is_that_of_the_upper_end_of_its_interval():
-    exact = torch_evidence(flags=FLAGS, probes={"autocast": probe(1.8, spread=0.0)})
-    wide = torch_evidence(flags=FLAGS, probes={"autocast": probe(1.8, spread=0.2)})
-    assert bound(wide) > bound(exact)
+@pytest.mark.parametrize(
+    ("exact", "noisy"),
+    [
+        ("probes.autocast = 1.8 ± 0.0", "probes.autocast = 1.8 ± 0.3"),
+        ("times.real = 0.144 ± 0.0", "times.real = 0.144 ± 0.02"),
+    ],
+)
+def test_a_bound_is_that_of_the_favourable_end_of_an_interval(exact: str, noisy: str) -> None:
+    assert bound(f"torch_memmap_gpt | {exact}") < bound(f"torch_memmap_gpt | {noisy}")
 
 
-def test_a_bound_by_times_is_that_of_their_favourable_end():
-    case = torch_evidence(flags=FLAGS, probes={"autocast": probe(1.8)})
-    assert bound(noisy(case, 0.02)) >= bound(case)
-
-
-def test_what_may_be_lost_to_waiting_keeps_to_what_neighbouring_blocks_allow():
-    case = noisy(torch_evidence(flags=FLAGS), 0.4)
-    paired = replace(case, times=replace(case.times, waiting_noise=0.01))
-    assert case.favourable().utilization < paired.favourable().utilization
+def test_what_may_be_lost_to_waiting_keeps_to_what_neighbouring_blocks_allow() -> None:
+    loud = "torch_slow_transform | times.real = 0.1 ± 0.04; times.resident = 0.098 ± 0.04"
+    alone, paired = evidence_of(f"{loud}; times.waiting_noise = null"), evidence_of(loud)
+    assert alone.favourable().utilization < paired.favourable().utilization
     assert paired.favourable().utilization <= paired.utilization

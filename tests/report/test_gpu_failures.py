@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kit.evidence import GIB
 from recordings import recording
+from trainperf.fixes.common.words import GIB
 from trainperf.model import Ending, Gpu, Recording
 from trainperf.report.assemble.no_loop import gpu_failure, way_out
 

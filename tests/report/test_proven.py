@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.torch_evidence import torch_evidence
+from fixes.case_text import evidence_of
 from recordings import recording
 from trainperf.diagnose.judging import _proven
 from trainperf.fixes import by_id
-from trainperf.model import Diagnosis, Evidence, Finding, Loop, Outcome, Patch, Site, Trial, Trials
+from trainperf.model import Diagnosis, Evidence, Finding, Outcome, Patch, Site, Trial, Trials
 from trainperf.model.findings import Equivalence
 from trainperf.report.assemble.diagnosis import assemble
 from trainperf.rewrite.diff import unified
@@ -28,6 +28,8 @@ def tried(*trials: Trial) -> Tried:
     return Tried(Trials("side by side"), trials)
 
 
+HEALTHY = evidence_of("emulated_hidden | probes.compile = 1.0")
+
 HIDDEN = Finding(
     "torch_autocast",
     "model",
@@ -40,11 +42,10 @@ HIDDEN = Finding(
 
 
 def test_a_hidden_repair_that_a_trial_kept_is_shown_and_named(tmp_path: Path) -> None:
-    case = torch_evidence()
     kept = Trial("torch_autocast", Outcome.KEPT, "", 1.43, 1.38, 1.49, kept=True)
-    before = first(case, (), tmp_path)
+    before = first(HEALTHY, (), tmp_path)
     assert before.verdict.healthy
-    after = _proven(before, case, (HIDDEN,), tried(kept))
+    after = _proven(before, HEALTHY, (HIDDEN,), tried(kept))
     assert [one.id for one in after.findings] == ["torch_autocast"]
     assert not after.verdict.healthy
     assert after.verdict.text.startswith("Model-bound: the data is there in time")
@@ -53,9 +54,8 @@ def test_a_hidden_repair_that_a_trial_kept_is_shown_and_named(tmp_path: Path) ->
 
 
 def test_what_came_to_nothing_is_part_of_the_claim_of_health(tmp_path: Path) -> None:
-    case = torch_evidence()
     nothing = Trial("torch_autocast", Outcome.NO_EFFECT, "", 1.0, 0.98, 1.02)
-    after = _proven(first(case, (), tmp_path), case, (HIDDEN,), tried(nothing))
+    after = _proven(first(HEALTHY, (), tmp_path), HEALTHY, (HIDDEN,), tried(nothing))
     assert after.findings == ()
     assert after.verdict.healthy
     assert "torch_autocast" in after.verdict.text
@@ -80,7 +80,6 @@ def changing(variant: str, speedup: float, reason: str) -> Trial:
 
 
 def test_what_changes_the_experiment_stands_apart_with_what_was_measured(tmp_path: Path) -> None:
-    case = torch_evidence()
     most, less = changing("batch=64", 2.0, "in no patch"), changing("batch=32", 1.5, "gives less")
     patch = Patch("a diff", ("batch_size",))
     done = replace(
@@ -89,11 +88,10 @@ def test_what_changes_the_experiment_stands_apart_with_what_was_measured(tmp_pat
         choices={"batch_size": replace(BATCH, data={"samples_per_step": 4})},
         step_s=0.1,
     )
-    after = _proven(first(case, (), tmp_path), case, (BATCH,), done)
+    after = _proven(first(HEALTHY, (), tmp_path), HEALTHY, (BATCH,), done)
     (change,) = after.experiment_changes
     assert (change.finding.id, change.finding.data) == ("batch_size", {"samples_per_step": 4})
-    assert case.loop.batch_size == 32
-    assert (change.unit, change.before_per_s) == ("samples", pytest.approx(320.0))
+    assert (change.unit, change.before_per_s) == ("samples", pytest.approx(40.0))
     assert [one.variant for one in change.ways] == ["batch=64", "batch=32"]
     assert (change.ways[0].speedup, change.ways[0].low) == (2.0, 1.9)
     assert "half as many updates" in change.why
@@ -106,7 +104,7 @@ def test_what_changes_the_experiment_stands_apart_with_what_was_measured(tmp_pat
 def test_a_fix_whose_losses_differed_says_so_and_counts_steps_without_a_batch(
     tmp_path: Path,
 ) -> None:
-    case = torch_evidence(loop=Loop("update"))
+    case = evidence_of("emulated_hidden | probes.compile = 1.0; loop.batch_size = null")
     differs = Trial(
         "torch_autocast", Outcome.LOSSES_DIFFER, "losses part at step 9.", 1.6, 1.5, 1.7, 12, 96
     )
@@ -119,16 +117,15 @@ def test_a_fix_whose_losses_differed_says_so_and_counts_steps_without_a_batch(
 
 
 def test_a_bound_that_was_exceeded_is_noted(tmp_path: Path) -> None:
-    case = torch_evidence()
     found = replace(HIDDEN, bound=1.2)
     kept = Trial("torch_autocast", Outcome.KEPT, "", 1.43, 1.38, 1.49, kept=True, bound=1.2)
-    after = _proven(first(case, (found,), tmp_path), case, (), tried(kept))
+    after = _proven(first(HEALTHY, (found,), tmp_path), HEALTHY, (), tried(kept))
     assert any(note.startswith("torch_autocast gave ") for note in after.notes)
 
 
 @pytest.mark.parametrize("edited", [False, True])
 def test_advice_on_code_that_the_patch_edits_is_answered(tmp_path: Path, edited: bool) -> None:
-    case, file = torch_evidence(), tmp_path / "train.py"
+    file = tmp_path / "train.py"
     file.write_text("one()\ntwo()\n")
     line = 1 if edited else 2
     own = by_id()["own_function"].finding(
@@ -144,7 +141,7 @@ def test_advice_on_code_that_the_patch_edits_is_answered(tmp_path: Path, edited:
     diff = unified("train.py", file.read_text(), "three()\ntwo()\n")
     patch = Patch(diff, ("torch_autocast",), root=str(tmp_path))
     done = replace(tried(kept), patch=patch)
-    after = _proven(first(case, (own, setting), tmp_path), case, (HIDDEN,), done)
+    after = _proven(first(HEALTHY, (own, setting), tmp_path), HEALTHY, (HIDDEN,), done)
     left = {one.id for one in after.findings}
     assert left == {"torch_autocast", "torch_workers"} | (set() if edited else {"own_function"})
     assert any("own_function is not listed" in note for note in after.notes) is edited

@@ -1,25 +1,26 @@
+"""What a million samples and an epoch cost, and what the kept changes make of it."""
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 
-from kit.evidence import evidence, machine
-from trainperf.model import Cost, Evidence, Loop, Price, Stack
+from fixes.case_text import evidence_of
+from trainperf.model import Cost, Stack
 from trainperf.report.assemble.diagnosis import cost, cost_after
 
-PRICE = Price(3.6, "--price-per-hour")
-"""A tenth of a cent a second."""
-
-LOOP = Loop("fit", batch_size=100, epoch_steps=1000)
+CASE = 'slow_images | machine.price = {"per_hour": 3.6, "source": "--price-per-hour"}'
+"""A tenth of a cent a second; 640 samples and an epoch take 0.768 s."""
 
 
-def case(loop: Loop = LOOP, price: Price | None = PRICE, **fields: Any) -> Evidence:
-    box = machine(price=price, instance=fields.pop("instance", None))
-    return evidence(real=0.1, loop=loop, machine=box, **fields)
+def before(laid: str = "") -> Cost:
+    found = cost(evidence_of(f"{CASE}; {laid}" if laid else CASE))
+    assert found is not None
+    return found
 
 
-def stack(**fields: Any) -> Stack:
+def after(**fields: Any) -> Cost:
     given = {
         "fixes": ("tf_interleave_parallel",),
         "speedup": 2.0,
@@ -28,33 +29,29 @@ def stack(**fields: Any) -> Stack:
         "pairs": 9,
     }
     rest = {"steps": 90, "interaction": None, "before_step_s": 0.1, "after_step_s": 0.05}
-    return Stack(**{**given, **rest, **fields})
-
-
-def known(found: Cost | None) -> Cost:
+    found = cost_after(before(), Stack(**{**given, **rest, **fields}))
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize("steps", [None, 0])
-def test_an_epoch_of_unknown_length_has_no_cost(steps: int | None) -> None:
-    found = known(cost(case(Loop("fit", batch_size=100, epoch_steps=steps))))
+@pytest.mark.parametrize("steps", ["null", "0"])
+def test_an_epoch_of_unknown_length_has_no_cost(steps: str) -> None:
+    found = before(f"loop.epoch_steps = {steps}")
     assert found.epoch_before is None
     assert found.million_samples_before is not None
 
 
 def test_a_batch_of_unknown_size_has_no_cost_by_samples() -> None:
-    found = known(cost(case(Loop("fit", epoch_steps=1000))))
+    found = before("loop.batch_size = null")
     assert found.million_samples_before is None
-    assert found.epoch_before is not None
+    assert found.epoch_before == pytest.approx(0.000768, abs=1e-6)
 
 
 def test_kept_fixes_make_it_cheaper_by_what_was_measured() -> None:
-    found = known(cost_after(cost(case()), stack(before_epoch_s=120.0, after_epoch_s=90.0)))
-    assert found.million_samples_after == pytest.approx(0.75)
-    assert found.epoch_after == pytest.approx(0.075)  # by the epoch's own times, not the step's
+    found = after(before_epoch_s=120.0, after_epoch_s=90.0)
+    assert found.million_samples_after == pytest.approx(0.75 * 1.2, abs=0.001)
+    assert found.epoch_after == pytest.approx(0.75 * 0.000768, abs=1e-6)  # not by the step's
 
 
 def test_fixes_that_make_it_slower_make_it_dearer() -> None:
-    found = known(cost_after(cost(case()), stack(speedup=0.5)))
-    assert found.million_samples_after == pytest.approx(2.0)
+    assert after(speedup=0.5).million_samples_after == pytest.approx(2 * 1.2, abs=0.001)

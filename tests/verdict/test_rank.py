@@ -1,226 +1,181 @@
+"""The order of findings, and what a step is said to be bound by."""
+
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from kit.evidence import SITE, evidence, measure, probe, stage
+from fixes.case_text import evidence_of
 from trainperf.fixes import detect_all
-from trainperf.model import (
-    BetweenEpochs,
-    CallbackCost,
-    Equivalence,
-    Finding,
-    Function,
-    FunctionCost,
-    Retracing,
-    StepFunction,
-    Times,
-)
+from trainperf.model import Equivalence, Finding, Verdict
 from trainperf.verdict import input_culprit, ranked, verdict
 
 
-def finding(id, bound, category="input", equivalence=Equivalence.EXACT, **fields):
+def finding(
+    id: str,
+    bound: float | None,
+    category: Any = "input",
+    equivalence: Equivalence = Equivalence.EXACT,
+    **fields: Any,
+) -> Finding:
     return Finding(id, category, f"Title of {id}", "text", bound, "basis", equivalence, **fields)
-
-
-def order(*findings, **changes):
-    return [one.id for one in ranked(findings, evidence(**changes))]
 
 
 # ---------------------------------------------------------------------------- findings
 
-
-def test_the_largest_bound_comes_first():
-    assert order(finding("a", 1.3), finding("b", 3.0), finding("c", 2.0)) == ["b", "c", "a"]
-
-
-def test_what_lies_within_the_noise_is_dropped():
-    assert order(finding("a", 1.04)) == []
-    noisy = measure(0.1)
-    noisy = replace(noisy, low=0.07, high=0.13)
-    loud = replace(evidence(), times=Times(noisy, noisy, measure(0.01), 0.001))
-    assert [one.id for one in ranked([finding("a", 1.5), finding("b", 1.7)], loud)] == ["b"]
+A, B = finding("a", 1.5), finding("b", 2.0)
+UNUSED = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
+OWN = finding("own_function", 1.4, "host", data={"takes": True})
+LARGER = finding("batch_size", 1.9, "model", Equivalence.SEMANTICS)
+ITEM = finding("torch_item_work", 9.0)
+WORKERS = finding("torch_workers", 2.0, rewritable=True)
+SMALL = finding("storage_small_files", 6.0, "storage")
+FAR = finding("s3_other_region", None, "storage")
 
 
-def test_a_gpu_that_is_not_used_comes_before_everything():
-    unused = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
-    assert order(finding("a", 30.0), unused) == ["gpu_unused", "a"]
+@pytest.mark.parametrize(
+    ("findings", "ids"),
+    [
+        # the largest bound first
+        ([finding("c", 1.3), B, A], "b a c"),
+        # what lies within the noise is dropped
+        ([finding("c", 1.04)], ""),
+        # of equals the one with a patch, then the name decides
+        ([replace(B, id="c"), B, replace(B, id="d", bound=2.001, rewritable=True)], "d b c"),
+        # a GPU that is not used, and a function of the user's own that takes the step
+        ([finding("a", 30.0), OWN, UNUSED], "gpu_unused own_function a"),
+        ([A, replace(OWN, data={"takes": False})], "a own_function"),
+        ([OWN, WORKERS], "torch_workers own_function"),
+        # a change of the experiment counts half
+        ([LARGER, finding("a", 1.6)], "a batch_size"),
+        # new code stands right behind the edit that is to be tried first
+        ([ITEM, WORKERS, A], "torch_workers torch_item_work a"),
+        ([ITEM, replace(WORKERS, bound=12.0), A], "torch_workers torch_item_work a"),
+        ([ITEM, replace(WORKERS, rewritable=False), A], "torch_item_work torch_workers a"),
+        ([ITEM, A], "torch_item_work a"),
+        # storage before the making of samples that it explains, and last where it costs no step
+        ([ITEM, SMALL], "storage_small_files torch_item_work"),
+        ([ITEM, replace(SMALL, bound=1.2)], "torch_item_work storage_small_files"),
+        ([FAR, A], "a s3_other_region"),
+    ],
+)
+def test_findings_stand_in_the_order_in_which_they_are_worth_a_look(
+    findings: list[Finding], ids: str
+) -> None:
+    found = ranked(findings, evidence_of("emulated_hidden"))
+    assert " ".join(finding.id for finding in found) == ids
 
 
-def test_a_function_of_the_users_own_that_takes_the_step_comes_before_what_may_give_more():
-    own = finding("own_function", 1.5, "host", data={"takes": True})
-    unused = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
-    assert order(finding("a", 30.0), own, unused) == ["gpu_unused", "own_function", "a"]
-    small = replace(own, bound=1.2, data={"takes": False})
-    assert order(finding("a", 30.0), small) == ["a", "own_function"]
+def test_what_lies_within_the_noise_of_a_loud_step_is_dropped() -> None:
+    loud = evidence_of("emulated_hidden | times.real = 0.1 ± 0.03")
+    assert ranked([A, finding("c", 1.7)], loud) == (finding("c", 1.7),)
 
 
-def test_it_stands_behind_an_edit_that_is_to_be_tried_before_it():
-    own, edit = finding("own_function", 1.5, "input"), finding("torch_workers", 2.0)
-    assert order(own, replace(edit, rewritable=True)) == ["torch_workers", "own_function"]
-
-
-def test_a_change_of_the_experiment_counts_half():
-    bigger = finding("batch_size", 1.9, "model", Equivalence.SEMANTICS)
-    assert order(bigger, finding("a", 1.6)) == ["a", "batch_size"]
-
-
-def test_new_code_stands_right_behind_the_edit_that_is_to_be_tried_first():
-    own, edit, other = (
-        finding("torch_item_work", 9.0),
-        finding("torch_workers", 2.0, rewritable=True),
-        finding("a", 1.5),
+def test_what_lies_between_epochs_is_not_hidden_by_the_noise_of_steps() -> None:
+    noisy = evidence_of(
+        "healthy | between_epochs.seconds = 8.0; between_epochs.restart_s = 7.5; "
+        "times.real = 0.12 ± 0.05"
     )
-    assert order(own, other, edit) == ["torch_workers", "torch_item_work", "a"]
-    assert order(own, other, replace(edit, bound=12.0)) == ["torch_workers", "torch_item_work", "a"]
-    assert order(own, other, replace(edit, rewritable=False)) == [
-        "torch_item_work",
-        "torch_workers",
-        "a",
-    ]
-    assert order(own, other) == ["torch_item_work", "a"]
-
-
-def test_of_equals_the_one_with_a_patch_comes_first_and_then_the_name_decides():
-    assert order(finding("c", 2.0), finding("b", 2.0), finding("d", 2.001, rewritable=True)) == [
-        "d",
-        "b",
-        "c",
-    ]
+    assert "keras_epoch_end" in [finding.id for finding in ranked(detect_all(noisy), noisy)]
 
 
 # ----------------------------------------------------------------------------- verdict
 
 
-def said(findings=(), **changes):
-    return verdict(evidence(**changes), tuple(findings))
+def said(case: str, *findings: Finding) -> Verdict:
+    return verdict(evidence_of(case), findings)
 
 
-def test_a_healthy_script_is_called_healthy():
-    answer = said()
+def test_a_healthy_script_is_called_healthy() -> None:
+    answer = said("healthy | times.real = 0.12; probes.jit_compile = 1.0")
     assert answer.healthy
     assert answer.bottleneck == "none"
     assert answer.text.startswith("Healthy: 98 %")
-    assert answer.utilization == pytest.approx(0.98)
+    assert answer.utilization == pytest.approx(0.982, abs=0.001)
 
 
-def test_nothing_measured_is_not_healthy():
-    answer = said(real=None, resident=None, input=None)
+def test_nothing_measured_is_not_healthy() -> None:
+    answer = said("healthy | times.real = missing")
     assert not answer.healthy
     assert answer.text == "Nothing was measured: the loop made too few steps."
     assert answer.utilization is None
 
 
-def test_the_line_of_accelerator_utilisation_is_ninety_percent():
-    assert said(resident=0.091, input=0.05).healthy
-    assert said(resident=0.089, input=0.05).bottleneck == "input"
+def test_the_line_of_accelerator_utilisation_is_ninety_percent() -> None:
+    assert said("slow_images | times.real = 0.036; times.resident = 0.0328").healthy
+    below = said("slow_images | times.real = 0.036; times.resident = 0.032")
+    assert below.bottleneck == "input"
 
 
-def test_a_loss_within_the_noise_is_left_open():
-    real = replace(measure(0.1), low=0.05, high=0.15)
-    resident = replace(measure(0.085), low=0.05, high=0.12)
-    found = replace(evidence(), times=Times(real, resident, measure(0.05), 0.001))
-    answer = verdict(found, ())
-    assert answer.grade == "not examined"
-    assert "(step times vary by ±50 %); a longer --budget would examine it" in answer.text
-    assert not answer.healthy
+@pytest.mark.parametrize(
+    "case",
+    [
+        # an eager step that compiling does not help
+        "eager_loop | times.real = 0.102; times.resident = 0.1; probes.compiled = 1.01",
+        # a function that was traced again, which took little of the time
+        "retracing | retracing.seconds = 0.5",
+    ],
+)
+def test_what_costs_a_step_next_to_nothing_leaves_it_healthy(case: str) -> None:
+    assert said(case).healthy
 
 
-def test_an_eager_step_that_compiling_does_not_help_is_no_verdict():
-    own = StepFunction("train_step", compiled=False, where=SITE)
-    assert said(step_function=own, probes={"compiled": probe(1.01)}).healthy
+@pytest.mark.parametrize(("resident", "share"), [(0.0352, "95 %"), (0.028, "100 %")])
+def test_host_work_is_no_more_than_the_whole_step(resident: float, share: str) -> None:
+    """Resident steps may have been slower, and their host work with them."""
+    case = f"checkpoint_every_batch | times.host = 0.0335; times.resident = {resident}"
+    assert f"{share} of each step" in said(case).text
 
 
-def test_host_work_beside_the_step_names_its_dearest_callback():
-    costs = (CallbackCost("Snapshot", 0.03, 100, where=SITE),)
-    answer = said(host=0.040, callbacks=costs)
+@pytest.mark.parametrize(
+    ("laid", "what"),
+    [
+        ("validation_s = 7.0", "mostly validation"),
+        ("callbacks_s = 7.0", "mostly callbacks at the end of the epoch"),
+        ("restart_s = 7.0", "mostly opening the input again"),
+        ("restart_s = null", "validation, callbacks and opening the input again"),
+    ],
+)
+def test_the_end_of_the_epoch_is_the_verdict_where_it_is_the_first_finding(
+    laid: str, what: str
+) -> None:
+    case = f"healthy | between_epochs.seconds = 8.0; between_epochs.{laid}"
+    answer = said(case, finding("keras_epoch_end", 1.5, "host"))
     assert answer.bottleneck == "host"
-    assert "40 % of each step is spent outside" in answer.text
-    assert "the callback `Snapshot`, train.py:12" in answer.text
+    assert answer.text.endswith(f"8.00 s after every 16 steps, 81 % of an epoch, {what}.")
 
 
-def test_host_work_is_no_more_than_the_whole_step_where_resident_steps_were_slower():
-    costs = (CallbackCost("Report", 0.118, 40, where=SITE),)
-    answer = said(resident=0.125, host=0.119, callbacks=costs)
-    assert "95 % of each step" in answer.text
-    assert "100 % of each step" in said(resident=0.1, host=0.119, callbacks=costs).text
-
-
-def test_the_end_of_the_epoch_is_the_verdict_where_it_is_the_first_finding():
-    between = BetweenEpochs(50.0, 3, epoch_steps=1000, validation_s=45.0)
-    answer = said([finding("keras_epoch_end", 1.5, "host")], between_epochs=between)
-    assert answer.bottleneck == "host"
-    assert "after every 1000 steps, 33 % of an epoch" in answer.text
-    assert "mostly validation" in answer.text
-
-
-def test_retracing_is_the_verdict_where_it_takes_the_time():
-    found = Retracing("train_step", 20, 40, 2.0)
-    assert "traced 20 times again in 40 steps, 50 %" in said(retracing=found).text
-    assert said(retracing=Retracing("train_step", 1, 1000, 0.5)).healthy
-
-
-def test_an_unused_gpu_is_the_whole_verdict():
-    unused = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
-    answer = said([unused], resident=0.01, input=0.09)
+@pytest.mark.parametrize("case", ["slow_images", "ddp_straggler"])
+def test_an_unused_gpu_is_the_whole_verdict(case: str) -> None:
+    answer = said(case, UNUSED)
     assert answer.bottleneck == "environment"
     assert "nothing else matters" in answer.text
 
 
-def test_without_a_resident_time_the_verdict_says_what_is_known():
-    own = FunctionCost("make_batch", "train.py", 5, 0.4, "main", 40)
-    assert "40 % of each step passes in `make_batch`" in said(resident=None, functions=(own,)).text
-    known = said([finding("a", 2.0)], resident=None)
-    assert known.text == "Title of a. Each step takes 100 ms."
+def test_without_a_resident_time_the_verdict_says_what_is_known() -> None:
+    case = "checkpoint_every_batch | times.resident = missing"
+    assert "74 % of each step passes in `SafeTraining.on_train_batch_end`" in said(case).text
+    assert said(case, B).text == "Title of b. Each step takes 28.2 ms."
 
 
 # ----------------------------------------------------------------------------- culprit
 
 
 @pytest.mark.parametrize(
-    ("stages", "functions", "says"),
+    ("case", "says"),
     [
-        ((), (), "its data"),
-        (
-            (stage("from_generator", 0.05, function=Function("rows", "data.py", 3)),),
-            (),
-            "`rows`, data.py:3",
-        ),
-        (
-            (stage("PyDataset", 0.05),),
-            (FunctionCost("read", "data.py", 9, 0.8, "worker", 80),),
-            "`read`, data.py:9",
-        ),
-        ((stage("shuffle", 0.05),), (), "the `shuffle` at train.py:12"),
-        ((stage("shuffle", 0.05, where=None),), (), "`shuffle`"),
-        ((stage("map", 0.05, function=Function("<lambda>", "a.py", 1)),), (), "the `map` at"),
-        ((stage("NumPy arrays", 0.05),), (), "Keras's batching of NumPy arrays, train.py:12"),
-        ((stage("map", None), stage("batch", 0.01)), (), "the `batch` at"),
+        ("slow_images | stages = []", "its data"),
+        ("tiny_steps", "the `shuffle` at tiny_steps.py:"),
+        ("tiny_steps | stages[shuffle].where = null", "`shuffle`"),
+        ("slow_images | stages[map].seconds_per_step = missing", "the `batch` at slow_images.py:"),
+        ('slow_images | stages[map].function.name = "<lambda>"', "the `map` at slow_images.py:"),
+        ("predict_between_fits", "Keras's batching of NumPy arrays, predict_between_fits.py:15"),
+        ("loop_pydataset | stages = []", "`__getitem__` of the `PyDataset`, pydataset.py:18"),
     ],
 )
 def test_the_culprit_of_the_input_is_the_users_own_function_where_there_is_one(
-    stages, functions, says
-):
-    assert says in input_culprit(evidence(stages_=stages, functions=functions))
-
-
-# --------------------------------------------------------- the noise of what it concerns
-
-
-def loud(real=0.1, resident=0.098, input=0.01, **fields):
-    """Evidence whose step varies by 40 %."""
-    made = evidence(**fields)
-    times = Times(
-        replace(measure(real), low=0.6 * real, high=1.4 * real),
-        replace(measure(resident), low=0.6 * resident, high=1.4 * resident),
-        measure(input),
-        0.001,
-    )
-    return replace(made, times=times)
-
-
-def test_what_lies_between_epochs_is_not_hidden_by_the_noise_of_steps():
-    between = BetweenEpochs(45.0, 3, epoch_steps=1000, restart_s=40.0)
-    quiet, noisy = evidence(between_epochs=between), loud(between_epochs=between)
-    ids = [one.id for one in ranked(detect_all(quiet), quiet)]
-    assert "keras_epoch_end" in ids
-    assert "keras_epoch_end" in [one.id for one in ranked(detect_all(noisy), noisy)]
+    case: str, says: str
+) -> None:
+    assert input_culprit(evidence_of(case)).startswith(says)

@@ -3,172 +3,140 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
-from kit.evidence import GPU, SITE, stage
-from kit.torch_evidence import (
-    CALLS,
-    FORWARD_SITE,
-    ITEM_SITE,
-    LOADER,
-    split,
-    torch_evidence,
-)
-from trainperf.model import (
-    BetweenEpochs,
-    Equivalence,
-    Evidence,
-    Finding,
-    Function,
-    FunctionCost,
-    Loop,
-    Measure,
-    Missing,
-    Site,
-    StepPart,
-    SyncPoint,
-    Verdict,
-)
-from trainperf.model.torch.compiling import Compiling, Recompiling
+from fixes.case_text import evidence_of
+from trainperf.model import Equivalence, Finding, Verdict
 from trainperf.verdict import input_culprit, verdict
 
-BARE = Loop("update", where=Site("train.py", 40, "main"), batch_size=8)
-ITEM = Function("__getitem__", "data.py", 30)
-MODEL = {"forward": 0.030, "backward": 0.055, "optimizer": 0.010}
+BARE = "torch_memmap_gpt | times.real = 0.144"
+"""A loop that makes its own batches: its resident time is not known."""
 
 
-def finding(id: str, bound: float | None = 1.8, category: str = "model") -> Finding:
-    return Finding(id, category, "Title", "text", bound, "basis", Equivalence.NUMERICS)  # type: ignore[arg-type]
-
-
-def said(evidence: Evidence, *findings: Finding) -> Verdict:
-    answer = verdict(evidence, findings)
+def said(case: str, *findings: Finding) -> Verdict:
+    answer = verdict(evidence_of(case), findings)
     assert not re.search(r"[Kk]eras|TensorFlow|tf\.|callback", answer.text)
     return answer
 
 
-def bare(**fields: object) -> Evidence:
-    """A loop that makes its own batches: 0.1 s a step, its resident time not known."""
-    return torch_evidence(resident=None, input=None, loader=None, loop=BARE, **fields)  # type: ignore[arg-type]
-
-
-def cost(name: str, share: float, line: int = 7) -> FunctionCost:
-    return FunctionCost(name, "train.py", line, share, "main", int(share * 100))
+def recompiling(lasting_s: float) -> str:
+    return (
+        'torch.compiling.recompiling = {"function": "forward", "count": 8, "steps": 60, '
+        f'"seconds": 9.0, "lasting_s": {lasting_s}}}'
+    )
 
 
 # What must stay quiet comes first.
 
 
-def recompiling(lasting_s: float) -> dict[str, object]:
-    seen = Recompiling("forward", 8, 60, 9.0, lasting_s=lasting_s)
-    return {"compiling": Compiling(recompiling=seen)}
-
-
-def test_what_was_compiled_before_the_steps_were_timed_is_no_verdict():
-    assert said(torch_evidence(torch=recompiling(0.0))).healthy
-
-
-@pytest.mark.parametrize("made", [torch_evidence, bare])
-def test_compiling_again_is_the_verdict_where_it_takes_the_time(made):
-    answer = said(made(torch=recompiling(0.045)))
-    assert answer.bottleneck == "host"
-    assert "`forward` is compiled again and again, which takes 45 %" in answer.text
-
-
-def test_what_replayed_batches_save_is_not_the_inputs_where_others_are_compiled():
-    waits = {"resident": 0.040, "input": 0.090}
-    assert said(torch_evidence(**waits)).bottleneck == "input"
-    compiled = said(torch_evidence(torch=recompiling(0.045), **waits))
-    assert "Held up by compiling" in compiled.text
+def test_what_was_compiled_before_the_steps_were_timed_is_no_verdict() -> None:
+    assert said(f"emulated_hidden | probes.compile = 1.0; {recompiling(0.0)}").healthy
 
 
 def test_a_step_that_is_all_model_is_healthy() -> None:
-    answer = said(bare(split=split(**MODEL, rest=0.002)))
+    answer = said(f"{BARE}; probes.compile = 1.0")
     assert answer.healthy
-    assert answer.text.startswith("Healthy: 98 % of each step is forward, backward and optimizer")
+    assert answer.text.startswith("Healthy: 97 % of each step is forward, backward and optimizer")
 
 
-def test_what_timing_each_call_costs_is_not_the_loops_fault() -> None:
-    slowed = split(forward=0.032, backward=0.058, optimizer=0.010, rest=0.014)
-    assert said(bare(split=slowed)).healthy
-
-
-def test_quick_calls_by_the_hundred_are_not_blamed_for_the_time_their_timing_takes() -> None:
-    calls = StepPart("sync", 0.004, 400.0)
-    slowed = (*split(forward=0.030, backward=0.055, optimizer=0.010, rest=0.016), calls)
-    assert said(bare(split=slowed)).healthy
-
-
-def test_work_of_the_gpu_that_timing_uncovers_is_not_the_loops_fault() -> None:
-    uncovered = split(forward=0.032, backward=0.055, optimizer=0.008, rest=0.045)
-    assert said(bare(split=uncovered, device=GPU)).healthy
-
-
-def test_times_that_jump_about_are_not_called_healthy() -> None:
-    jumping = Measure(0.1, 30, (0.05, 0.1, 0.15), low=0.04, high=0.16)
-    calm = bare(split=split(**MODEL, rest=0.002))
-    answer = said(replace(calm, times=replace(calm.times, real_=jumping)))
-    assert not answer.healthy
-    assert answer.grade == "probable"
-    assert answer.text.startswith("Probably model-bound: backward 57 %")
-    assert answer.text.endswith("; step times vary by ±60 %.")
-
-
-def test_a_loop_with_quick_waits_is_not_held_up_by_them() -> None:
-    syncs = (SyncPoint("item", SITE, 1.0, 0.002),)
-    assert said(torch_evidence(torch={"syncs": syncs})).healthy
+@pytest.mark.parametrize(
+    ("without", "with_it"),
+    [
+        # what timing each call costs
+        (
+            "torch_memmap_gpt | times.real = 0.165; torch.split[rest].seconds = 0.018",
+            "torch_memmap_gpt | times.real = 0.144; torch.split[rest].seconds = 0.018",
+        ),
+        # quick calls by the hundred
+        (
+            "null_context | times.real = 0.52; torch.split[rest].seconds = 0.085",
+            (
+                "null_context | times.real = 0.52; torch.split[rest].seconds = 0.085; "
+                "torch.split[sync].calls = 2000"
+            ),
+        ),
+        # work of the GPU that timing uncovers
+        (
+            f"{BARE}; torch.split[rest].seconds = 0.06",
+            f"{BARE}; torch.split[rest].seconds = 0.06; device = GPU",
+        ),
+    ],
+)
+def test_what_timing_a_step_costs_is_not_the_loops_fault(without: str, with_it: str) -> None:
+    assert said(without).bottleneck == "host"
+    assert said(with_it).bottleneck != "host"
 
 
 def test_nothing_is_concluded_where_nothing_was_taken_apart() -> None:
-    answer = said(bare(split=Missing("too few steps")))
+    answer = said('torch_memmap_gpt | torch.split = missing "too few steps"')
     assert answer.bottleneck == "none"
     assert answer.grade == "not examined"
     assert "not how much of that is the model" in answer.text
 
 
-def test_what_batches_made_in_turn_cannot_cost_is_not_put_down_to_them() -> None:
-    """Without workers 1 ms of input costs a step 1 ms, whatever it seems to lose."""
-    alone = said(torch_evidence(real=0.100, resident=0.080, input=0.001))
-    assert alone.bottleneck == "model"
-    assert alone.grade == "probable"
-    assert alone.text.endswith("; 20 % of a step is not explained.")
-    beside = replace(LOADER, workers=2)
-    assert (
-        "sharing cores"
-        in said(torch_evidence(real=0.1, resident=0.08, input=0.001 * 2, loader=beside)).text
-    )
-    thread = replace(cost("prefetch", 0.1), thread="worker")
-    shared = torch_evidence(real=0.100, resident=0.080, input=0.002, functions=(thread,))
-    assert "sharing cores" in said(shared).text
-
-
 # What must be said.
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        f"emulated_hidden | {recompiling(0.0675)}",
+        f"{BARE}; {recompiling(0.0648)}",
+        # what replayed batches save is not the input's: others are compiled
+        f"torch_slow_transform | {recompiling(0.0125)}",
+    ],
+)
+def test_compiling_again_is_the_verdict_where_it_takes_the_time(case: str) -> None:
+    answer = said(case)
+    assert answer.bottleneck == "host"
+    assert "`forward` is compiled again and again, which takes 45 %" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("beside", "says"),
+    [
+        # without workers 3 ms of input cost a step 3 ms, whatever it seems to lose
+        ("times.input = 0.003", "; 20 % of a step is not explained."),
+        ("times.input = 0.003; torch.loaders[0].workers = 2", "sharing cores"),
+        (
+            (
+                'times.input = 0.003; functions = [{"name": "prefetch", "file": "train.py", '
+                '"line": 7, "share": 0.1, "thread": "worker", "samples": 10}]'
+            ),
+            "sharing cores",
+        ),
+    ],
+)
+def test_what_batches_made_in_turn_cannot_cost_is_not_put_down_to_them(
+    beside: str, says: str
+) -> None:
+    assert says in said(f"torch_healthy | times.resident = 0.071; {beside}").text
+
+
 def test_parts_that_neighbours_slowed_are_judged_by_their_shares() -> None:
-    """EMA of the weights in Python, half of each step; all of it took twice as long."""
-    slowed = split(forward=0.024, backward=0.024, optimizer=0.032, rest=0.120)
-    answer = said(bare(split=slowed, functions=(cost("EMA.update", 0.2, 36),)))
+    """The function that calls the model was seen as often, and is not blamed for it."""
+    answer = said(f"{BARE}; torch.split[rest].seconds = 0.2")
     assert answer.bottleneck == "host"
     assert answer.text.startswith("Host-bound: 60 % of each step passes outside")
-    assert "mostly in `EMA.update`, train.py:36" in answer.text
+    assert "mostly in" not in answer.text
 
 
-def test_a_function_that_calls_the_model_is_not_blamed_for_it() -> None:
-    parts = split(forward=0.020, backward=0.040, optimizer=0.006, rest=0.034)
-    calls = replace(CALLS, forward=replace(FORWARD_SITE, function="train_step"))
-    own = (cost("Trainer.train_step", 0.35), cost("augment", 0.3))
-    assert "`augment`" in said(bare(split=parts, functions=own, calls=calls)).text
+def test_what_is_lost_against_a_resident_step_is_not_hidden_by_less_work_outside() -> None:
+    """The bar shows 74 % that are not explained: 20 % outside the model do not bind the step."""
+    answer = said("torch_healthy | times.resident = 0.023; torch.split[rest].seconds = 0.025")
+    assert answer.grade == "probable"
+    assert "outside" not in answer.text
+    mostly = said("torch_healthy | times.resident = 0.071; torch.split[rest].seconds = 0.15")
+    assert mostly.text.startswith("Host-bound: 60 % of each step passes outside")
 
 
 def test_waiting_for_the_device_names_its_call() -> None:
-    syncs = (
-        SyncPoint("cpu", SITE, 1.0, 0.001),
-        SyncPoint("item", Site("train.py", 41), 2.0, 0.020, printed=True),
+    answer = said(
+        'emulated_hidden | torch.syncs = [{"what": "cpu", "where": "train.py:12", "calls": 1.0, '
+        '"seconds": 0.0015}, {"what": "item", "where": "train.py:41", "calls": 2.0, '
+        '"seconds": 0.03}]'
     )
-    answer = said(torch_evidence(torch={"syncs": syncs}))
     assert answer.bottleneck == "sync"
     assert answer.text == (
         "Host-bound by synchronisation: 21 % of each step waits for the device, mostly in "
@@ -177,70 +145,53 @@ def test_waiting_for_the_device_names_its_call() -> None:
 
 
 def test_a_wait_that_no_call_was_seen_for_is_told_without_one() -> None:
-    parts = split(forward=0.03, backward=0.05, optimizer=0.005, sync=0.015)
-    assert said(bare(split=parts)).text.endswith("15 % of each step waits for the device.")
+    case = "null_context | torch.split[sync].seconds = 0.09; torch.syncs = []"
+    assert said(case).text.endswith("15 % of each step waits for the device.")
 
 
 def test_what_passes_between_epochs_is_the_verdict_where_its_fix_comes_first() -> None:
-    between = BetweenEpochs(5.0, 3, epoch_steps=50, restart_s=4.2)
-    answer = said(
-        torch_evidence(between_epochs=between), finding("torch_persistent_workers", 2.0, "input")
-    )
+    again = Finding("torch_persistent_workers", "input", "", "", 2.0, "", Equivalence.NUMERICS)
+    answer = said("seed_torch_short_epochs | outside = missing", again)
     assert answer.text == (
-        "Held up between epochs: 5.00 s after every 50 steps, 50 % of an epoch, mostly opening "
+        "Held up between epochs: 476 ms after every 20 steps, 75 % of an epoch, mostly opening "
         "the input again."
     )
 
 
 @pytest.mark.parametrize(
-    ("stages", "loader", "says"),
+    ("case", "says"),
     [
-        ((), LOADER, "`Images.__getitem__`, data.py:30, with `num_workers=0`"),
         (
-            (stage("dataset item", 0.05, function=ITEM),),
-            replace(LOADER, workers=1),
-            "`Images.__getitem__`, data.py:30, in 1 worker process",
+            "torch_slow_transform | stages = []",
+            "`Pictures.__getitem__`, torch_slow_transform.py:23, with `num_workers=0`",
         ),
         (
-            (stage("collate", 0.05, function=Function("pad", "data.py", 50)),),
-            replace(LOADER, workers=4),
-            "`pad`, data.py:50, in 4 worker processes",
-        ),
-        ((stage("collate", 0.05),), LOADER, "put together into a batch (the `DataLoader` at "),
-        (
-            (stage("dataset item", 0.01), stage("inter-process copy", 0.05)),
-            LOADER,
-            "batches to come over from the worker processes (the `DataLoader` at train.py:12)",
+            "torch_python_collate | stages[collate].function = null",
+            "the samples to be put together into a batch (the `DataLoader` at torch_python_coll",
         ),
         (
-            (),
-            replace(LOADER, item=None, dataset="ImageFolder"),
-            "the items of `ImageFolder` (the `DataLoader` at train.py:8), with `num_workers=0`",
+            "seed_torch_waiting_items | stages[inter-process copy].seconds_per_step = 0.5",
+            "batches to come over from the worker processes (the `DataLoader` at torch_waiting_",
         ),
-        ((), None, "its data"),
+        (
+            (
+                "torch_slow_transform | torch.loaders[0].item = null; "
+                'torch.loaders[0].dataset = "ImageFolder"; stages = []'
+            ),
+            "the items of `ImageFolder` (the `DataLoader` at torch_slow_transform.py:67), with",
+        ),
+        ("null_context", "its data"),
+        # no loader that Keras made
+        (
+            (
+                'torch_loop_keras_torch | loop.input_kind = "PyDataset"; stages = []; '
+                'loop.pydataset_item = "data.py:30"'
+            ),
+            "`__getitem__` of the `PyDataset`, data.py:30",
+        ),
     ],
 )
 def test_the_culprit_of_a_loader_is_the_users_own_code_where_there_is_any(
-    stages: tuple[object, ...], loader: object, says: str
+    case: str, says: str
 ) -> None:
-    found = torch_evidence(stages_=stages, loader=loader)  # type: ignore[arg-type]
-    assert says in input_culprit(found)
-    assert ITEM_SITE.line == ITEM.line
-
-
-def test_a_pydataset_of_keras_is_named_and_no_loader_that_keras_made() -> None:
-    loop = Loop("fit", where=SITE, input_kind="PyDataset", pydataset_item=ITEM_SITE)
-    answer = said(torch_evidence(real=0.1, resident=0.02, input=0.08, loop=loop))
-    assert "waits for `__getitem__` of the `PyDataset`, " in answer.text
-    assert "DataLoader" not in answer.text
-
-
-def test_what_is_lost_against_a_resident_step_is_not_hidden_by_less_work_outside() -> None:
-    """The bar shows 74 % that are not explained: 25 % outside the model do not bind the step."""
-    parts = split(input=0.074, forward=0.001, rest=0.025)
-    answer = said(torch_evidence(real=0.1, resident=0.026, input=0.0001, split=parts))
-    assert answer.grade == "probable"
-    assert "25 %" not in answer.text
-    mostly_outside = split(input=0.02, forward=0.02, rest=0.06)
-    answer = said(torch_evidence(real=0.1, resident=0.08, input=0.001, split=mostly_outside))
-    assert answer.text.startswith("Host-bound: 60 % of each step passes outside")
+    assert input_culprit(evidence_of(case)).startswith(says)

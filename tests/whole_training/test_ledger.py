@@ -1,125 +1,120 @@
 """The ledger of the whole training, and what the kept changes make of it."""
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from kit.evidence import SITE, evidence
-from trainperf.model import (
-    BetweenEpochs,
-    Equivalence,
-    Finding,
-    InPlace,
-    Item,
-    Length,
-    Missing,
-    Outside,
-    Spent,
-    Stack,
-    StartUp,
-    Torch,
-    Training,
-)
-from trainperf.model.torch.compiling import Compiling, Recompiling
+from fixes.case_text import evidence_of
+from trainperf.model import Equivalence, Finding, Item, Length, Stack, Training
 from trainperf.whole_training import ledger, with_changes
-from trainperf.whole_training.ledger import started_in, with_calls
+from trainperf.whole_training.ledger import COLLECTIONS, started_in, with_calls
 
-TEN = Length(400, "10 epochs of 40 steps", epochs=10)
-START = StartUp(12.0, imports_s=4.0, setup_s=6.0, tracing_s=1.5, first_step_s=2.0)
-PAUSE = BetweenEpochs(1.0, 3, 40, validation_s=0.6, callbacks_s=0.1, restart_s=0.2)
+CASE = evidence_of("slow_images")
+START, PAUSE = CASE.startup, CASE.between_epochs
+assert START is not None
+assert START.imports_s is not None
+assert START.setup_s is not None
+assert PAUSE is not None
+assert PAUSE.restart_s is not None
+FIRST_S = START.to_first_step_s - START.imports_s - START.setup_s
+STEPS_S = 599 * CASE.times.real
+"""Thirty epochs of 20 steps; the first step is a part of the start."""
+
 STACK = Stack(("tf_interleave_parallel",), 2.0, 1.9, 2.1, 12, 60, None, 0.1, 0.05, once_seconds=3.0)
 
 
-def made(**more):
-    return ledger(evidence(**{"length_": TEN, "startup": START} | more))
+def made(laid: str = "") -> Training:
+    return ledger(evidence_of(f"slow_images | {laid}") if laid else CASE)
 
 
-def lines(whole):
-    return {one.name: (one.count, one.now_s, one.after_s) for one in whole.items}
+def lines(whole: Training) -> dict[str, tuple[int, Any, Any]]:
+    return {item.name: (item.count, item.now_s, item.after_s) for item in whole.items}
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"length_": Missing("how often `for x in y` turns is not known")},
-        {"startup": None},
-        {"real": None},
-    ],
-)
-def test_without_a_length_a_step_or_a_start_there_are_no_seconds_but_a_reason(more):
-    whole = made(**more)
+def total(whole: Training) -> float:
+    assert whole.seconds_now is not None
+    return whole.seconds_now
+
+
+@pytest.mark.parametrize("laid", ["length = missing", "startup = null", "times.real = missing"])
+def test_without_a_length_a_step_or_a_start_there_are_no_seconds_but_a_reason(laid: str) -> None:
+    whole = made(laid)
     assert whole.seconds_now is None
     assert whole.reason
     assert with_changes(whole, STACK, True) == whole
 
 
-def test_start_and_steps_add_up():
+def test_start_steps_pauses_and_the_end_add_up() -> None:
     whole = made()
+    rest = PAUSE.seconds - PAUSE.restart_s
     assert lines(whole) == {
-        "imports": (1, 4.0, None),
-        "set-up": (1, 6.0, None),
-        "first step, with tracing": (1, 2.0, None),
-        "training steps": (399, pytest.approx(39.9), None),
+        "imports": (1, START.imports_s, None),
+        "set-up": (1, START.setup_s, None),
+        "first step, with tracing": (1, pytest.approx(FIRST_S), None),
+        "training steps": (599, pytest.approx(STEPS_S), None),
+        "opening the input again": (29, pytest.approx(29 * PAUSE.restart_s), None),
+        "else between epochs": (30, pytest.approx(30 * rest), None),
+        "end of the process": (1, COLLECTIONS * CASE.fact("collection_s"), None),
     }
-    assert whole.seconds_now == pytest.approx(51.9)
+    assert whole.seconds_now == pytest.approx(sum(item.now_s for item in whole.items))
     assert whole.seconds_after is None
+    assert "end of the process" not in lines(made("facts = {}"))
 
 
-def test_the_end_of_the_process_comes_once_and_stays_as_it_is():
-    whole = made(facts={"collection_s": 0.2})
-    assert lines(whole)["end of the process"][:2] == (1, pytest.approx(1.1))
-    after = with_changes(whole, STACK, True)
-    assert lines(after)["end of the process"][2] == pytest.approx(1.1)
+def test_an_evaluation_before_the_training_is_a_line_of_its_own() -> None:
+    told = lines(made("startup.evaluation_s = 1.0"))
+    assert told["evaluation before the training"][1] == 1.0
+    assert told["set-up"][1] == pytest.approx(START.setup_s - 1.0)
 
 
-def test_an_evaluation_before_the_training_is_a_line_of_its_own():
-    told = lines(made(startup=replace(START, evaluation_s=5.0)))
-    assert told["evaluation before the training"][1] == 5.0
-    assert told["set-up"][1] == 1.0
-
-
-def test_what_passes_between_epochs_comes_after_each_but_opening_the_input():
-    told = lines(made(between_epochs=PAUSE))
-    assert told["validation"][:2] == (10, pytest.approx(6.0))
-    assert told["callbacks at the ends of epochs"][:2] == (10, pytest.approx(1.0))
-    assert told["opening the input again"][:2] == (9, pytest.approx(1.8))
-    assert told["else between epochs"][:2] == (10, pytest.approx(1.0))
-    first = lines(made(between_epochs=replace(PAUSE, first_s=0.7)))
-    assert first["the first time besides (tracing)"][:2] == (1, 0.7)
-
-
-def test_evaluations_within_epochs_come_as_often_as_their_steps():
-    turn = Outside(
-        "evaluation", 7.0, 50, 5.0, (Spent("evaluation", 2.0, 0.28, "validate"),), turns=2
+def test_what_passes_between_epochs_comes_after_each() -> None:
+    told = lines(
+        made(
+            "between_epochs.validation_s = 0.02; between_epochs.callbacks_s = 0.01; "
+            "between_epochs.first_s = 0.7"
+        )
     )
-    told = lines(made(outside_=turn, between_epochs=PAUSE))
-    assert told["evaluation (validate)"][:2] == (8, pytest.approx(16.0))
-    assert "validation" not in told
-    assert told["training steps"][1] == pytest.approx(39.9)
+    assert told["validation"][:2] == (30, pytest.approx(0.6))
+    assert told["callbacks at the ends of epochs"][:2] == (30, pytest.approx(0.3))
+    rest = PAUSE.seconds - PAUSE.restart_s - 0.03
+    assert told["else between epochs"][:2] == (30, pytest.approx(30 * rest))
+    assert told["the first time besides (tracing)"][:2] == (1, 0.7)
 
 
-def test_what_stands_between_fits_comes_with_each():
-    turn = Outside("fit", 9.0, 40, 4.0, (Spent("prediction", 5.0, 0.5, "predict"),))
-    whole = made(length_=replace(TEN, fits=10), outside_=turn, between_epochs=PAUSE)
-    assert lines(whole)["prediction"][:2] == (10, pytest.approx(50.0))
+def test_evaluations_within_epochs_come_as_often_as_their_steps() -> None:
+    told = lines(
+        made(
+            'outside = {"turn": "evaluation", "seconds": 7.0, "steps": 50, "training_s": 5.0, '
+            '"spent": [{"what": "evaluation", "seconds": 2.0, "share": 0.28, "name": "validate"}]}'
+        )
+    )
+    assert told["evaluation (validate)"][:2] == (12, pytest.approx(24.0))
+    assert "opening the input again" not in told
+    assert told["training steps"][1] == pytest.approx(59.9)
 
 
-def test_changes_shrink_the_steps_and_cost_something_once():
-    whole = with_changes(made(between_epochs=PAUSE), STACK, True)
-    told = lines(whole)
-    assert told["training steps"][2] == pytest.approx(39.9 / 2)
-    assert told["validation"][2] == told["validation"][1]
+def test_changes_shrink_the_steps_and_cost_something_once() -> None:
+    whole = with_changes(made(), STACK, True)
+    told, now = lines(whole), total(whole)
+    assert told["training steps"][2] == pytest.approx(STEPS_S / 2)
+    for name in ("else between epochs", "end of the process"):
+        assert told[name][2] == told[name][1]
     assert told["one-off cost"] == (1, 0.0, 3.0)
-    assert whole.seconds_after == pytest.approx(whole.seconds_now - 39.9 / 2 + 3.0)
-    assert whole.low == pytest.approx(whole.seconds_now - 39.9 + 39.9 / 2.1 + 3.0)
-    assert whole.high == pytest.approx(whole.seconds_now - 39.9 + 39.9 / 1.9 + 3.0)
-    assert whole.speedup == pytest.approx(whole.seconds_now / whole.seconds_after)
+    assert whole.seconds_after == pytest.approx(now - STEPS_S / 2 + 3.0)
+    assert whole.low == pytest.approx(now - STEPS_S + STEPS_S / 2.1 + 3.0)
+    assert whole.high == pytest.approx(now - STEPS_S + STEPS_S / 1.9 + 3.0)
+    assert whole.seconds_after is not None
+    assert whole.speedup == pytest.approx(now / whole.seconds_after)
 
 
-def test_slices_of_whole_epochs_hold_the_start_of_the_input_as_well():
-    before = made(between_epochs=PAUSE)
-    whole = with_changes(before, replace(STACK, held_s=0.2, once_seconds=0.0), True)
-    assert whole.seconds_now - whole.seconds_after == pytest.approx((39.9 + 9 * 0.2) / 2)
+def test_slices_of_whole_epochs_hold_the_start_of_the_input_as_well() -> None:
+    whole = with_changes(made(), replace(STACK, held_s=0.01, once_seconds=0.0), True)
+    assert whole.seconds_after is not None
+    saved = total(whole) - whole.seconds_after
+    assert saved == pytest.approx((STEPS_S + 29 * 0.01) / 2)
     assert "one-off cost" not in lines(whole)
 
 
@@ -138,61 +133,74 @@ def test_a_later_start_that_took_less_stands_for_the_first(seconds, left):
     assert whole.seconds_now == pytest.approx(sum(left) + 9.0)
 
 
-def test_a_script_that_starts_sooner_has_a_shorter_start():
-    whole = with_changes(made(), replace(STACK, once_seconds=-1.5), True)
-    assert lines(whole)["first step, with tracing"][2] == pytest.approx(0.5)
+def test_a_script_that_starts_sooner_has_a_shorter_start() -> None:
+    whole = with_changes(made(), replace(STACK, once_seconds=-0.5), True)
+    assert lines(whole)["first step, with tracing"][2] == pytest.approx(FIRST_S - 0.5)
 
 
 @pytest.mark.parametrize(
     ("stack", "lasting"), [(None, True), (STACK, False), (replace(STACK, once_seconds=None), True)]
 )
-def test_what_becomes_of_the_whole_is_not_said_where_nobody_knows(stack, lasting):
+def test_what_becomes_of_the_whole_is_not_said_where_nobody_knows(
+    stack: Stack | None, lasting: bool
+) -> None:
     whole = with_changes(made(), stack, lasting)
     assert whole.seconds_after is None
-    assert whole.seconds_now == pytest.approx(51.9)
+    assert whole.seconds_now == made().seconds_now
 
 
-def test_what_is_compiled_again_in_the_first_steps_has_a_line():
-    seen = Recompiling("forward", 8, 60, 9.0, lasting_s=0.02, once_s=7.0)
-    whole = made(torch_=Torch(compiling=Compiling(recompiling=seen)))
+def test_what_is_compiled_again_in_the_first_steps_has_a_line() -> None:
+    again = '{"function": "forward", "count": 8, "steps": 60, "seconds": 9.0, "once_s": 7.0}'
+    whole = ledger(evidence_of(f"torch_healthy | torch.compiling.recompiling = {again}"))
     assert lines(whole)["compiling again"] == (1, 7.0, None)
-    assert whole.seconds_now == pytest.approx(58.9)
-    changed = with_changes(whole, STACK, True)
-    assert lines(changed)["compiling again"] == (1, 7.0, 7.0)
+    assert total(whole) == pytest.approx(total(ledger(evidence_of("torch_healthy"))) + 7.0)
+    assert lines(with_changes(whole, STACK, True))["compiling again"] == (1, 7.0, 7.0)
 
 
-INSTEAD = InPlace(0.05, 0.005, 10.0, 8.0, 12.5, 12, 0.0)
+# ------------------------------------------------------------- calls that were timed in place
+
+FITS = evidence_of("predict_between_fits")
+(CALLS,) = FITS.outside.spent
+assert CALLS.instead is not None
+RATIO = (CALLS.instead.ratio, CALLS.instead.low, CALLS.instead.high)
 
 
-def predicts(*ratios):
+def predicts(*ratios: tuple[float, float, float] | None) -> Finding:
     data = {"in_place": {"ratios": list(ratios)}}
-    where = (SITE,) * len(ratios)
-    return Finding("", "host", "", "", None, "", Equivalence.EXACT, where, data=data)
+    return Finding("", "host", "", "", None, "", Equivalence.EXACT, (CALLS.where,), data=data)
 
 
-def test_calls_of_a_callback_that_were_timed_in_place_have_a_line_of_their_own():
-    spent = Spent("prediction", 0.05, 0.01, "predict", 10, SITE, 1, INSTEAD)
-    turn = Outside("epoch", 5.0, 40, 4.0, (spent,))
-    told = lines(made(outside_=turn, between_epochs=PAUSE))
-    assert told["prediction"][:2] == (10, pytest.approx(0.5))
-    assert told["callbacks at the ends of epochs"][:2] == (10, pytest.approx(0.5))
-    assert told["else between epochs"][:2] == (10, pytest.approx(1.0))
+def test_what_stands_between_fits_comes_with_each() -> None:
+    told = lines(ledger(FITS))
+    assert told["prediction"][:2] == (60, pytest.approx(60 * CALLS.seconds))
+    assert "opening the input again" not in told
 
 
-def test_calls_shrink_by_what_was_timed_in_place():
-    spent = Spent("prediction", 5.0, 0.5, "predict", 100, SITE, 1, INSTEAD)
-    turn = Outside("fit", 9.0, 40, 4.0, (spent,))
-    before = made(length_=replace(TEN, fits=10), outside_=turn)
-    after = with_calls(before, [predicts((10.0, 8.0, 12.5))])
-    assert lines(after)["prediction"] == (10, pytest.approx(50.0), pytest.approx(5.0))
-    now = before.seconds_now
-    assert after.seconds_after == pytest.approx(now - 45.0)
-    assert (after.low, after.high) == (pytest.approx(now - 46.0), pytest.approx(now - 43.75))
+def test_calls_of_a_callback_that_were_timed_in_place_have_a_line_of_their_own() -> None:
+    at_the_end = evidence_of(
+        'predict_between_fits | outside.turn = "epoch"; between_epochs.seconds = 13.5; '
+        "between_epochs.callbacks_s = 13.0"
+    )
+    told = lines(ledger(at_the_end))
+    assert told["prediction"][:2] == (60, pytest.approx(60 * CALLS.seconds))
+    others = 60 * (13.0 - CALLS.seconds)
+    assert told["callbacks at the ends of epochs"][:2] == (60, pytest.approx(others))
 
 
-def test_without_calls_or_a_known_whole_nothing_shrinks():
-    before = made()
+def test_calls_shrink_by_what_was_timed_in_place() -> None:
+    before = ledger(FITS)
+    after = with_calls(before, [predicts(RATIO)])
+    middle, least, most = (60 * CALLS.seconds * (1 - 1 / ratio) for ratio in RATIO)
+    calls = 60 * CALLS.seconds
+    assert lines(after)["prediction"] == (60, calls, pytest.approx(calls - middle))
+    now = total(before)
+    assert after.seconds_after == pytest.approx(now - middle)
+    assert (after.low, after.high) == (pytest.approx(now - most), pytest.approx(now - least))
+
+
+def test_without_calls_or_a_known_whole_nothing_shrinks() -> None:
+    before = ledger(FITS)
     assert with_calls(before, []) == before
     assert with_calls(before, [predicts(None)]) == before
     unknown = replace(before, reason="the gain lasts as long as what it mends goes on")
-    assert with_calls(unknown, [predicts((10.0, 8.0, 12.5))]) == unknown
+    assert with_calls(unknown, [predicts(RATIO)]) == unknown

@@ -4,8 +4,10 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
 from trainperf.child.tensorflow import hooks
+from trainperf.child.tensorflow.stages import batches_of_pass
 
 
 class EagerTensor:
@@ -53,3 +55,22 @@ def test_no_more_than_a_few_buffers_are_there_at_a_time():
     at_once, gone = dropped(leg=True, many=hooks.MOST_GOING + 1)
     assert at_once == ["in the loop"]
     assert gone == ["beside it"] * hooks.MOST_GOING + ["in the loop"]
+
+
+def elements():
+    return tf.data.Dataset.range(600)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "batches"),
+    [
+        (lambda: elements().shuffle(100).batch(10).repeat(), 60.0),
+        (lambda: elements().batch(10).repeat(3).prefetch(2), 60.0),
+        (lambda: elements().repeat().batch(7), 600 / 7),
+        (lambda: elements().batch(10), None),
+        (lambda: elements().filter(lambda number: number > 5).batch(10).repeat(), None),
+        (lambda: [1, 2], None),
+    ],
+)
+def test_the_batches_of_a_pass_over_what_is_repeated(dataset, batches):
+    assert batches_of_pass(dataset()) == batches

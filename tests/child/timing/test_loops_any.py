@@ -204,3 +204,19 @@ def test_a_step_that_evaluates_now_and_then_is_left_out_of_the_times(
     assert blocks
     assert max(one["d"] / one["n"] for one in blocks) == pytest.approx(most_s, abs=0.02)
     assert any(one["p"] == "evaluated" for one in watcher.record.of("step")) is (every > 1)
+
+
+@pytest.mark.parametrize("repeats", [25.0, None])
+def test_a_step_that_begins_another_pass_over_what_is_repeated_is_left_out_of_the_times(
+    loops: Made, watcher: Watcher, monkeypatch, repeats: float | None
+) -> None:
+    def next_(numbers: Numbers) -> dict[str, int]:
+        number = next(numbers._left)
+        watcher.clock.tick(0.0 if number % 25 else 5.0)  # a shuffle fills its buffer
+        return {"number": number}
+
+    monkeypatch.setattr(Numbers, "__next__", next_)
+    monkeypatch.setattr(Made, "batches_of_pass", lambda self, dataset: repeats)
+    train(loops, Loader(3000))
+    phases = {step["p"] for step in watcher.record.of("step") if step["d"] > 1}
+    assert (phases == {"first"}) is (repeats is not None)

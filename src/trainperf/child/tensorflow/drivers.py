@@ -37,6 +37,7 @@ class ArgumentDriver(Driver):
         self.source_over = False  # Keras closed the epoch of the source meanwhile
         self._source = iterator
         self._dataset = tf_batches.dataset_of(iterator)
+        self._opened(self._dataset)
         self.unclosed: list[Any] = []  # tf.data may take seconds to close what was broken off
         self._resident: Any = None
         self._batches: list[Any] = []
@@ -57,11 +58,14 @@ class ArgumentDriver(Driver):
         if iterator is not self.given:
             if self.ending:
                 self.unclosed += [self.given, self._source]
-            self.given = self._source = iterator
+            self.given = iterator
+            self._take_from(iterator)
         self.boundary()
         resident = self.resident
         if self.source_over and not resident:
             self.reopen()
+        if not resident:
+            self._begins_step_with(self._batches_per_call())
         source = self._resident if resident else self._source
         began = self.clock()
         try:
@@ -97,10 +101,15 @@ class ArgumentDriver(Driver):
             self.process.off = False
         if source is None:
             return False
-        self._source = source
+        self._take_from(source)
         self.source_over = False
         self.epoch_reopened()
         return True
+
+    def _take_from(self, iterator: Any) -> None:
+        if iterator is not self._source:  # Keras keeps that of a dataset that is repeated
+            self._source = iterator
+            self._opened(self._dataset)
 
     def probe_names(self) -> tuple[str, ...]:
         """Of `fit` those of its model, else those of the step."""
@@ -157,7 +166,7 @@ class ArgumentDriver(Driver):
         if self._at is not None:
             self._step_ended(self._at, self.device.mark())
             self._at = None
-        self._source = iterator  # Keras 3 also hands it to the loop; tf_keras does not
+        self._take_from(iterator)  # Keras 3 also hands it to the loop; tf_keras does not
         self.source_over = False
         self.epoch_reopened()
 

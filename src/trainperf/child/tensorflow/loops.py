@@ -82,6 +82,12 @@ class TensorFlowLoops(Loops):
 
         tf_facts.record(driver)
 
+    def batches_of_pass(self, dataset: Any) -> float | None:
+        """How many batches come of one pass over what a dataset repeats, if it does."""
+        from . import stages as tf_stages
+
+        return tf_stages.batches_of_pass(dataset)
+
     def stages(self, driver: Any, deadline: float) -> None:
         """Time the stages of the pipeline."""
         from . import stages as tf_stages

@@ -226,6 +226,20 @@ def _elements_per_step(nodes: list[Any], last: float) -> list[float | None]:
     return [counts.get(id(node)) for node in nodes]
 
 
+def batches_of_pass(dataset: Any) -> float | None:
+    """How many batches come of one pass over what a dataset repeats; None where it cannot be told.
+
+    Where batches are made of what is repeated, one may hold the end of a pass and begin the next.
+    """
+    nodes = chain(undistributed(dataset)) if hasattr(dataset, "_inputs") else []
+    counts = _elements_per_step(nodes, 1.0) if nodes else []
+    for node, count in zip(nodes, counts, strict=True):
+        if "Repeat" in type(node).__name__ and count:
+            size = int(node._inputs()[0].cardinality())
+            return size / count if size > 0 else None
+    return None
+
+
 def _kept_inputs(node: Any, nodes: list[Any]) -> list[Any]:
     found: list[Any] = []
     for parent in node._inputs():

@@ -148,6 +148,10 @@ class Loops:
         """The last measurements: what the device gives at best."""
         return []
 
+    def batches_of_pass(self, dataset: Any) -> float | None:
+        """How many batches come of one pass over what a dataset repeats, if it does."""
+        return None
+
     def stages(self, driver: Any, deadline: float) -> None:
         """Time the stages of the input."""
         raise NotImplementedError

@@ -34,6 +34,9 @@ ONE_OFF_FIRSTS = 3
 """So many steps right after the input was opened, with no other between them, are left
 out of the times; from then on an epoch has but one step, and opening is part of it."""
 
+SHORTEST_PASS = 20
+"""Passes over what is repeated that have fewer batches are a part of what steps cost."""
+
 _GAPS = 3
 _GAPS_S = 3.0
 """So many ends of an epoch are timed; two will do once so many seconds have passed."""
@@ -84,7 +87,9 @@ class Driver:
         self._traced = 0
         self._own = 0.0
         self._epoch_ends = EpochEnds(self)
-        self._of_epoch = 0
+        self._of_epoch = self._of_source = 0
+        self._pass: float | None = None  # batches of one pass over what the input repeats
+        self._passes_of: Any = None
         self.epoch_batches: int | None = None  # those of an epoch that was seen whole
         self.cycles: cycles.Cycles | None = None
         self.tracing: tracing.Tracing | None = None
@@ -304,6 +309,29 @@ class Driver:
     def took(self, batches: int) -> None:
         """So many batches came from the input."""
         self._of_epoch += batches
+        self._of_source += batches
+
+    def _opened(self, dataset: Any) -> None:
+        """Another iterator, over `dataset`, feeds the loop."""
+        self._of_source = 0
+        if dataset is self._passes_of:
+            return
+        self._passes_of, self._pass = dataset, None
+        try:
+            self._pass = self._framework.batches_of_pass(dataset)
+        except Exception as error:
+            self.process.failed("the passes of a dataset that is repeated", error)
+
+    def _begins_step_with(self, batches: int, late: int = 0) -> None:
+        """A step begins that takes so many batches; up to so many were `late`, unseen before.
+
+        Where the input begins another pass over what it repeats, a shuffle fills its buffer: the
+        step is the first one of an epoch, whatever the loop calls one.
+        """
+        if self._pass is None or self._pass < SHORTEST_PASS or self.plan.whole_epochs:
+            return
+        if self._of_source and -self._of_source % self._pass < batches + late:
+            self._first = True
 
     def _ran_dry(self) -> None:
         """The input has no more: what was taken since it was opened is an epoch of it."""

@@ -19,6 +19,10 @@ RING_BYTES = 256 * 1024**2
 """Replay up to so many batches, as long as they are no larger than this together."""
 
 
+SEEN_LATE = 2
+"""A loop is seen to train after its first step, and may have taken so many batches before."""
+
+
 class IteratorDriver(Driver):
     """A loop written by the user over a dataset: `for batch in dataset`."""
 
@@ -29,6 +33,7 @@ class IteratorDriver(Driver):
         self._iterator = iterator  # the one the user's loop holds
         self._source = iterator  # the one batches come from
         self._dataset = self.batches.dataset_of(iterator)
+        self._opened(self._dataset)
         self._original: Callable[[Any], Any] | None = None
         self._ring: deque[Any] = deque(maxlen=RING)
         self._replayed = 0
@@ -64,6 +69,7 @@ class IteratorDriver(Driver):
         if self._framework.closes_late:
             self.lay_aside_of_gap(self.clock() - began)
         self._dataset = dataset
+        self._opened(dataset)
         return True
 
     def _feeds(self, dataset: Any) -> bool:
@@ -109,6 +115,8 @@ class IteratorDriver(Driver):
             self.loops.step_begins(self)
             if self.end_epoch():
                 raise StopIteration
+            if not self.resident:
+                self._begins_step_with(self.batches_per_step, SEEN_LATE)
         self._taken += 1
         self._of_this += 1
         resident = self.resident
@@ -203,5 +211,6 @@ class IteratorDriver(Driver):
         if source is None:
             return False
         self._source = source
+        self._opened(self._dataset)
         self.epoch_reopened()
         return True

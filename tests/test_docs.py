@@ -51,6 +51,18 @@ def test_ci_runs_the_readmes_test_command() -> None:
     assert set_up_commands()[1] in words
 
 
+def test_ci_finds_what_it_marks_by_the_names_of_the_markers_in_files_of_tests() -> None:
+    others = {
+        path.name
+        for path in (ROOT / "tests").rglob("*.py")
+        if re.search(r"mark\.(script|alone)\b", path.read_text(encoding="utf-8"))
+        and not path.name.startswith("test_")
+    }
+    assert others == {"gpu_kit.py"}, "what is marked from elsewhere CI does not collect"
+    kit = (ROOT / "tests" / "gpu" / "gpu_kit.py").read_text(encoding="utf-8")
+    assert kit.count("mark.alone") == kit.count("mark.alone, pytest.mark.long]")
+
+
 def options(command: click.Command) -> set[str]:
     names = {name for option in command.params for name in option.opts if name.startswith("--")}
     if isinstance(command, click.Group):

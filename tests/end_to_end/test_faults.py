@@ -94,23 +94,29 @@ def test_a_script_that_raises_before_it_trains_shows_its_traceback(tmp_path):
     assert not OURS.search(result.stderr)
 
 
+SIGNALS = "import os, signal; os.kill(os.getpid(), signal.{})"
+KILLED = "The script was killed by "
+
+
 @pytest.mark.parametrize(
-    ("source", "ending", "status"),
+    ("source", "status", "says"),
     [
-        ("import sys; sys.exit(5)", Ending.FAILED, 5),
-        ("import os; os._exit(7)", Ending.FAILED, 7),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", Ending.SIGNALLED, -11),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", Ending.SIGNALLED, -9),
-        ("import os; os.abort()", Ending.SIGNALLED, -6),
-        ("raise KeyboardInterrupt", Ending.SIGNALLED, -2),
+        ("import sys; sys.exit(5)", 5, ""),
+        ("import os; os._exit(7)", 7, ""),
+        (SIGNALS.format("SIGSEGV"), -11, f"{KILLED}SIGSEGV, a segmentation fault"),
+        (SIGNALS.format("SIGKILL"), -9, f"{KILLED}SIGKILL, as the kernel does where memory runs"),
+        (SIGNALS.format("SIGUSR1"), -10, f"{KILLED}SIGUSR1, "),
+        ("import os; os.abort()", -6, f"{KILLED}SIGABRT, it gave itself up"),
+        ("raise KeyboardInterrupt", -2, ""),
     ],
 )
-def test_a_script_that_ends_badly_is_said_to_have_failed(tmp_path, source, ending, status):
+def test_a_script_that_ends_badly_is_said_to_have_failed(tmp_path, source, status, says):
     script(tmp_path, source, "train.py")
     result = diagnose(tmp_path, "train.py")
     assert result.returncode == 3
+    assert says in " ".join(result.stdout.split())
     diagnosis = saved(tmp_path)
-    assert diagnosis.ending is ending
+    assert diagnosis.ending is (Ending.SIGNALLED if status < 0 else Ending.FAILED)
     assert diagnosis.loop is None
     recording = store.load_recording(next((tmp_path / "runs").glob("*/recording.json")))
     assert recording.exit_status == status

@@ -168,7 +168,7 @@ def text_at(site: Site | None) -> str:
     return Path(site.file).read_text(encoding="utf-8").splitlines()[site.line - 1]
 
 
-SENTINELS = ("custom_function.py", "retracing.py")
+SENTINELS = ("custom_function.py",)
 """Of those that are run, these run each day, the others nightly."""
 
 
@@ -235,6 +235,7 @@ def test_an_eager_step_is_tried_compiled(run):
     assert found.probe("compiled").ratio > 1
 
 
+@pytest.mark.long
 def test_retracing_is_counted_with_its_cause(run):
     _, found = run(str(LOOPS / "retracing.py"))
     assert found.retracing.count >= 0.9 * found.retracing.steps
@@ -275,6 +276,7 @@ def test_debug_modes_are_seen_with_the_lines_that_turn_them_on(run):
     assert "check_numerics" in finding.title
 
 
+@pytest.mark.long
 def test_an_epochs_end_is_timed_with_its_validation(run):
     _, found = run(str(LOOPS / "numpy_fit.py"), "--epochs", "50")
     assert found.between_epochs is not None

@@ -22,7 +22,7 @@ def probe(recording: Recording, **given: Any) -> Found:
     return examined(of_files(recording), **given)
 
 
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 FILES = 64
 SIZE = 20_000

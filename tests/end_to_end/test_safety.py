@@ -107,6 +107,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long  # each day a whole diagnosis leaves such a tree, see test_trials
 def test_a_tree_is_byte_identical_after_a_script_that_overwrites_it_ran_in_the_view(
     project, tmp_path
 ):

@@ -303,7 +303,7 @@ def test_workers_leave_nothing_when_the_script_is_killed(tmp_path, mark, options
 
 
 @pytest.mark.usefixtures("no_shm_left")
-@pytest.mark.parametrize("options", [FORK, SPAWN, long(*FILES)], ids="-".join)
+@pytest.mark.parametrize("options", [FORK, long(*SPAWN), long(*FILES)], ids="-".join)
 def test_a_worker_that_crashes_is_named_by_the_error_of_the_script(tmp_path, mark, options):
     script(tmp_path, WORKERS, "train.py")
     command = python("train.py", *options)

@@ -97,6 +97,7 @@ with torch.profiler.profile(schedule=schedule) as profiler:
 """
 
 
+@pytest.mark.long
 def test_a_script_with_a_profiler_of_its_own_is_diagnosed_all_the_same(tmp_path):
     pytest.importorskip("torch")
     recording, trace = run(script(tmp_path, OWN_PROFILER), tmp_path)

@@ -283,8 +283,6 @@ def test_ctrl_c_during_the_trials_reports_what_was_measured(
     assert strays(mark) == []
 
 
-@pytest.mark.script
-@pytest.mark.sentinel
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("brief")
 def test_no_stopped_process_remains_after_a_kill_9_of_trainperf(tmp_path: Path, mark: str) -> None:

@@ -1,4 +1,4 @@
-"""No script, no folder, no setting: refused in a line. The signal that killed a script is named."""
+"""No script, no folder, no setting: refused in a line."""
 
 from __future__ import annotations
 
@@ -24,14 +24,9 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, command: str) -> None:
     assert "no regular file" in result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("command", ["diagnose", "lint", "show", "doctor"])
-def test_a_folder_that_was_removed_is_named(tmp_path: Path, command: str) -> None:
-    shell = (
-        f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m trainperf {command}"
-    )
-    result = subprocess.run(
-        ("sh", "-c", f"{shell} /tmp/x.py"), cwd=tmp_path, capture_output=True, text=True
-    )
+def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
+    shell = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m trainperf doctor"
+    result = subprocess.run(("sh", "-c", shell), cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 2
     assert result.stderr.startswith("trainperf: the working directory is no longer there\n")
 
@@ -52,22 +47,6 @@ def test_settings_that_are_none_are_named(tmp_path: Path, settings: str, says: s
     assert result.returncode == 2
     assert says in result.stderr
     assert "Traceback" not in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("number", "says"),
-    [
-        ("SIGSEGV", "SIGSEGV, a segmentation fault"),
-        ("SIGKILL", "SIGKILL, as the kernel does where memory runs out"),
-        ("SIGABRT", "SIGABRT, it gave itself up"),
-        ("SIGUSR1", "SIGUSR1, "),
-    ],
-)
-def test_the_signal_that_killed_a_script_is_named(tmp_path: Path, number: str, says: str) -> None:
-    script(tmp_path, f"import os, signal; os.kill(os.getpid(), signal.{number})", "train.py")
-    result = diagnose(tmp_path, "train.py")
-    assert result.returncode == 3
-    assert f"The script was killed by {says}" in " ".join(result.stdout.split())
 
 
 def test_a_link_that_was_planted_for_a_part_of_a_list_is_not_followed(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from trainperf.run.sweeping import sweep
 
 NOBODY = 65534
 pytestmark = [
-    pytest.mark.alone,
+    pytest.mark.script,
     pytest.mark.skipif(
         os.geteuid() != 0 or not shutil.which("setpriv"), reason="becomes another user"
     ),
@@ -166,6 +166,7 @@ def test_runs_that_may_not_be_read_are_no_error(theirs: Place) -> None:
     assert (foreign / "run.json").exists()
 
 
+@pytest.mark.alone  # any other run would end it first
 @pytest.mark.parametrize("guard", ["lives", "is killed too"])
 def test_what_was_killed_is_ended_by_the_next_start_of_that_user_only(
     theirs: Place, guard: str
@@ -205,6 +206,7 @@ def _wait_for_output(runs: Path, text: str) -> None:
     raise AssertionError(f"nothing said {text!r}")
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_whole_diagnosis_of_an_unprivileged_user_leaves_nothing(theirs: Place) -> None:

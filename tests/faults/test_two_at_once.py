@@ -12,8 +12,6 @@ from faults.harness import GOOD, NOT_MEASURED, Place, Result, ended, trains
 from kit.legs import LOOP
 from trainperf.run.sweeping import sweep
 
-pytestmark = pytest.mark.alone
-
 
 def both(place: Place, *words: str, many: int = 2) -> list[Result]:
     """Diagnose so many times at once."""
@@ -21,6 +19,7 @@ def both(place: Place, *words: str, many: int = 2) -> list[Result]:
         return list(pool.map(lambda _: place.diagnose(*words), range(many)))
 
 
+@pytest.mark.script
 def test_scripts_that_end_at_once_have_a_folder_each(place: Place) -> None:
     place.with_script("open('written', 'w').close(); raise SystemExit('the end')")
     results = both(place, "--no-trials", many=4)
@@ -30,6 +29,7 @@ def test_scripts_that_end_at_once_have_a_folder_each(place: Place) -> None:
     assert len(list(place.runs.glob("*/diagnosis.json"))) == 4
 
 
+@pytest.mark.alone  # what another test left would be swept
 def test_neither_sweeps_the_other(place: Place) -> None:
     place.with_script(
         LOOP + "print('ready', flush=True)\ntrain(lambda number: time.sleep(0.002))\n"
@@ -46,6 +46,7 @@ def test_neither_sweeps_the_other(place: Place) -> None:
     assert len(list(place.runs.glob("*/diagnosis.json"))) == 2
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_two_whole_diagnoses_at_once_do_each_other_no_harm(place: Place) -> None:
@@ -64,6 +65,7 @@ def test_two_whole_diagnoses_at_once_do_each_other_no_harm(place: Place) -> None
         )
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_one_that_is_killed_beside_another_costs_the_other_nothing(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -16,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
+from trainperf.commands.cli import main
 from trainperf.model import Event, Recording, Run
 from trainperf.run.launch import launch
 
@@ -133,16 +136,27 @@ def tries(of: str, most: int) -> Iterator[int]:
         yield attempt
 
 
-def trainperf(cwd: Path, *words: str, env: dict[str, str] | None = None):
-    command = (sys.executable, "-m", "trainperf", *words)
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, **(env or {}), "COLUMNS": "300"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def trainperf(
+    cwd: Path, *words: str, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of trainperf in this process: another would take half a second to start."""
+    stdout, stderr = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(cwd)
+        for name, value in {**(env or {}), "COLUMNS": "300"}.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "argv", ["trainperf", *words])
+        patch.setattr(sys, "stdout", stdout)
+        patch.setattr(sys, "stderr", stderr)
+        try:
+            status = main()
+        except SystemExit as ended:
+            status = ended.code
+    texts = []
+    for stream in (stdout, stderr):
+        stream.seek(0)
+        texts.append(stream.read())
+    return subprocess.CompletedProcess(words, status or 0, *texts)
 
 
 def diagnose(cwd: Path, *words: str, env: dict[str, str] | None = None):

@@ -109,10 +109,10 @@ def test_where_no_record_can_be_read_in_all_its_parts_what_can_be_is_reported(
 
 
 def test_whatever_stands_in_a_record_merge_reports_or_refuses(tmp_path):
-    """Three hundred records with a few of their values changed, removed or repeated."""
+    """A hundred records with a few of their values changed, removed or repeated."""
     chance = random.Random(16)
     reported = 0
-    for number in range(300):
+    for number in range(100):
         said = copy.deepcopy(events(0, 2))
         for _ in range(chance.randint(1, 4)):
             damage(said, chance)
@@ -130,7 +130,7 @@ def test_whatever_stands_in_a_record_merge_reports_or_refuses(tmp_path):
         except TrainperfError:
             continue
         reported += 1
-    assert reported > 250  # the other rank is whole
+    assert reported > 80  # the other rank is whole
 
 
 def damage(said, chance):

@@ -335,10 +335,10 @@ def test_a_change_that_is_to_be_judged_runs_in_two_processes_until_it_is(compare
 
 def test_a_process_that_is_quick_for_its_whole_life_proves_no_change(compared):
     machine = Machine(x=[quiet(0.08), quiet(0.1)], control=quiet(0.1))
-    found = compared(machine, [candidate("x", difference=0.02)])["x"].ratio
+    found = compared(machine, [candidate("x", difference=0.02)], 60.0)["x"].ratio
     assert found.low < 1.02
     lucky = Machine(x=quiet(0.08), control=quiet(0.08))  # all but the script's first process
-    found = compared(lucky, [candidate("x", difference=0.02)])["x"].ratio
+    found = compared(lucky, [candidate("x", difference=0.02)], 60.0)["x"].ratio
     assert found.low < 1.02 < found.high
 
 

@@ -44,6 +44,10 @@ def short_slices(monkeypatch):
     monkeypatch.setattr(contest, "SLICE_S", 0.05)
 
 
+def nightly(value):
+    return pytest.param(value, marks=pytest.mark.long)
+
+
 def after(pairs):
     """A contest is over after so many pairs, whatever they show."""
     return lambda one, *_: len(one.pairs) >= pairs
@@ -61,7 +65,7 @@ def test_what_legs_compiled_goes_where_trainperf_is_killed(tmp_path):
 
 @pytest.mark.alone
 @repeated
-@pytest.mark.parametrize("slots", [10, 3, 2, 1])
+@pytest.mark.parametrize("slots", [10, nightly(3), nightly(2), 1])
 def test_twice_as_fast_is_seen_to_be_so_whatever_room_there_is(tmp_path, slots):
     script = written(tmp_path, PLAIN.format(0.02))
     run = base_run(script)

@@ -62,7 +62,7 @@ GRID = list(
 
 
 def test_the_batches_are_those_of_keras_whatever_the_call_gives() -> None:
-    for targets, length, stride, rate, size, part, order in random.Random(5).sample(GRID, 60):
+    for targets, length, stride, rate, size, part, order in random.Random(5).sample(GRID, 20):
         if "[:20]" in targets and "start" in part:
             continue  # Keras goes past their end
         assert same(

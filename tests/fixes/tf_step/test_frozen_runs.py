@@ -43,14 +43,14 @@ def trained(source: str) -> Any:
     return names["model"].get_weights()[-2:], names["after"].history
 
 
-@pytest.mark.parametrize("ahead", ["", "head, frozen, frozen_features = 1, 2, 3\n"])
 @pytest.mark.parametrize(
-    ("fit", "arrays"),
+    ("fit", "arrays", "ahead"),
     [
-        ("model.fit(data, epochs=3, validation_data=small, verbose=0)", False),
+        ("model.fit(data, epochs=3, validation_data=small, verbose=0)", False, ""),
         (
             "model.fit(x, y, epochs=3, validation_data=(x[:9], y[:9]), shuffle=False, verbose=0)",
             True,
+            "head, frozen, frozen_features = 1, 2, 3\n",
         ),
     ],
 )

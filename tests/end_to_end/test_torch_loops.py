@@ -158,7 +158,6 @@ STYLES = [
         calls=in_the_loop(
             backward="scaler.scale(loss).backward()",
             step="scaler.step(optimizer)",
-            scale="scaler.scale(loss)",
             autocast="float16",
             scaler=True,
         ),

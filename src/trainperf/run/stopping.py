@@ -342,14 +342,18 @@ class Adopted:
         self._seen: dict[int, int] = {}
 
     def look(self) -> None:
-        """Remember those that are there now, and forget those that are not."""
+        """Remember those that are there now, and forget those that have ended.
+
+        Not those that it has no more: while it is being killed, a thread of it may have them.
+        """
         found = {pid: began(pid) or 0 for pid in self._children()}
         if os.getppid() == self._parent:  # when it has ended, all of them are another's
-            self._seen = {
+            self._seen |= {
                 pid: ticks
                 for pid, ticks in found.items()
                 if ticks >= self._since and _session(pid) not in (self._session, None)
             }
+        self._seen = {pid: ticks for pid, ticks in self._seen.items() if began(pid) == ticks}
 
     def end(self) -> None:
         """End those that were seen last, with whatever they have started."""

@@ -145,6 +145,19 @@ def test_a_persistent_loader_that_is_evaluated_between_epochs_never_drives(loops
         assert not watcher.driver._companions
 
 
+def test_a_loader_is_opened_no_more_often_than_the_script_does(loops, monkeypatch):
+    """Each iterator draws from the generators of the process, and has workers of its own."""
+    made, get = [], DataLoader._get_iterator
+    monkeypatch.setattr(DataLoader, "_get_iterator", lambda self: made.append(0) or get(self))
+    loader, optimizer = DataLoader(Points(), batch_size=8), Optimizer()
+    for _ in range(3):
+        for _, _ in zip(range(5), opened(loops, loader), strict=False):
+            loops.process.clock.tick()
+            loops.stepped(optimizer)
+    assert loops.training.driver is not None
+    assert len(made) == 3
+
+
 # -------------------------------------------------------------------- replays
 
 

@@ -113,7 +113,8 @@ class LoaderDriver(IteratorDriver, TorchDriver):
                 if id(known) in self._companions:
                     continue
                 began = self.clock()
-                made = self._opened(self.batches.dataset_of(known))
+                with Unseen(self.process):
+                    made = _iterator(self.batches.dataset_of(known))
                 try:
                     self._original(made)  # type: ignore[misc]
                 except StopIteration:  # it gives its batches a single time
@@ -123,10 +124,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
                 made._trainperf_last = known._trainperf_last
                 self._companions[id(made)] = self._beside[key] = made
         return count
-
-    def _opened(self, loader: Any) -> Any:
-        with Unseen(self.process):
-            return _iterator(loader)
 
     def _open_again(self) -> Any:
         return None if self._dataset is None else _iterator(self._dataset)

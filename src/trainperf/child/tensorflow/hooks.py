@@ -8,6 +8,7 @@ traced; such a function is marked, and each later call of it is an update.
 from __future__ import annotations
 
 import _thread
+import sys
 import threading
 from functools import partial
 from operator import attrgetter
@@ -101,7 +102,9 @@ def watch_iterators(loops: TensorFlowLoops, module: Any) -> None:
 
     def __del__(iterator: Any) -> None:  # noqa: N807
         resources = [vars(iterator).pop("_iterator_resource", None)]
-        if type(resources[0]).__name__ == "EagerTensor" and len(going) < MOST_GOING:
+        if sys.is_finalizing() or len(going) >= MOST_GOING:
+            return
+        if type(resources[0]).__name__ == "EagerTensor":
             going.append(None)
             _thread.start_new_thread(let_go, (resources,))
 

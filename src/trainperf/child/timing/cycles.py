@@ -1,4 +1,4 @@
-"""See what a script does between two calls of `fit` that stand in a Python loop.
+"""See what comes between two epochs, and between two calls of `fit` in a Python loop.
 
 All else of the training is measured by then. The loop of the script has surely another
 turn, so what runs here is not what stands after the training.
@@ -20,6 +20,9 @@ MOST = 8
 AGAIN_S = 6.0
 """So many turns are seen where they take no longer than this together: the first one traces what
 it calls, and of what is opened and closed by the dozen some stall the next."""
+_GAPS = 3
+_GAPS_S = 3.0
+"""So many ends of an epoch are timed; two will do once so many seconds have passed."""
 TOO_LONG = 10.0
 """A `fit` that is so many times longer than the wait hardly leaves anything to what follows."""
 
@@ -182,3 +185,67 @@ def expected(driver: Any) -> float:
         return float(driver.plan.step_estimate() * many)
     except Exception:
         return float("inf")
+
+
+class EpochEnds:
+    """The ends of epochs that a loop is brought to; `under_way` while they come after few steps.
+
+    Keras is told up to three times that an epoch is over; what passes until its next one begins is
+    timed, and what stands on the stacks meanwhile is kept.
+    """
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+        self._stacks: StackSampler | None = None
+        self._seen = False
+        self._count = 0
+        self._from = 0.0
+        self.under_way = False
+
+    @property
+    def due(self) -> bool:
+        return self.under_way and not self._seen
+
+    def begin(self) -> None:
+        driver = self._driver
+        self.under_way = True
+        self._from = driver.clock()
+        driver.record.write("phase", p="between", b=0)
+        driver.record.flush()
+        driver.calls()  # those until here
+        self._look()
+
+    def gap(self) -> None:
+        """The time between two epochs was taken; the first step of the next one follows."""
+        self._seen = self.under_way
+
+    def enough(self, at: float) -> bool:
+        """Whether no more ends are needed; asked `at` the end of an epoch's first step."""
+        if not self._seen:
+            return False
+        self._seen = False
+        self._count += 1
+        timed = self._count >= _GAPS or (self._count >= 2 and at - self._from > _GAPS_S)
+        if timed or not self._driver.can_end():
+            return True
+        self.keep_stacks()  # the run may be stopped before the next one is over
+        self._look()
+        return False
+
+    def _look(self) -> None:
+        """Keep what stands on the stacks between the epochs from here on."""
+        driver = self._driver
+        self._stacks = StackSampler(INTERVAL_S, over=lambda: not driver.between())
+        self._stacks.start()
+
+    def keep_stacks(self) -> None:
+        """Record what stood on the stacks since they were kept; a second call does nothing."""
+        stacks, self._stacks = self._stacks, None
+        if stacks is not None:
+            counts, calls = stacks.stop(), self._driver.calls()
+            self._driver.record.write("aside", total=stacks.samples, stacks=counts, calls=calls)
+
+    def leave(self) -> None:
+        """The loop was left: from here on its epochs are as long as they are written."""
+        self.keep_stacks()
+        self.under_way = self._seen = False

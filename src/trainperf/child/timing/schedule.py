@@ -1,4 +1,4 @@
-"""The phases of a loop of several ranks: blocks of so many steps, the same on all ranks."""
+"""The plan of a loop; that of several ranks has blocks of so many steps, the same on all ranks."""
 
 from __future__ import annotations
 
@@ -188,3 +188,19 @@ class RankPlan(Plan):
         settle = 0 if first or phase == INPUT else 1 if self.slow else max(SETTLE, self._settle())
         n = 0 if phase == INPUT else steps
         return {"p": phase, "b": index, "s": seconds, "n": n, "settle": settle}
+
+
+def plan_of(driver: Any, phases: tuple[str, ...]) -> Any:
+    """The plan of a loop: its own, one that its ranks agree on, slices of a leg."""
+    settings = driver.process.settings
+    if settings.get("leg") is None:
+        limits = (driver.clock, Budget.of(driver), settings.get("steps"), phases)
+        if driver.world is None:
+            return Plan(*limits, left=driver.steps_left)
+        return RankPlan(*limits, driver.world.agreement(driver.kind))
+    from .legs import leg
+
+    slices = leg.Slices(driver.training, settings["leg"])
+    slices.epochs = lambda: driver.epochs_ended
+    slices.describe = lambda: leg.describe(driver)
+    return slices

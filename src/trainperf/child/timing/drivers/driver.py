@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Any
 from ...job import ranks
 from ...process import frames, turns
 from ...process.process import Attempt
-from ...process.stacks import StackSampler
 from .. import completing, cycles, tracing
-from ..budget import Budget
 from ..device.clock import HostClock, Mark
 from ..device.step_times import LateSteps, StepTimes
 from ..draining import Exhausted
-from ..loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
+from ..loop import DONE, INPUT, REAL, RESIDENT, WARM_UP
 from ..phases import Phases
+from ..schedule import plan_of
 
 if TYPE_CHECKING:
     from ...job.ranks import World
     from ..loops import Extra, Loops, Tracer
-    from ..training import Training
-
 
 ONE_OFF_TRACES = 3
 """So many steps that traced are left out of the times (the odd last batch); from then
@@ -37,10 +34,6 @@ out of the times; from then on an epoch has but one step, and opening is part of
 
 SHORTEST_PASS = 20
 """Passes over what is repeated that have fewer batches are a part of what steps cost."""
-
-_GAPS = 3
-_GAPS_S = 3.0
-"""So many ends of an epoch are timed; two will do once so many seconds have passed."""
 
 
 class Driver:
@@ -68,7 +61,7 @@ class Driver:
         self.clock = process.clock
         self.device: HostClock = loops.device
         self.world: World | None = self._place()
-        self.plan: Any = _plan(self, training, phases)
+        self.plan: Any = plan_of(self, phases)
         self.plan.queues = self.device.asynchronous
         self.busy = 0.0
         self.disturbed = self.evaluated = self._evaluated_before = False
@@ -87,7 +80,7 @@ class Driver:
         self._broken = False
         self._traced = 0
         self._own = 0.0
-        self._epoch_ends = EpochEnds(self)
+        self._epoch_ends = cycles.EpochEnds(self)
         self._of_epoch = self._of_source = 0
         self._pass: float | None = None  # batches of one pass over what the input repeats
         self._passes_of: Any = None
@@ -314,10 +307,8 @@ class Driver:
         if dataset is self._passes_of:
             return
         self._passes_of, self._pass = dataset, None
-        try:
+        with Attempt(self.process, "the passes of a dataset that is repeated"):
             self._pass = self._framework.batches_of_pass(dataset)
-        except Exception as error:
-            self.process.failed("the passes of a dataset that is repeated", error)
 
     def _begins_step_with(self, batches: int, late: int = 0) -> None:
         """A step begins that takes so many batches; up to so many were `late`, unseen before.
@@ -557,88 +548,3 @@ class Driver:
         if since is None:
             return None
         return max(0.0, now - self.device.at(since) - self._gap_aside_s)
-
-
-def _plan(driver: Driver, training: Training, phases: tuple[str, ...]) -> Any:
-    """The plan of a loop: its own, one that its ranks agree on, slices of a leg."""
-    settings = driver.process.settings
-    if settings.get("leg") is None:
-        budget = Budget.of(driver)
-        limits = (driver.clock, budget, settings.get("steps"), phases)
-        if driver.world is None:
-            return Plan(*limits, left=driver.steps_left)
-        from ..schedule import RankPlan
-
-        return RankPlan(*limits, driver.world.agreement(driver.kind))
-    from ..legs import leg
-
-    slices = leg.Slices(training, settings["leg"])
-    slices.epochs = lambda: driver.epochs_ended
-    slices.describe = lambda: leg.describe(driver)
-    return slices
-
-
-# The ends of epochs that a loop is brought to once all else was measured.
-#
-# Keras is told up to three times that an epoch is over; what passes until its next one begins is
-# timed, and what stands on the stacks meanwhile is kept.
-
-
-class EpochEnds:
-    """Counts the ends; `under_way` says that the loop's epochs end after a step or two."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._stacks: StackSampler | None = None
-        self._seen = False
-        self._count = 0
-        self._from = 0.0
-        self.under_way = False
-
-    @property
-    def due(self) -> bool:
-        return self.under_way and not self._seen
-
-    def begin(self) -> None:
-        driver = self._driver
-        self.under_way = True
-        self._from = driver.clock()
-        driver.record.write("phase", p="between", b=0)
-        driver.record.flush()
-        driver.calls()  # those until here
-        self._look()
-
-    def gap(self) -> None:
-        """The time between two epochs was taken; the first step of the next one follows."""
-        self._seen = self.under_way
-
-    def enough(self, at: float) -> bool:
-        """Whether no more ends are needed; asked `at` the end of an epoch's first step."""
-        if not self._seen:
-            return False
-        self._seen = False
-        self._count += 1
-        timed = self._count >= _GAPS or (self._count >= 2 and at - self._from > _GAPS_S)
-        if timed or not self._driver.can_end():
-            return True
-        self.keep_stacks()  # the run may be stopped before the next one is over
-        self._look()
-        return False
-
-    def _look(self) -> None:
-        """Keep what stands on the stacks between the epochs from here on."""
-        driver = self._driver
-        self._stacks = StackSampler(cycles.INTERVAL_S, over=lambda: not driver.between())
-        self._stacks.start()
-
-    def keep_stacks(self) -> None:
-        """Record what stood on the stacks since they were kept; a second call does nothing."""
-        stacks, self._stacks = self._stacks, None
-        if stacks is not None:
-            counts, calls = stacks.stop(), self._driver.calls()
-            self._driver.record.write("aside", total=stacks.samples, stacks=counts, calls=calls)
-
-    def leave(self) -> None:
-        """The loop was left: from here on its epochs are as long as they are written."""
-        self.keep_stacks()
-        self.under_way = self._seen = False

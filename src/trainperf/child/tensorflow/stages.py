@@ -228,7 +228,7 @@ def batches_of_pass(dataset: Any) -> float | None:
 
     Where batches are made of what is repeated, one may hold the end of a pass and begin the next.
     """
-    nodes = chain(undistributed(dataset)) if hasattr(dataset, "_inputs") else []
+    nodes = chain(dataset) if hasattr(dataset, "_inputs") else []
     counts = _elements_per_step(nodes, 1.0) if nodes else []
     for node, count in zip(nodes, counts, strict=True):
         if "Repeat" in type(node).__name__ and count:

@@ -16,11 +16,10 @@ import psutil
 from _runs import machine
 
 from trainperf.model import Equivalence, Leg, Run
-from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.pages import HUGE_PAGES, available
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
-from trainperf.trial.queue import Bench
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}

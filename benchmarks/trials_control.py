@@ -21,7 +21,7 @@ from pathlib import Path
 
 from _trials import EXAMPLES, QUIET, bench, candidate, clock, foot, head, leg_of, parser, verdict
 
-from trainperf.model import Control, Equivalence, Ratio
+from trainperf.model import Control, Ratio
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import trial
 from trainperf.trial.queue import Queue
@@ -58,7 +58,7 @@ def one_run(script: Path, number: int, candidates: int) -> tuple[list[Found], in
     kept = [
         (one, with_it)
         for one, with_it in zip(measured, same, strict=True)
-        if trial(one, Equivalence.EXACT, None, baseline).kept
+        if trial(one, baseline).kept
     ]
     stands = 0
     for one, with_it in kept:

@@ -55,7 +55,7 @@ def test_a_leg_paused_for_long_trains_as_one_that_was_not(place: Place) -> None:
             warm_up(legs, guard)
             for leg in legs:
                 assert leg.alive, leg.failure
-                assert leg.before_device_s is not None, "it did not wait for its turn on the device"
+                assert leg._idle, "it did not wait for its turn on the device"
                 leg.run_slice(10, 2, 30.0, lambda: False)
             for _ in range(3):
                 legs[1].run_slice(10, 2, 30.0, lambda: False)

@@ -1,10 +1,12 @@
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
 from kit.legs import LOOP, PLAIN, base_run, bench, changed, clock, queue, repeated, written
 from trainperf.model import Outcome
+from trainperf.recording.run import Epoch
 from trainperf.trial import contest, fresh
 from trainperf.trial.budget import LATE, Clock
 from trainperf.trial.fresh import FreshProcesses, Process
@@ -132,6 +134,24 @@ def test_the_spread_of_starts_is_that_of_all_unchanged_processes(tmp_path):
     engine.compare_all("b")
     baseline = engine.baseline()
     assert (baseline.start.seconds, baseline.start_spread_s) == (5.5, 1.0)
+
+
+def test_slices_of_another_kind_are_compared_with_those_of_a_process_that_made_some(tmp_path):
+    in_steps, epoch = process(), Epoch(30, 0.0, 3.0)
+    in_epochs = [replace(p, slices={epoch: p.slices[None]}) for p in (process(0.2), process())]
+    order = [in_steps, process(), process(), in_steps]
+    engine = Written(tmp_path, *order, *in_epochs, in_epochs[1], in_epochs[0], in_steps)
+    engine.compare_all("b")
+    (again,) = engine.compare(
+        [replace(changed(engine._run_of, engine.script, "", "c"), holds=epoch)],
+        engine.time,
+        lambda measured: 0.0,
+    )
+    assert engine.started == ["", "b", "b", "", "", "c", "c", ""]
+    assert again.ratio.speedup == pytest.approx(2.0, rel=0.01)
+    assert engine.baseline(epoch).step_s == pytest.approx(0.2, rel=0.02)
+    engine._unchanged = [replace(in_steps, slices={None: in_steps.slices[None], epoch: ()})]
+    assert engine.baseline(epoch).step_s == pytest.approx(0.1, rel=0.02), "of what there is"
 
 
 def test_without_any_process_there_is_no_baseline(tmp_path):

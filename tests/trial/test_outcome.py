@@ -98,6 +98,7 @@ def test_slower_is_said_only_where_the_whole_interval_is():
     [
         (ratio(0.98, 1.0, 1.02), control(), ""),
         (ratio(0.90, 1.2, 1.6), control(), "not told from noise in 8 pairs"),
+        (ratio(1.01, 1.06, 1.09), control(), "not told from noise in 8 pairs"),
         (ratio(1.005, 1.015, 1.02), control(), "a gain below 2 % is not worth an edit"),
         (ratio(1.02, 1.05, 1.07), control(0.9, 1.1), "gains below 5.1 % could be noise here"),
     ],

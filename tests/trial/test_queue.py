@@ -358,3 +358,10 @@ def test_what_could_add_little_to_a_change_that_pays_is_over_sooner(compared):
         found = compared(machine, [candidate("fast", share=0.8), candidate("wide", share=0.8)])
         pairs.append(len(found["wide"].pairs))
     assert pairs[1] < pairs[0]
+
+
+def test_what_was_measured_beside_others_stands_where_nothing_could_be_alone(compared):
+    compared(Machine(a={"step_s": 0.05}), "a")
+    queue = compared.queue
+    queue._slots, queue._fresh.legs = 1, 1  # no memory, and then no slice until the time was over
+    assert queue.baseline().control.pairs >= MIN_PAIRS

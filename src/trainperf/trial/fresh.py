@@ -63,7 +63,7 @@ class FreshProcesses:
                 found.append(Measured(candidate, None, None, LATE))
                 continue
             self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))
-            if not self._unchanged:
+            if not self._unchanged or holds not in self._unchanged[-1].slices:
                 self._again(clock)
             before, after, compared = self._unchanged[-1], None, None
             changed = [self._changed(candidate, clock)]
@@ -125,12 +125,15 @@ class FreshProcesses:
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as measured, in such slices; raises `LegFailed` without any."""
-        kind = holds if holds in self._kinds else next(iter(self._kinds), None)
-        slices = [piece for process in self._unchanged for piece in process.slices.get(kind, ())]
-        if not slices:
+        there = [
+            kind for process in self._unchanged for kind, made in process.slices.items() if made
+        ]
+        if not there:
             raise LegFailed(NO_SLICE)
-        first, last = self._unchanged[0], self._unchanged[-1]
-        twins = len(self._unchanged) > 1
+        kind = holds if holds in there else there[0]
+        made = [process for process in self._unchanged if process.slices.get(kind)]
+        slices = [piece for process in made for piece in process.slices[kind]]
+        first, last, twins = made[0], made[-1], len(made) > 1
         band = control(first.losses, last.losses if twins else None)
         against = _compare(first, [last], first, kind) if twins else None
         starts = [process.start for process in self._unchanged]
@@ -145,7 +148,7 @@ def _compare(
         Pair(piece.rate, one.rate, other.rate, piece.steps)
         for process in changed
         for piece, one, other in zip(
-            process.slices[holds], before.slices[holds], after.slices[holds], strict=False
+            process.slices[holds], before.slices.get(holds, ()), after.slices[holds], strict=False
         )
     ]
     if len(pairs) < FEWEST or not all(process.slices[holds] for process in changed):

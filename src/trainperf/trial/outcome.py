@@ -208,10 +208,10 @@ def _why_not(found: Ratio, control: Control | None, least: float) -> str:
     if found.low > 1 and control is not None and control.floor > SMALLEST_GAIN:
         figure = f"{least * 100:.0f}" if least >= 0.0995 else f"{least * 100:.1f}"
         return f"gains below {figure} % could be {NOISE} here"
-    if found.low > 1:
-        return f"a gain below {SMALLEST_GAIN * 100:.0f} % is not worth an edit"
     if found.speedup > 1 + SMALLEST_GAIN:
         return f"not told from {NOISE} in {found.pairs} pairs"
+    if found.low > 1:
+        return f"a gain below {SMALLEST_GAIN * 100:.0f} % is not worth an edit"
     return ""
 
 

@@ -157,7 +157,7 @@ class Queue:
         Of another kind where it made none of this. Raises `LegFailed` if it made no slice.
         """
         made = {series.holds: series for series in self._series.values() if series.slices}
-        if self._fresh.legs and (self._slots == 1 or not made):
+        if self._fresh.compared_s and (self._slots == 1 or not made):
             return self._fresh.baseline(holds)
         if not made:
             raise LegFailed(self._base.failure or NO_SLICE)

@@ -102,7 +102,7 @@ def _added(top: Top, names: Sequence[str], means: Means, dropped: dict[str, Drop
     with_idle = top
     while rest:
         stacks = _stacks(fixes, rest, means.join, dropped)
-        again = means.join(fixes) if best.holds != means.holds else ""
+        again = means.join(fixes) if stacks and best.holds != means.holds else ""
         first = [again] if isinstance(again, Candidate) else []
         found, unmeasured = _measured([*first, *stacks], means.compare, means.clock)
         if first and (measured_again := found.get(first[0].name)) and measured_again.ratio:

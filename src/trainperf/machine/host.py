@@ -25,7 +25,7 @@ _ARM_PARTS = {
 def operating_system() -> str:
     """Return the distribution and the kernel: "Ubuntu 22.04.4 LTS, Linux 6.1"."""
     kernel = f"{platform.system()} {platform.release()}"
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"
     return kernel
 

@@ -67,7 +67,7 @@ def test_the_sum_over_network_cards_is_not_believed() -> None:
 
 def test_a_part_of_a_gpu_is_no_gpu() -> None:
     kind = known("g6f.large")
-    assert (kind.gpus, kind.gpu, kind.vcpus_per_gpu) == (0, "a part of an L4", None)
+    assert (kind.gpus, kind.gpu) == (0, "a part of an L4")
 
 
 def test_siblings_have_as_many_of_the_same_gpu() -> None:

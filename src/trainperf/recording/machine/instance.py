@@ -32,11 +32,6 @@ class InstanceType:
     efa: int = 0
     source: str = ""
 
-    @property
-    def vcpus_per_gpu(self) -> float | None:
-        """vCPUs for each GPU, None without one."""
-        return self.vcpus / self.gpus if self.gpus else None
-
 
 @dataclass(frozen=True)
 class Instance:

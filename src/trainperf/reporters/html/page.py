@@ -31,7 +31,7 @@ HEAD = ("partial", "absent", "verdict", "answer", "output", "step", "parts", "sp
 
 COSTS = ("outside", "operators", "syncs", "logs", "between", "callbacks", "functions")
 PARTS = (
-    ("step", "The step", ()),
+    ("step", "A step", ()),
     ("timeline", "The observed run", ()),
     ("changes", "What to change", ("findings", "remains")),
     ("trials", "Tried on the script itself", ("trials",)),

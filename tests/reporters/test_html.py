@@ -102,8 +102,11 @@ def test_the_policy_allows_this_style_and_this_script_and_nothing_else(name: str
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_figure_of_the_terminal_is_on_the_page(name: str) -> None:
+def test_every_heading_and_figure_of_the_terminal_is_on_the_page(name: str) -> None:
     words = page_of(name).words
+    assert [
+        one.heading for one in whole.document(ALL[name]).sections if one.heading not in words
+    ] == []
     # what is shortened for the terminal's width, or only there, is left out: commands
     report = text(ALL[name], width=5000).split("\nNext\n")[0]
     assert [one for one in FIGURE.findall(report) if one not in words] == []

@@ -42,7 +42,12 @@ def test_what_trying_disproved_is_told_although_no_finding_is_left() -> None:
     page = render(replace(ALL_OUTCOMES, findings=()))
     assert "### Tried" in page
     assert "| `tf_padding` | 1.57× | 1.76× (1.62 to 1.92) | kept |" in page
-    assert "| `keras_steps_per_execution` | 1.09× | not measured | failed: made too few" in page
+    assert (
+        "| `keras_steps_per_execution` | 1.09× | not measured | tried, failed: made too few" in page
+    )
+    assert "| 1.97× (1.81 to 2.13) | tried alone, not on top of what is kept |" in render(
+        ALL_OUTCOMES
+    )
     assert "`tf_interleave_parallel` |" not in page  # it was not tried
     assert "### Tried" not in render(INPUT_BOUND)
 

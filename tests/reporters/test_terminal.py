@@ -268,7 +268,7 @@ def test_kept_fixes_that_were_not_stacked_promise_no_more_than_was_measured() ->
 
 def test_where_nothing_was_kept_the_last_line_says_so_plainly() -> None:
     said = "No change that was tried is worth making: nothing made it faster."
-    assert last(NOTHING_KEPT) == f"{said} 3 changes could not be tried."
+    assert last(NOTHING_KEPT) == f"{said} 3 changes were not tried."
     host = replace(NOTHING_KEPT.verdict, bottleneck="host")
     tried = tuple(one for one in NOTHING_KEPT.trials if one.outcome is not Outcome.NOT_TRIED)
     told = last(replace(NOTHING_KEPT, trials=tried, verdict=host, findings=()))
@@ -287,7 +287,7 @@ def test_where_nothing_was_kept_the_last_line_says_so_plainly() -> None:
         ([Outcome.FAILED], "what was tried failed"),
         ([Outcome.LOSSES_DIFFER], "what was tried changed its losses"),
         ([Outcome.SLOWER, Outcome.FAILED], "what was tried made it no faster or failed"),
-        ([Outcome.SLOWER, Outcome.NOT_TRIED], "1 change could not be tried"),
+        ([Outcome.SLOWER, Outcome.NOT_TRIED], "1 change was not tried"),
     ],
 )
 def test_why_nothing_was_kept_is_told_as_it_was(outcomes: list[Outcome], told: str) -> None:

@@ -334,7 +334,8 @@ def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
         text = "None of the edits tried is worth making. What else is advised was not tried."
     elif not diagnosis.findings and diagnosis.verdict.bottleneck in HELD_UP:
         text = "No edit that was tried made it faster; what holds it up is said at the top."
-    return f"{text} {units.count(left, 'change')} could not be tried." if left else text
+    were = "was" if left == 1 else "were"
+    return f"{text} {units.count(left, 'change')} {were} not tried." if left else text
 
 
 def _advice_left(diagnosis: Diagnosis) -> bool:

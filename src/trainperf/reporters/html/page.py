@@ -31,7 +31,7 @@ HEAD = ("partial", "absent", "verdict", "answer", "output", "step", "parts", "sp
 
 COSTS = ("outside", "operators", "syncs", "logs", "between", "callbacks", "functions")
 PARTS = (
-    ("step", "The step", ()),
+    ("step", "A step", ()),
     ("timeline", "The observed run", ()),
     ("changes", "What to change", ("findings", "remains")),
     ("trials", "Tried on the script itself", ("trials",)),
@@ -140,7 +140,7 @@ def _parts(whole: Document, diagnosis: Diagnosis) -> Iterator[Part]:
     for id_, title, names in PARTS:
         views = [view(whole, one) for one in (*names, *(others if id_ == "costs" else ()))]
         if id_ == "step":
-            views = [view(whole, "parts"), times(diagnosis), _measured(whole)]
+            views = [view(whole, "parts"), times(diagnosis), _seen(whole)]
         if id_ == "machine":
             box = [Shown("fact", prose(told), label) for label, told in _machine(diagnosis.machine)]
             views.append(View("What it is", tuple(box)))
@@ -202,11 +202,11 @@ def _blocks(means: tuple[float, ...]) -> str:
     return f"{units.count(len(means), 'block')}: {least} to {most}"
 
 
-def _measured(whole: Document) -> View | None:
-    """What was measured, but for what the page shows as figures and bars."""
+def _seen(whole: Document) -> View | None:
+    """What was seen of the step, but for what the page shows as figures and bars."""
     facts = view(whole, "step")
     kept = [one for one in facts.blocks if one.label not in DRAWN] if facts else []
-    return View("What was measured", tuple(kept)) if kept else None
+    return View("What was seen", tuple(kept)) if kept else None
 
 
 def _state(diagnosis: Diagnosis) -> str:

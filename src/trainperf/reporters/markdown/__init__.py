@@ -11,7 +11,15 @@ from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, of_what
 from trainperf.report.plain import places
-from trainperf.report.sections import closing, experiment, findings, proofs, step, training
+from trainperf.report.sections import (
+    closing,
+    experiment,
+    findings,
+    proofs,
+    step,
+    training,
+    trials,
+)
 from trainperf.report.sections.findings import Pair, of_this_experiment
 from trainperf.report.sections.money import costs
 from trainperf.report.whole import TAKEN_APART, document, section
@@ -147,10 +155,11 @@ def _came_of(trial: Trial | None, diagnosis: Diagnosis) -> tuple[str, str]:
     """The figures of a trial, and what it decided."""
     if trial is None:
         return _NONE, "not tried"
+    outcome = escaped(trials.heading(trial, diagnosis))
     if trial.speedup is None:
-        return _NONE, escaped(trial.outcome)
+        return _NONE, outcome
     figure = units.measured(trial.speedup, trial.low, trial.high)
-    return figure + of_what(trial, diagnosis), escaped(trial.outcome)
+    return figure + of_what(trial, diagnosis), outcome
 
 
 def _practice(finding: Finding, cwd: str) -> str:

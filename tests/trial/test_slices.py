@@ -29,8 +29,8 @@ def test_the_last_turn_is_read_and_not_one_before(tmp_path):
 
 def test_calls_of_several_steps_count_what_they_held():
     events = [block(1, 0.4, 4), work(1, 60), block(2, 0.4, 4)]
-    assert slice_of([events], 1, 16.0).work == 60.0
-    assert slice_of([events], 2, 16.0).work == 64.0
+    found = [slice_of([events], turn, 16.0) for turn in (1, 2)]
+    assert [(slice_.work, slice_.updates) for slice_ in found] == [(60.0, 60), (64.0, 64)]
 
 
 def test_a_slice_of_ranks_takes_as_long_as_the_slowest_needs():
@@ -48,9 +48,9 @@ def test_a_rank_that_left_a_step_out_is_compared_by_its_seconds_per_step():
 
 def test_a_step_on_twice_the_samples_does_twice_the_work():
     block = {"e": "block", "b": 1, "d": 1.0, "n": 10, "own": 0.0}
-    assert slice_of([[block]], 1, 2.0, 2.0).work == 20.0
     counted = {"e": "work", "b": 1, "n": 37}
-    assert slice_of([[counted, block]], 1, 8.0, 2.0).work == 74.0
+    found = slice_of([[block]], 1, 2.0, 2.0), slice_of([[counted, block]], 1, 8.0, 2.0)
+    assert [(slice_.work, slice_.updates) for slice_ in found] == [(20.0, 10), (74.0, 37)]
 
 
 def test_memory_that_ran_short_on_any_rank_is_told_with_the_slice():

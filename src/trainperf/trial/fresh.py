@@ -145,7 +145,7 @@ def _compare(
 ) -> Ratio | None:
     """The speed-up, its interval wide enough for both halves of A B B A."""
     pairs = [
-        Pair(piece.rate, one.rate, other.rate, piece.steps)
+        Pair(piece.rate, one.rate, other.rate, piece.updates)
         for process in changed
         for piece, one, other in zip(
             process.slices[holds], before.slices.get(holds, ()), after.slices[holds], strict=False

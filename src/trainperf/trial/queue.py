@@ -406,7 +406,7 @@ class Queue:
         if after is None:
             return False
         for contest, piece in pieces:
-            contest.pairs.append(Pair(piece.rate, before.rate, after.rate, piece.steps))
+            contest.pairs.append(Pair(piece.rate, before.rate, after.rate, piece.updates))
         return True
 
     def _decide(self, contest: Contest) -> None:

@@ -53,7 +53,7 @@ HEARTBEAT = {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "86400"}
 class Slice:
     """A leg's turn: `steps` turns of its loop in `seconds`.
 
-    `work` is in steps of the unchanged script; `own_s` is what trainperf's own hooks
+    `work` is in steps of the unchanged script, of which an update does `each`; `own_s` is what trainperf's own hooks
     took of it, in the mean of the ranks. `epochs` is how often its input was opened
     anew; None where slices do not hold whole epochs. `retries` counts how often the memory of
     its device ran short meanwhile: what that took is no step's.
@@ -65,6 +65,12 @@ class Slice:
     own_s: float
     epochs: int | None = None
     retries: int = 0
+    each: float = 1.0
+
+    @property
+    def updates(self) -> int:
+        """How many steps it holds: a turn of the loop may make several."""
+        return round(self.work / self.each)
 
     @property
     def rate(self) -> float:
@@ -435,7 +441,7 @@ def slice_of(
     epochs = None if opened is None else int(opened["n"])
     short = [_of_turn("retries", events, turn) for events in ranks]
     retries = sum(int(one["n"]) for one in short if one is not None)
-    return Slice(slowest["d"], steps, done, own_s, epochs, retries)
+    return Slice(slowest["d"], steps, done, own_s, epochs, retries, work)
 
 
 def _of_turn(kind: str, events: Sequence[Event], turn: int) -> Event | None:

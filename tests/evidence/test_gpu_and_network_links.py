@@ -25,8 +25,11 @@ def job(laid: str = "") -> Parallel:
 GPUS = 'parallel.processes[0].device = "cuda:0"; parallel.processes[1].device = "{}"'
 
 
-def on_gpus(second: str = "cuda:1") -> Parallel:
-    """A job that exchanges by NCCL; the recorded one has gloo and CPUs."""
+def on_gpus(second: str = "8 × NVIDIA H100 80GB HBM3") -> Parallel:
+    """A job that exchanges by NCCL; the recorded one has gloo and CPUs.
+
+    Its devices are named as a rank names its own, and as a process names those it sees.
+    """
     found = job(GPUS.format(second))
     assert found.exchange is not None
     return replace(found, exchange=replace(found.exchange, backend="nccl"))

@@ -6,8 +6,6 @@ import pytest
 
 from kit.stubs import write
 from trainperf.machine import host
-from trainperf.machine import host as cgroup
-from trainperf.machine.host import container_kind
 
 GIB = 1024**3
 MOUNT_V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -27,8 +25,8 @@ def test_garbled_files_mean_no_limits(tmp_path: Path) -> None:
             "sys/fs/cgroup/a/memory.max": "lots\n",
         },
     )
-    assert cgroup.cpu_quota(root) is None
-    assert cgroup.memory_limit(root) is None
+    assert host.cpu_quota(root) is None
+    assert host.memory_limit(root) is None
 
 
 def test_the_smallest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
@@ -46,8 +44,8 @@ def test_the_smallest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
             "sys/fs/cgroup/slice/pod/job/memory.max": f"{64 * GIB}\n",
         },
     )
-    assert cgroup.cpu_quota(root) == 2.5
-    assert cgroup.memory_limit(root) == cgroup.MemoryLimit(limit=16 * GIB, available=14 * GIB)
+    assert host.cpu_quota(root) == 2.5
+    assert host.memory_limit(root) == host.MemoryLimit(limit=16 * GIB, available=14 * GIB)
 
 
 def test_version_1_limits_are_read(tmp_path: Path) -> None:
@@ -65,8 +63,8 @@ def test_version_1_limits_are_read(tmp_path: Path) -> None:
             "sys/fs/cgroup/memory/job/memory.stat": f"total_inactive_file {2 * GIB}\n",
         },
     )
-    assert cgroup.cpu_quota(root) == 1.5
-    assert cgroup.memory_limit(root) == cgroup.MemoryLimit(limit=4 * GIB, available=3 * GIB)
+    assert host.cpu_quota(root) == 1.5
+    assert host.memory_limit(root) == host.MemoryLimit(limit=4 * GIB, available=3 * GIB)
 
 
 def test_a_container_without_a_namespace_sees_the_path_of_its_host(tmp_path: Path) -> None:
@@ -80,7 +78,7 @@ def test_a_container_without_a_namespace_sees_the_path_of_its_host(tmp_path: Pat
             "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
         },
     )
-    assert cgroup.cpu_quota(root) == 3.0
+    assert host.cpu_quota(root) == 3.0
 
 
 def test_only_nvidia_display_devices_count_as_gpus_on_the_bus(tmp_path: Path) -> None:
@@ -116,4 +114,4 @@ INSIDE: list[tuple[str, dict[str, str], dict[str, str]]] = [
 def test_a_container_is_known_by_what_it_leaves(
     tmp_path: Path, kind: str, files: dict[str, str], environment: dict[str, str]
 ) -> None:
-    assert container_kind(write(tmp_path, files), environment) == kind
+    assert host.container_kind(write(tmp_path, files), environment) == kind

@@ -118,6 +118,14 @@ def test_after_trials_healthy_names_what_was_tried() -> None:
     )
 
 
+@pytest.mark.parametrize("case", ["slow_images", "emulated_hidden"])
+def test_what_was_tried_in_vain_is_said_once(case: str) -> None:
+    found = finding("tf_map_parallel", 2.0, "input")
+    answer = after(case, (found,), trial(found.id, Outcome.SLOWER, 0.9))
+    told = "; one change was tried on the script (tf_map_parallel), which made it no faster"
+    assert answer.text.count(told) == 1
+
+
 def test_a_trial_tells_what_the_probe_would_have_told() -> None:
     assert not after("emulated_hidden", ()).healthy
     assert after("emulated_hidden", (), trial("torch_compile", Outcome.NO_EFFECT, 1.0)).healthy

@@ -9,8 +9,8 @@ import pytest
 
 from fixes.case_text import evidence_of
 from trainperf.fixes import detect_all
-from trainperf.model import Equivalence, Finding, Verdict
-from trainperf.verdict import input_culprit, ranked, verdict
+from trainperf.model import Equivalence, Finding, Outcome, Trial, Verdict
+from trainperf.verdict import after_trials, input_culprit, ranked, verdict
 
 
 def finding(
@@ -79,6 +79,20 @@ def test_what_lies_between_epochs_is_not_hidden_by_the_noise_of_steps() -> None:
         "times.real = 0.12 ± 0.05"
     )
     assert "keras_epoch_end" in [finding.id for finding in ranked(detect_all(noisy), noisy)]
+
+
+def test_after_the_trials_what_was_kept_comes_first_by_what_it_gave() -> None:
+    trials = [
+        Trial("slower", Outcome.SLOWER, "", speedup=0.9),
+        Trial("batch_size", Outcome.CHANGES, "", speedup=1.8),
+        Trial("late", Outcome.NOT_TRIED, ""),
+        Trial("a", Outcome.KEPT, "", speedup=1.2, kept=True),
+        Trial("b", Outcome.KEPT, "", speedup=2.0, kept=True),
+    ]
+    findings = (finding("slower", 9.0), LARGER, FAR, finding("late", 3.0), A, B)
+    found = after_trials(findings, trials, evidence_of("emulated_hidden"))
+    ids = " ".join(finding.id for finding in found)
+    assert ids == "b a s3_other_region late batch_size slower"
 
 
 # ----------------------------------------------------------------------------- verdict

@@ -53,10 +53,10 @@ HEARTBEAT = {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "86400"}
 class Slice:
     """A leg's turn: `steps` turns of its loop in `seconds`.
 
-    `work` is in steps of the unchanged script, of which an update does `each`; `own_s` is what trainperf's own hooks
-    took of it, in the mean of the ranks. `epochs` is how often its input was opened
-    anew; None where slices do not hold whole epochs. `retries` counts how often the memory of
-    its device ran short meanwhile: what that took is no step's.
+    `work` is in steps of the unchanged script, of which an update does `each`; `own_s` is what
+    trainperf's own hooks took of it, in the mean of the ranks. `epochs` is how often its input was
+    opened anew; None where slices do not hold whole epochs. `retries` counts how often the memory
+    of its device ran short meanwhile: what that took is no step's.
     """
 
     seconds: float

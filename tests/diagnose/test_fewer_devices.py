@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fixes.case_text import evidence_of
-from kit.processes import drop_inductor_cache, script
+from kit.processes import script
 from recordings import recording
 from trainperf.diagnose import fewer_devices
 from trainperf.evidence import read
@@ -201,7 +201,6 @@ def test_two_ranks_of_torchrun_are_measured_as_one(tmp_path, monkeypatch):
     points, why = fewer_devices.measure(
         whole, found, tmp_path, deadline, lambda: False, lambda event: None
     )
-    drop_inductor_cache()
     assert why == ""
     assert [point.devices for point in points] == [1, 2]
     assert points[1].real_s > points[0].real_s  # it sleeps twice as long

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.processes import drop_inductor_cache, events, observed, python
+from kit.processes import events, observed, python
 from trainperf import evidence
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Measure, Missing
@@ -37,7 +37,6 @@ def test_fit_is_seen_on_pytorch(tmp_path: Path, feeds: str) -> None:
     env = {**ENV, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
     extra_s = 0.0 if feeds == "numpy" else 1.2  # what the model is takes none of it
     recording = observed(command, work, tmp_path / "run", env, measure_s=1.2, extra_s=extra_s)
-    drop_inductor_cache()
     assert recording.ending is Ending.MEASURED, recording.output_tail
     assert [event["text"] for event in events(recording, "note")] == []
     assert "Traceback" not in recording.output_tail

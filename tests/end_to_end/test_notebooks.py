@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.processes import LONG_S, drop_inductor_cache, patient, python
+from kit.processes import LONG_S, patient, python
 from trainperf.model import Run
 from trainperf.run.plain import run_to_its_end
 
@@ -61,7 +61,6 @@ def test_a_tutorial_is_diagnosed_repaired_and_runs_again(tmp_path: Path) -> None
     plain = Run(python(book.name), str(folder), book.name, plain=True)
     ended = run_to_its_end(plain, tmp_path / "again", LONG_S, lambda: False)
     assert (ended.status, "epoch 3" in ended.tail) == (0, True), ended.tail
-    drop_inductor_cache()
 
 
 @pytest.mark.timeout(600)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kit.processes import drop_inductor_cache, events, observed, patient, script
+from kit.processes import events, observed, patient, script
 from trainperf.evidence import reads, stages
 from trainperf.evidence.events import choose
 from trainperf.evidence.timing import times
@@ -96,7 +96,6 @@ def watched(folder: Path, source: str, *words: str) -> tuple[Recording, tuple[Re
         measure_s=1.5,
         extra_s=1.0,
     )
-    drop_inductor_cache()
     assert recording.ending.value == "measured", recording.output_tail
     found, reason = probe(recording)
     assert not reason

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kit.processes import drop_inductor_cache, observed, python
+from kit.processes import observed, python
 from kit.stubs import Store, proxy
 from trainperf import evidence
 from trainperf.evidence.objects import seen
@@ -72,7 +72,6 @@ def run(store: Store, tmp_path: Path, workers: int) -> tuple[Recording, Objects]
         measure_s=3.0,
         extra_s=1.0,
     )
-    drop_inductor_cache()
     (one,) = seen(recording)
     return recording, one
 

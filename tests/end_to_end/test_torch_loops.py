@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import zoo
-from kit.processes import drop_inductor_cache, events, observed, python
+from kit.processes import events, observed, python
 from trainperf import evidence
 from trainperf.errors import NotMeasured
 from trainperf.evidence.events import NoLoop
@@ -269,7 +269,6 @@ def run(tmp_path: Path, kept: dict[tuple[str, ...], tuple[Recording, Evidence]])
                 measure_s=1.2,
                 extra_s=1.2,
             )
-            drop_inductor_cache()
             assert recording.ending is Ending.MEASURED, recording.output_tail
             assert [event["text"] for event in events(recording, "note")] == []
             assert "Traceback" not in recording.output_tail

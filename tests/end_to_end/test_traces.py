@@ -9,7 +9,7 @@ import pytest
 
 from end_to_end.test_torch_loops import ENV as TORCH_ENV
 from end_to_end.test_torch_loops import LOOPS as TORCH_LOOPS
-from kit.processes import drop_inductor_cache, events, observed, python, script
+from kit.processes import events, observed, python, script
 from trainperf.commands.outputs import write_trace
 from trainperf.model import Ending, Recording, TraceFile
 
@@ -22,7 +22,6 @@ STEPS = 5
 def run(file: Path, tmp_path: Path, env: dict[str, str] = TORCH_ENV) -> tuple[Recording, TraceFile]:
     limits = {"trace": True, "measure_s": 3.0, "extra_s": 0.5}
     recording = observed(python(str(file)), file.parent, tmp_path / "run", env, **limits)
-    drop_inductor_cache()
     return recording, write_trace(recording, tmp_path / "t.json")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kit.legs import states
-from kit.processes import LONG_S, drop_inductor_cache, patient, reported, script, strays, tries
+from kit.processes import LONG_S, patient, reported, script, strays, tries
 from trainperf.run import guarding
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
@@ -77,11 +77,9 @@ def command(*words: str) -> tuple[str, ...]:
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**patient(), "COLUMNS": "100"}
-    done = subprocess.run(
+    return subprocess.run(
         command(*words), cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    drop_inductor_cache()
-    return done
 
 
 def diagnosed(folder: Path, *words: str) -> dict[str, Any]:

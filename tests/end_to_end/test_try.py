@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.processes import drop_inductor_cache, script, tries
+from kit.processes import script, tries
 from run.test_view import needs_view
 
 pytestmark = [pytest.mark.script, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
@@ -64,7 +64,6 @@ def trainperf(project: Path, *words: str) -> tuple[int, str]:
         text=True,
         timeout=240,
     )
-    drop_inductor_cache()
     return done.returncode, done.stdout + done.stderr
 
 

@@ -20,7 +20,6 @@ from kit.processes import (
     DYING_S,
     LONG_S,
     MARK,
-    drop_inductor_cache,
     gone,
     is_left,
     script,
@@ -133,7 +132,7 @@ class Place:
 
     def remember(self) -> None:
         """Take what is there now for what is to stay."""
-        self._tree, self._mounts = tree(self.home), list(mounts())
+        self._tree, self._mounts = tree(self.home), _mounts()
         self._shared = _shared()
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
@@ -181,14 +180,13 @@ class Place:
         assert left == []  # stopped ones among them
         assert not [one for seconds in self.sleeps for one in sleeping(seconds)]
         assert tree(self.home) == self._tree
-        assert list(mounts()) == self._mounts
+        assert _mounts() == self._mounts
         assert soon(lambda: not _unheld(_shared() - self._shared)), _shared() - self._shared
         above = groups.above()
         named = [
             one for pid in pids for one in (above.glob(f"trainperf-*-{pid}-*") if above else ())
         ]
         assert named == []
-        drop_inductor_cache()
         assert not self.temporary.exists() or not any(map(is_left, self.temporary.iterdir()))
         assert [one.name for one in _below(self.runs) if _stands_in(one)] == []
         assert [str(one) for one in _below(self.runs) if not _is_private(one, self.runs)] == []
@@ -210,6 +208,11 @@ def ended(process: subprocess.Popen[str], seconds: float = 4 * LONG_S) -> Result
         stdout, stderr = process.communicate()
         raise AssertionError(f"it did not end: {stdout}{stderr}") from None
     return Result(process.returncode, stdout, stderr, process.pid)
+
+
+def _mounts() -> list[tuple[str, str]]:
+    """The machine's mounts, without those of a test that runs beside this one."""
+    return [(point, kind) for point, kind in mounts() if kind != "fuse.stuck"]
 
 
 def tree(folder: Path) -> Tree:

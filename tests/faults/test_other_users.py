@@ -212,7 +212,5 @@ def _wait_for_output(runs: Path, text: str) -> None:
 def test_a_whole_diagnosis_of_an_unprivileged_user_leaves_nothing(theirs: Place) -> None:
     as_theirs(theirs, trains(first="assert os.getuid() != 0"))
     result = theirs.diagnose("--budget", "40s")
-    for folder in theirs.temporary.glob("torchinductor_*"):
-        shutil.rmtree(folder)
     theirs.check(result, GOOD, ["steps"])
     assert owned(theirs.runs) == []

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from kit.processes import drop_inductor_cache, patient
+from kit.processes import patient
 from trainperf.model import Equivalence, Leg, Run
 from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
@@ -283,7 +283,6 @@ def most_memory(every_s: float = 0.1) -> Iterator[list[int]]:
 
 def drop_caches() -> None:
     """Remove what PyTorch's compilers left in `TMPDIR`."""
-    drop_inductor_cache()
     for folder in Path(os.environ["TMPDIR"]).glob("triton*"):
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -102,12 +101,6 @@ def kill_strays(mark: str) -> None:
         process.kill()
 
 
-def drop_inductor_cache() -> None:
-    """Remove PyTorch's own cache from `TMPDIR`: it leaves one there, observed or not."""
-    for folder in Path(os.environ["TMPDIR"]).glob("torchinductor_*"):
-        shutil.rmtree(folder)
-
-
 def patient() -> dict[str, str]:
     """The environment, with one OpenMP thread.
 
@@ -118,10 +111,14 @@ def patient() -> dict[str, str]:
 
 
 def is_left(path: Path) -> bool:
-    """Whether a file is of a run: TensorFlow leaves the bytecode of what AutoGraph wrote itself."""
-    return path.name != "__pycache__" or not all(
-        one.name.startswith("__autograph_generated_file") for one in path.iterdir()
-    )
+    """Whether a file is of a run, and not one that a framework leaves, observed or not.
+
+    TensorFlow leaves the bytecode of what AutoGraph wrote, PyTorch its own cache.
+    """
+    if path.name == "__pycache__":
+        names = [file.name for file in path.iterdir()]
+        return not all(name.startswith("__autograph_generated_file") for name in names)
+    return not path.name.startswith("torchinductor_")
 
 
 RETRIED: Counter[str] = Counter()
@@ -179,7 +176,6 @@ def reported(
         cwd=folder, env=patient() | {"COLUMNS": "100"} | (env or {}),
         capture_output=True, text=True,
     )  # fmt: skip
-    drop_inductor_cache()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.processes import drop_inductor_cache, patient
+from kit.processes import patient
 from trainperf.self_test import self_test
 
 TESTS = Path(__file__).parents[1]
@@ -31,7 +31,6 @@ def test_the_self_test_says_that_the_measuring_holds_or_that_it_could_not_be_tol
         ),
         cwd=tmp_path, env=patient(), capture_output=True, text=True, check=False,
     )  # fmt: skip
-    drop_inductor_cache()
     assert done.returncode in (0, 2), done.stdout + done.stderr  # 2: neighbours were in the way
     told = json.loads(report.read_text())
     assert told["holds"] is (True if done.returncode == 0 else None)
@@ -64,7 +63,6 @@ def test_on_a_device_that_runs_later_the_loader_is_hidden_by_lateness() -> None:
         )
 
     test = self_test(print, "torch", 140.0, emulated)
-    drop_inductor_cache()
     assert test.device == "Emulated device"
     assert test.holds is not False, test.lines
     figures = {one.name: one for one in test.figures}

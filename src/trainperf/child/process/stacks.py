@@ -12,10 +12,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from opcode import opname
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-from .frames import WRAPPERS, is_users, line_of, nested
+from .frames import WRAPPERS, Place, is_users, line_of, nested, site
 from .recorder import Recorder
 
 INTERVAL_S = 0.004
@@ -30,7 +31,7 @@ INLINE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 FROZEN = "<frozen "
 """How the file of a module that is frozen into Python begins: `importlib`, `posixpath`."""
 
-MODEL, INPUT = "model", "input"
+MODEL, INPUT, BACKWARD, COMPILING = "model", "input", "backward", "compiling"
 OF_THE_MODEL = ("_call_impl", "__call__")
 """Library functions through which a framework runs the user's own layers."""
 
@@ -38,7 +39,27 @@ OF_THE_INPUT = ("__next__", "_next_data", "fetch", "next")
 """Library functions through which a loop gets its next batch."""
 
 FRAMEWORKS = ("torch.", "keras.", "tf_keras.", "tensorflow.")
+OF_LOADERS = (
+    "torch.utils.data.",
+    "tensorflow.python.data.",
+    "keras.src.trainers.data_adapters.",
+    "keras.src.trainers.epoch_iterator",
+)
+"""Modules whose frames open an input, take from it or close it, wherever they are called."""
+
+OF_COMPILERS = ("torch._dynamo.", "torch._inductor.", "tensorflow.python.autograph.")
+TRACES = ("_maybe_define_function", "maybe_define_function", "trace_function")
+"""Modules, and functions of TensorFlow, in which code is traced or compiled."""
+
 MOST_SOURCES, LONGEST = 16, 1500
+MOST_STACKS = 400
+"""Different stacks that are told one by one."""
+
+DEEPEST = 24
+"""So many of the user's frames of a stack are kept, the innermost."""
+
+PARKED = ("wait", "get", "acquire", "select", "poll", "recv", "accept", "sleep", "join", "_recv")
+"""Functions of the standard library in which a thread stands still."""
 
 
 class StackSampler:
@@ -67,6 +88,8 @@ class StackSampler:
         self.fetching = 0  # samples in which the main thread was getting its next batch
         self.samples = 0
         self.in_steps = 0  # those within a step
+        self.whole = 0  # those of them whose stacks were kept
+        self._stacks: Counter[tuple[str, str, str, tuple[Place, ...]]] = Counter()
         self._thread = threading.Thread(target=self._run, name="trainperf-stacks", daemon=True)
 
     def start(self) -> None:
@@ -127,6 +150,30 @@ class StackSampler:
             if (text := _text(self._codes[key]))
         ]
 
+    def stacks(self) -> list[dict[str, Any]]:
+        """Return whole stacks and how often each was seen in steps, once stopped.
+
+        `path` are the user's lines, the outermost first, `into` is the library function that the
+        last of them has called and `call` its text as far as a library or native code was at it,
+        `within` why the framework ran it. `thread` is "main" for what the steps pass in, also
+        where the framework runs it elsewhere.
+        """
+        told = []
+        for (thread, into, within, places), n in self._stacks.most_common(MOST_STACKS):
+            path = [site(place) for place in reversed(places)]
+            call = _call_text(places[0]) if places else ""
+            told.append(
+                {
+                    "thread": thread,
+                    "path": path,
+                    "into": into,
+                    "within": within,
+                    "call": call,
+                    "n": n,
+                }
+            )
+        return told
+
     def _run(self) -> None:
         own = threading.get_ident()
         while not self._stop.wait(self._interval):
@@ -142,11 +189,36 @@ class StackSampler:
     def _sample(self, own: int) -> None:
         in_step = not self._between()
         self.in_steps += in_step
+        threads: list[tuple[Stack, int]] = []
         for ident, frame in sys._current_frames().items():
             if ident == self._main:
                 self._count("main", frame, hold=in_step)
             elif ident != own:
                 self._count("worker", frame)
+            if in_step and ident != own:
+                threads.append((stack_of(frame), ident))
+        if in_step:
+            self._whole(threads)
+
+    def _whole(self, threads: list[tuple[Stack, int]]) -> None:
+        """Count whole stacks, one of them as what the step passes in.
+
+        That is the main thread's; while it is in a call of the framework it is the one that this
+        runs on a thread of its own, as TensorFlow runs `numpy_function`.
+        """
+        owner = next((stack for stack, ident in threads if ident == self._main), None)
+        if owner is None or owner.ours:
+            return
+        others = [stack for stack, ident in threads if ident != self._main and stack.works]
+        for stack in others:
+            if stack.of_framework and stack.within != INPUT and not owner.of_users:
+                owner = stack
+                break
+        self.whole += 1
+        self._stacks[owner.key("main")] += 1
+        for stack in others:
+            if stack is not owner:
+                self._stacks[stack.key("worker")] += 1
 
     def _count(self, thread: str, frame: FrameType | None, hold: bool = False) -> None:
         """Count the user's innermost frame, unless what runs beneath it is our own work.
@@ -189,6 +261,83 @@ class StackSampler:
             self.fetching += fetching
         for key, (line, called, leaf) in found.items():
             self._held[(*key, line, called, within.get(key, ""), leaf)] += 1
+
+
+class Stack(NamedTuple):
+    """What a thread was at: the user's `places`, the innermost first, and what ran beneath them."""
+
+    places: tuple[Place, ...]
+    into: str
+    within: str
+    ours: bool  # it was trainperf's own code that ran
+    of_users: bool  # the innermost frame of all is the user's
+    of_framework: bool  # a thread that the framework made, not `threading`
+    works: bool  # it runs the user's code, and does not stand still
+
+    def key(self, thread: str) -> tuple[str, str, str, tuple[Place, ...]]:
+        return thread, self.into, self.within, self.places
+
+
+def stack_of(frame: FrameType | None) -> Stack:
+    """Read a thread's frames, the innermost first."""
+    places: list[Place] = []
+    into = within = module = ""
+    innermost = frame
+    top = "" if frame is None else str(frame.f_globals.get("__name__", ""))
+    while frame is not None:
+        code = frame.f_code
+        module = str(frame.f_globals.get("__name__", ""))
+        if is_users(code.co_filename):
+            if len(places) < DEEPEST and code.co_name not in INLINE:
+                places.append(Place(code, frame.f_lasti, line_of(frame)))
+        elif "_trainperf" not in module:
+            if not places and code.co_name not in WRAPPERS:
+                into = f"{module}.{code.co_qualname}"
+            within = _reason(within, module, code.co_name)
+        frame = frame.f_back
+    name = "" if innermost is None else innermost.f_code.co_name
+    parked = top.partition(".")[0] in _STANDARD and name in PARKED
+    of_users = innermost is not None and is_users(innermost.f_code.co_filename)
+    return Stack(
+        tuple(places),
+        into,
+        within,
+        "_trainperf" in top,
+        of_users,
+        bool(places) and module not in ("threading", "__main__"),
+        bool(places) and not parked,
+    )
+
+
+_STANDARD = ("threading", "queue", "select", "selectors", "multiprocessing", "concurrent", "socket")
+
+
+def _reason(within: str, module: str, name: str) -> str:
+    """For what a framework runs what is beneath a frame of its own: the weightiest one stays."""
+    if within == COMPILING or module.startswith(OF_COMPILERS) or name in TRACES:
+        return COMPILING
+    if within == INPUT or module.startswith(OF_LOADERS):
+        return INPUT
+    if not module.startswith(FRAMEWORKS):
+        return within
+    if name in OF_THE_INPUT:
+        return INPUT
+    if within == BACKWARD or name == "_engine_run_backward":
+        return BACKWARD
+    return MODEL if name in OF_THE_MODEL else within
+
+
+def _call_text(place: Place) -> str:
+    """The call that a line was in, as it is written; "" where it was in none."""
+    import linecache
+
+    if place.f_lasti < 0 or not opname[place.f_code.co_code[place.f_lasti]].startswith("CALL"):
+        return ""
+    where = site(place) or {}
+    if where.get("end_line") != where.get("line"):
+        return ""
+    line = linecache.getline(where["file"], where["line"])
+    return line[where["col"] : where["end_col"]][:80]
 
 
 def _text(code: CodeType) -> str:

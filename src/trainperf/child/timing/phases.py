@@ -104,6 +104,8 @@ class Phases:
                 counts=counts,
                 held=stacks.held(),
                 sources=stacks.sources(),
+                stacks=stacks.stacks(),
+                whole=stacks.whole,
                 steps=stacks.in_steps,
                 fetching=stacks.fetching,
             )

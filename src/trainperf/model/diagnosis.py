@@ -9,6 +9,7 @@ from trainperf.model.basics import Site
 from trainperf.model.check import Check
 from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
 from trainperf.model.findings import Finding, NotTaken, Patch
+from trainperf.model.lines import StepLines
 from trainperf.model.outside import Outside
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
@@ -225,6 +226,7 @@ class Diagnosis:
     notes: tuple[str, ...] = ()  # what was seen that a reader should know
     seconds: float = 0.0  # what the whole diagnosis took
     output_tail: str = ""  # the script's last output, where it failed
+    lines: StepLines | None = None  # a step by lines of the user's own; None: see not_measured
     step_parts: tuple[StepPart, ...] = ()  # in the order of a step
     sync_points: tuple[SyncPoint, ...] = ()  # the dearest first
     log_calls: tuple[LogCall, ...] = ()  # the dearest first

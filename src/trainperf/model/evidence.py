@@ -21,6 +21,7 @@ from trainperf.model.facts import (
     StackSamples,
     StepFunction,
 )
+from trainperf.model.lines import StepLines
 from trainperf.model.outside import NOTHING_SEEN, Outside
 from trainperf.model.parallel import Parallel, Strategy
 from trainperf.model.pipeline import Stage
@@ -37,6 +38,8 @@ LEAST_INPUT = 0.05
 """An input that takes less than this share of what a step loses is not what it loses it to."""
 
 UNKNOWN_LENGTH = Missing("it was not seen how long the training is to be")
+
+NOT_SAMPLED = Missing("the stacks of its steps were not sampled")
 
 LEAST_SAMPLES = 25
 """Samples of the stack below which what they do not show may still be there."""
@@ -60,6 +63,7 @@ class Evidence:
     callbacks: tuple[CallbackCost, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
     own_work: tuple[OwnWork, ...] = ()
+    lines_: StepLines | Missing = NOT_SAMPLED
     seen: StackSamples | None = (
         None  # the loop's thread, by stack samples; None: it was not sampled
     )
@@ -93,6 +97,11 @@ class Evidence:
     def probe(self, name: str) -> Probe:
         """Return the probe `name`; raises `NotMeasured` if it was not run."""
         return taken(self.probes.get(name, Missing(f"the {name} probe was not run")))
+
+    @property
+    def lines(self) -> StepLines:
+        """A step by lines of the user's own files; raises `NotMeasured`."""
+        return taken(self.lines_)
 
     @property
     def outside(self) -> Outside:

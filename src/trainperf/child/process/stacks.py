@@ -55,6 +55,8 @@ MOST_SOURCES, LONGEST = 16, 1500
 MOST_STACKS = 400
 """Different stacks that are told one by one."""
 
+MOST_OF_A_LINE, MOST_OF_A_CALL = 160, 80
+
 DEEPEST = 24
 """So many of the user's frames of a stack are kept, the innermost."""
 
@@ -153,22 +155,24 @@ class StackSampler:
     def stacks(self) -> list[dict[str, Any]]:
         """Return whole stacks and how often each was seen in steps, once stopped.
 
-        `path` are the user's lines, the outermost first, `into` is the library function that the
-        last of them has called and `call` its text as far as a library or native code was at it,
-        `within` why the framework ran it. `thread` is "main" for what the steps pass in, also
+        `path` are the user's lines, the outermost first, with the `text` of the last of them.
+        `into` is the library function that it has called; without one `call` is the text of the
+        call that it was in, and `native` says that it may be code that is not Python which ran.
+        `within` is why the framework ran it. `thread` is "main" for what the steps pass in, also
         where the framework runs it elsewhere.
         """
         told = []
         for (thread, into, within, places), n in self._stacks.most_common(MOST_STACKS):
-            path = [site(place) for place in reversed(places)]
-            call = _call_text(places[0]) if places else ""
+            call, native = _call_of(places[0]) if places and not into else ("", False)
             told.append(
                 {
                     "thread": thread,
-                    "path": path,
-                    "into": into,
-                    "within": within,
+                    "path": [site(place) for place in reversed(places)],
+                    "text": _line_text(places[0]) if places else "",
                     "call": call,
+                    "into": into,
+                    "native": native,
+                    "within": within,
                     "n": n,
                 }
             )
@@ -327,17 +331,29 @@ def _reason(within: str, module: str, name: str) -> str:
     return MODEL if name in OF_THE_MODEL else within
 
 
-def _call_text(place: Place) -> str:
-    """The call that a line was in, as it is written; "" where it was in none."""
+_NATIVE = ("CALL", "BINARY", "COMPARE", "UNARY", "FOR_ITER", "GET_ITER", "STORE_S", "CONTAINS")
+"""How instructions begin that may run code that is not Python; a loop's jump does not."""
+
+
+def _call_of(place: Place) -> tuple[str, bool]:
+    """The text of what an innermost line was in, and whether that may be code not in Python."""
+    if place.f_lasti < 0:
+        return "", False
+    name = opname[place.f_code.co_code[place.f_lasti]]
+    where = site(place) or {}
+    whole = name.startswith("CALL") and where.get("end_line") == where.get("line")
+    text = _source(place)[where["col"] : where["end_col"]][:MOST_OF_A_CALL] if whole else ""
+    return text, name.startswith(_NATIVE)
+
+
+def _line_text(place: Place) -> str:
+    return _source(place).strip()[:MOST_OF_A_LINE]
+
+
+def _source(place: Place) -> str:
     import linecache
 
-    if place.f_lasti < 0 or not opname[place.f_code.co_code[place.f_lasti]].startswith("CALL"):
-        return ""
-    where = site(place) or {}
-    if where.get("end_line") != where.get("line"):
-        return ""
-    line = linecache.getline(where["file"], where["line"])
-    return line[where["col"] : where["end_col"]][:80]
+    return linecache.getline(place.f_code.co_filename, place.f_lineno)
 
 
 def _text(code: CodeType) -> str:

@@ -76,6 +76,7 @@ def assemble(
         outside=None if isinstance(evidence.outside_, Missing) else evidence.outside_,
         over_time=evidence.over_time,
         stages=parts.read_or((), "the input's stages", stages, evidence),
+        lines=None if isinstance(evidence.lines_, Missing) else evidence.lines_,
         step_parts=parts.read_or((), "the step's parts", step_parts, evidence),
         sync_points=parts.read_or((), "the places that wait", sync_points, evidence),
         log_calls=() if torch is None else torch.logs,

@@ -1,0 +1,172 @@
+"""A step by lines of the user's own files: stack samples, joined with traced operators."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainperf.evidence.events import Observed
+from trainperf.model import (
+    LEAST_SAMPLES,
+    Event,
+    Line,
+    LineKind,
+    LinePart,
+    Measure,
+    Missing,
+    Site,
+    StepLines,
+)
+from trainperf.model.evidence import NOT_SAMPLED
+
+LEAST_SHARE = 0.002
+"""Share of a step below which a line is counted as elsewhere."""
+
+WAITS = ("synchronize", "item", "cpu", "tolist")
+"""Functions of a framework, called on a line, in which the host waits for a device."""
+
+OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
+
+Place = tuple[str, int, str]
+
+
+@dataclass
+class _Tally:
+    """What was counted of one line; `seconds` by kinds, of a step."""
+
+    text: str = ""
+    samples: int = 0
+    seconds: defaultdict[LineKind, float] = field(default_factory=lambda: defaultdict(float))
+    calls: Counter[str] = field(default_factory=Counter)
+    callers: Counter[tuple[Place, ...]] = field(default_factory=Counter)
+    operators: float | None = None
+    elements: int | None = None
+
+    def line(self, place: Place) -> Line:
+        """The line with what was counted of it."""
+        kinds = [(kind, seconds) for kind, seconds in self.seconds.items() if seconds > 0]
+        kinds.sort(key=lambda item: -item[1])
+        callers = self.callers.most_common(1)
+        return Line(
+            Site(*place),
+            self.text,
+            sum(seconds for _, seconds in kinds),
+            tuple(LinePart(kind, seconds) for kind, seconds in kinds),
+            self.samples,
+            next((call for call, _ in self.calls.most_common(1)), ""),
+            self.operators,
+            self.elements,
+            tuple(Site(*caller) for caller in callers[0][0]) if callers else (),
+        )
+
+
+def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
+    """Put a step's seconds on lines; `Missing` where stacks were not sampled, or too seldom.
+
+    Each sample of a step counts for the innermost line of the user's. What it does not tell is
+    whose operators a backward derives, and whose a compiled graph runs: where those were traced
+    their time goes to the lines that made them, in the traced proportions.
+    """
+    if isinstance(real, Missing):
+        return real
+    total = sum(int(event.get("whole", 0)) for event in observed.of("stacks"))
+    if total < LEAST_SAMPLES:
+        return NOT_SAMPLED
+    own: defaultdict[Place, _Tally] = defaultdict(_Tally)
+    beside: defaultdict[Place, _Tally] = defaultdict(_Tally)
+    for event in observed.of("stacks"):
+        for stack in event.get("stacks", ()):
+            if stack["path"]:
+                _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total)
+    for event in observed.of("torch_lines"):
+        _with_operators(own, event)
+    for event in observed.of("graph_lines"):
+        _spread(own, _owners(own, event, "seconds"), "operators", "graph")
+    found = [tally.line(place) for place, tally in own.items() if tally.seconds]
+    found = [line for line in found if line.seconds >= LEAST_SHARE * real.seconds]
+    return StepLines(
+        real.seconds,
+        _dearest_first(found),
+        max(0.0, real.seconds - sum(line.seconds for line in found)),
+        total,
+        _dearest_first(tally.line(place) for place, tally in beside.items()),
+    )
+
+
+def _dearest_first(found: Iterable[Line]) -> tuple[Line, ...]:
+    return tuple(sorted(found, key=lambda line: -line.seconds))
+
+
+def _place(site: dict[str, Any]) -> Place:
+    return site["file"], int(site["line"]), site["function"]
+
+
+def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: float) -> None:
+    """Count a stack for its innermost line; a sample stands for `second` seconds."""
+    *callers, place = [_place(site) for site in stack["path"]]
+    tally, counted = tallies[place], int(stack["n"])
+    tally.text = stack["text"]
+    tally.samples += counted
+    tally.seconds[_kind(stack)] += counted * second
+    tally.callers[tuple(callers)] += counted
+    if call := stack["call"] or stack["into"]:
+        tally.calls[call] += counted
+
+
+def _kind(stack: dict[str, Any]) -> LineKind:
+    within, into = stack["within"], stack["into"]
+    if within == "input":
+        return "input"
+    if within == "compiling":
+        return "compiling"
+    if within == "backward":
+        return "backward"
+    if into.startswith(OF_FRAMEWORKS):
+        return "waiting" if into.rpartition(".")[2] in WAITS else "operators"
+    return "library" if into or stack["native"] else "python"
+
+
+def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
+    """Join what a line's own operators take, and what their backward takes.
+
+    Native code that ran on a line with operators of the framework was theirs.
+    """
+    for line in event["lines"]:
+        tally = tallies[_place(line["where"])]
+        tally.text = tally.text or line["text"]
+        tally.operators = line["operators"]
+        tally.elements = line["elements"]
+        tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
+    _spread(tallies, _owners(tallies, event, "backward_s"), "backward", "backward")
+
+
+def _owners(
+    tallies: defaultdict[Place, _Tally], event: Event, name: str
+) -> list[tuple[_Tally, float]]:
+    """The lines that made what was traced, each with its share of the time that it took."""
+    whole = event[f"all_{name}"]
+    owners = []
+    for line in event["lines"]:
+        if whole and line.get(name):
+            tally = tallies[_place(line["where"])]
+            tally.text = tally.text or line["text"]
+            owners.append((tally, line[name] / whole))
+    return owners
+
+
+def _spread(
+    tallies: defaultdict[Place, _Tally],
+    owners: list[tuple[_Tally, float]],
+    kind: LineKind,
+    as_kind: LineKind,
+) -> None:
+    """Take the time of a `kind` from the lines that it was sampled on to the lines that own it."""
+    sampled = {id(tally): tally.seconds.pop(kind, 0.0) for tally in tallies.values()}
+    whole = sum(sampled.values())
+    owned = sum(share for _, share in owners)
+    for tally in tallies.values():
+        tally.seconds[kind] += sampled[id(tally)] * (1 - owned)
+    for tally, share in owners:
+        tally.seconds[as_kind] += whole * share

@@ -27,6 +27,8 @@ LEAST_SHARE = 0.002
 WAITS = ("synchronize", "item", "cpu", "tolist")
 """Functions of a framework, called on a line, in which the host waits for a device."""
 
+HEADS = ("def ", "async def ", "@")
+
 OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
 
 Place = tuple[str, int, str]
@@ -84,6 +86,7 @@ def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
         _with_operators(own, event)
     for event in observed.of("graph_lines"):
         _spread(own, _owners(own, event, "seconds"), "operators", "graph")
+    _leave_heads(own)
     found = [tally.line(place) for place, tally in own.items() if tally.seconds]
     found = [line for line in found if line.seconds >= LEAST_SHARE * real.seconds]
     return StepLines(
@@ -93,6 +96,22 @@ def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
         total,
         _dearest_first(tally.line(place) for place, tally in beside.items()),
     )
+
+
+def _leave_heads(tallies: dict[Place, _Tally]) -> None:
+    """Count a function's head for its dearest line: a thread that enters waits there for others."""
+    heads = [place for place, tally in tallies.items() if tally.text.startswith(HEADS)]
+    for head in heads:
+        within = [
+            (sum(tally.seconds.values()), place)
+            for place, tally in tallies.items()
+            if place not in heads and (place[0], place[2]) == (head[0], head[2])
+        ]
+        if within:
+            tally, left = tallies[max(within)[1]], tallies.pop(head)
+            tally.samples += left.samples
+            for kind, seconds in left.seconds.items():
+                tally.seconds[kind] += seconds
 
 
 def _dearest_first(found: Iterable[Line]) -> tuple[Line, ...]:

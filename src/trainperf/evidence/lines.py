@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.evidence.events import Observed
@@ -14,6 +14,7 @@ from trainperf.model import (
     Line,
     LineKind,
     LinePart,
+    Looks,
     Measure,
     Missing,
     Site,
@@ -45,6 +46,8 @@ class _Tally:
     callers: Counter[tuple[Place, ...]] = field(default_factory=Counter)
     operators: float | None = None
     elements: int | None = None
+    loop: Site | None = None
+    looks: Looks | None = None
 
     def line(self, place: Place) -> Line:
         """The line with what was counted of it."""
@@ -61,6 +64,8 @@ class _Tally:
             self.operators,
             self.elements,
             tuple(Site(*caller) for caller in callers[0][0]) if callers else (),
+            self.loop,
+            self.looks,
         )
 
 
@@ -157,8 +162,24 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
         tally.text = tally.text or line["text"]
         tally.operators = line["operators"]
         tally.elements = line["elements"]
+        tally.loop = None if line["loop"] is None else Site(*_place(line["loop"]))
+        tally.looks = _looks(line["looks"])
+        tally.calls.setdefault(line["name"], 0)
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
     _spread(tallies, _owners(tallies, event, "backward_s"), "backward", "backward")
+
+
+def _looks(seen: dict[str, Any]) -> Looks | None:
+    """What the operators of a line were given, None where nothing of it is worth a word."""
+    zeros, rows = seen.get("zeros"), seen.get("rows")
+    looks = Looks(same=bool(seen.get("same")))
+    if zeros is not None:
+        shape = tuple(zeros["shape"])
+        looks = replace(looks, zeros=zeros["share"], shape=shape, variable=zeros["variable"] or "")
+    if rows is not None:
+        used, sparse = rows["used"], bool(rows["sparse"])
+        looks = replace(looks, rows_used=used, rows=rows["of"], sparse=sparse)
+    return None if looks == Looks() else looks
 
 
 def _owners(

@@ -26,6 +26,26 @@ class LinePart:
 
 
 @dataclass(frozen=True)
+class Looks:
+    """What the operators of a line were seen to be given in a few steps.
+
+    `zeros` is the share of zeros in the largest operand of a matrix product that is the same in
+    each step, of this `shape`, and `variable` its name in the source, "" where it has none.
+    `rows_used` of `rows` rows of a trained table were looked up in a step, its gradient `sparse` or
+    not. `same` says that the line computes the same of the same in each step. What is None, or
+    False, was not seen.
+    """
+
+    zeros: float | None = None
+    shape: tuple[int, ...] = ()
+    variable: str = ""
+    rows_used: int | None = None
+    rows: int | None = None
+    sparse: bool = False
+    same: bool = False
+
+
+@dataclass(frozen=True)
 class Line:
     """A line of the user's, and the seconds of a step that pass on it and on no deeper one.
 
@@ -34,6 +54,8 @@ class Line:
     takes most, as written or as the library names it, `operators` how many calls of the framework's
     operators a step makes there, None where they were not counted, and `elements` the median
     size of their largest operand. `callers` are the user's lines that lead to it, the loop's first.
+    `loop` is the head of the innermost loop around it, or around its callers, that turns within a
+    step.
     """
 
     where: Site
@@ -45,6 +67,8 @@ class Line:
     operators: float | None = None
     elements: int | None = None
     callers: tuple[Site, ...] = ()
+    loop: Site | None = None
+    looks: Looks | None = None
 
     @property
     def kind(self) -> LineKind:

@@ -168,7 +168,7 @@ class StackSampler:
                 {
                     "thread": thread,
                     "path": [site(place) for place in reversed(places)],
-                    "text": _line_text(places[0]) if places else "",
+                    "text": line_text(places[0]) if places else "",
                     "call": call,
                     "into": into,
                     "native": native,
@@ -346,7 +346,8 @@ def _call_of(place: Place) -> tuple[str, bool]:
     return text, name.startswith(_NATIVE)
 
 
-def _line_text(place: Place) -> str:
+def line_text(place: Place) -> str:
+    """The source of a line, stripped and cut."""
     return _source(place).strip()[:MOST_OF_A_LINE]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +19,21 @@ STEP = "train"
 class TensorFlowTracer:
     """The profiler session behind `tf.profiler.experimental`, with marks around each step."""
 
+    short = full = False
+
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._session: Any = None
         self._traced = b""
 
-    def refusal(self) -> str:
+    def refusal(self, asked: bool) -> str:
         """Why it cannot be used now: there can be one session in a process."""
         from tensorflow.python.profiler import profiler_v2
 
         return "" if profiler_v2._profiler is None else "the script's own profiler is on"
+
+    def outside(self, act: Callable[[], None]) -> None:
+        act()
 
     def start(self) -> None:
         """Begin to trace. Raises `AlreadyExistsError` where another session is under way."""
@@ -47,6 +52,10 @@ class TensorFlowTracer:
     def stop(self) -> None:
         self._driver.sync()
         self._traced = self._session.stop()
+
+    def drop(self) -> None: ...
+
+    def read(self) -> None: ...
 
     def save(self, file: str) -> str:
         from tensorflow.tsl.profiler.protobuf import trace_events_pb2

@@ -47,7 +47,7 @@ OF_LOADERS = (
 )
 """Modules whose frames open an input, take from it or close it, wherever they are called."""
 
-OF_COMPILERS = ("torch._dynamo.", "torch._inductor.")
+OF_COMPILERS = ("torch._dynamo.convert_frame", "torch._inductor.compile_fx")
 TRACES = ("_maybe_define_function", "maybe_define_function", "trace_function")
 """Modules, and functions of TensorFlow, in which code is traced or compiled."""
 

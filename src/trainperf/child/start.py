@@ -41,11 +41,12 @@ TENSORFLOW = {
     "tensorflow.python.ops.resource_variable_ops": "hooks.watch_variables",
 }
 KERAS = {
+    "keras.src.backend.tensorflow.core": "hooks.watch_scopes",
     "keras.src.backend.tensorflow.trainer": "hooks.watch_trainer",
     "keras.src.backend.torch.trainer": "hooks.watch_torch_trainer",
     "keras.src.callbacks.callback": "calls.remember_built:Callback",
     "keras.src.callbacks.callback_list": "hooks.watch_callbacks",
-    "keras.src.layers.rnn.rnn": "calls.remember_built:RNN",
+    "keras.src.layers.layer": "calls.remember_built:Layer",
     "keras.src.models.model": "hooks.watch_calls",
     "keras.src.optimizers.base_optimizer": "calls.watch_apply:BaseOptimizer",
     "keras.src.trainers.data_adapters.py_dataset_adapter": "calls.remember_built:PyDataset",

@@ -85,7 +85,7 @@ def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
     for event in observed.of("torch_lines"):
         _with_operators(own, event)
     for event in observed.of("graph_lines"):
-        _spread(own, _owners(own, event, "seconds"), "operators", "graph")
+        _with_graphs(own, beside, event, real.seconds)
     _leave_heads(own)
     found = [tally.line(place) for place, tally in own.items() if tally.seconds]
     found = [line for line in found if line.seconds >= LEAST_SHARE * real.seconds]
@@ -159,6 +159,37 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
         tally.elements = line["elements"]
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
     _spread(tallies, _owners(tallies, event, "backward_s"), "backward", "backward")
+
+
+def _with_graphs(
+    own: defaultdict[Place, _Tally], beside: dict[Place, _Tally], event: Event, step_s: float
+) -> None:
+    """Put what passes in compiled graphs on the lines that made their operators.
+
+    It was sampled where the graphs are called; as much of it as was waiting for the input goes to
+    the lines that make that meanwhile, if they are Python.
+    """
+    callers = [own[place] for place in map(_place, event["called"]) if place in own]
+    sampled = sum(tally.seconds["operators"] for tally in callers)
+    if not sampled or not event["running_s"]:
+        return
+    running = min(sampled, event["running_s"] / event["step_s"] * step_s)
+    waiting = running * min(1.0, event["input_s"] / event["running_s"])
+    shares = [(tally, tally.seconds["operators"] / sampled) for tally in callers]
+    makers = [(own[place], tally) for place, tally in beside.items() if tally.seconds["input"]]
+    making = sum(tally.seconds["input"] for _, tally in makers)
+    owners = _owners(own, event, "seconds")
+    left = 1 - sum(share for _, share in owners)
+    for tally, share in shares:
+        tally.seconds["operators"] -= share * (running - left * (running - waiting))
+        tally.seconds["input"] += 0.0 if makers else share * waiting
+    for tally, maker in makers:
+        tally.text, tally.calls = tally.text or maker.text, tally.calls or maker.calls
+        tally.seconds["input"] += waiting * maker.seconds["input"] / making
+    for tally, share in owners:
+        tally.seconds["graph"] += share * (running - waiting)
+    for line in event["lines"]:
+        own[_place(line["where"])].operators = line["operators"]
 
 
 def _owners(

@@ -161,7 +161,8 @@ def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
             loops.tracing = True
             began = loops.process.clock()
             try:
-                return original(name, python_func, *args, **kwargs)
+                with loops.origins.noting():
+                    return original(name, python_func, *args, **kwargs)
             finally:
                 loops.tracing = False
                 loops.traced(str(name), began)

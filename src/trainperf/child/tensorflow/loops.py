@@ -17,6 +17,7 @@ from ..timing.drivers.iterator_driver import IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
+from .graph_lines import Origins
 from .retraces import Retraces
 from .strategies import scopes
 from .strategies.exchange import Exchange
@@ -56,6 +57,8 @@ class TensorFlowLoops(Loops):
         self.tape = Tape(self.process.failed)
         self.longest_trace = 0.0
         self.retraces = Retraces(TensorFlowLoops.function_called.__code__)
+        self.origins = Origins(self.process)
+        self.called: list[Any] | None = None  # where compiled functions are, while they are traced
         self.compiled_call: tuple[Any, ...] | None = None
         self._current: Any = None
         self.replicas = Replicas(self.strategies, self.eager_update)
@@ -153,6 +156,8 @@ class TensorFlowLoops(Loops):
     ) -> Any:
         """An outermost call of a `tf.function` on the main thread."""
         trains = id(function) in self.marked
+        if self.called is not None and (where := frames.here()) not in self.called:
+            self.called.append(where)
 
         def again() -> Any:
             return original(function, *args, **kwargs)

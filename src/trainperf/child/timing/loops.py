@@ -42,10 +42,15 @@ class Exchange(Protocol):
 
 
 class Tracer(Protocol):
-    """The tracer of a framework, for `--trace`."""
+    """The tracer of a framework; a `short` trace is made without `--trace` as well, to be read."""
 
-    def refusal(self) -> str:
-        """Why it cannot be used now, "" if it can."""
+    short: bool
+
+    def refusal(self, asked: bool) -> str:
+        """Why it cannot be used now, "" if it can; whether its file was `asked` for."""
+
+    def outside(self, act: Callable[[], None]) -> None:
+        """At a step's end, call `act` now, or as soon as no mark of the framework's is open."""
 
     def start(self) -> None:
         """Begin to trace."""
@@ -55,6 +60,12 @@ class Tracer(Protocol):
 
     def stop(self) -> None:
         """Wait for the devices, and stop."""
+
+    def drop(self) -> None:
+        """At a step's end, take out what is left of it in the program."""
+
+    def read(self) -> None:
+        """Record what was traced, by the user's lines."""
 
     def save(self, file: str) -> str:
         """Write what was traced as a Chrome trace; return what is to be said of it, or ""."""
@@ -164,7 +175,7 @@ class Loops:
         return ()
 
     def tracer(self, driver: Any) -> Tracer | None:
-        """The framework's own tracer, for `--trace`."""
+        """The framework's own tracer."""
         return None
 
     def steps_per_call(self, driver: Any) -> int:

@@ -39,6 +39,7 @@ TENSORFLOW = {
     "tensorflow.python.eager.polymorphic_function.polymorphic_function": "hooks.watch_functions",
     "tensorflow.python.framework.func_graph": "hooks.watch_tracing",
     "tensorflow.python.ops.resource_variable_ops": "hooks.watch_variables",
+    "tensorflow.python.ops.script_ops": "hooks.watch_python",
 }
 KERAS = {
     "keras.src.backend.tensorflow.core": "hooks.watch_scopes",

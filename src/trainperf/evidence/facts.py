@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from typing import Any, Literal
 
 from trainperf.evidence.events import Observed, read_as, site
@@ -160,19 +161,42 @@ def retracing(observed: Observed) -> Retracing | None:
         return None
     functions = list(observed.of("step_function"))
     same = [event for event in functions if event["name"] == traces[-1]["name"]]
-    described = (same or functions or [{}])[0]
+    described = (same or functions or [{}])[-1]
     numbers = _changing_numbers(traces)
+    costs = [(event["s"], _cost(observed, event)) for event in traces]
+    blocks = [event for event in observed.of("block") if event["p"] == "real"]
+    timed = sum(
+        cost
+        for block in blocks
+        for began, cost in costs
+        if block["s"] <= began < block["s"] + block["d"]
+    )
     return Retracing(
         function=str(described.get("name") or traces[-1]["name"]),
         count=len(traces),
         steps=len(steps),
-        seconds=sum(event["d"] for event in traces),
+        seconds=sum(cost for _, cost in costs),
         cause=_numbers_in_words(numbers) or _cause(described.get("signatures") or []),
         where=site(described.get("where")),
         numbers=numbers,
         relaxed=bool(described.get("relaxed")),
         jit=bool(described.get("jit")),
+        share=min(1.0, timed / sum(block["d"] for block in blocks)) if blocks else None,
     )
+
+
+def _cost(observed: Observed, trace: dict[str, Any]) -> float:
+    """Seconds that a trace costs: it, and the first run of what it gave against a usual one."""
+    for run in observed.of("first_run"):
+        if run["s"] <= trace["s"] < run["s"] + run["d"]:
+            return max(float(trace["d"]), float(run["d"]) - _usual(observed))
+    return float(trace["d"])
+
+
+def _usual(observed: Observed) -> float:
+    """The median of the resident steps, which trace nothing; 0 without them."""
+    steps = [event["t"] - event["s"] for event in observed.of("step") if event["p"] == "resident"]
+    return statistics.median(steps) if steps else 0.0
 
 
 def _changing_numbers(traces: list[dict[str, Any]]) -> tuple[ChangingNumber, ...]:

@@ -16,10 +16,11 @@ from trainperf.model import (
     Line,
     LineKind,
     LinePart,
-    Measure,
     Missing,
     Site,
     StepLines,
+    Times,
+    is_taken,
 )
 from trainperf.model.evidence import NOT_SAMPLED
 
@@ -78,13 +79,14 @@ class _Tally:
         )
 
 
-def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
+def lines(observed: Observed, times: Times) -> StepLines | Missing:
     """Put a step's seconds on lines; `Missing` where stacks were not sampled, or too seldom.
 
     Each sample of a step counts for the innermost line of the user's. What it does not tell is
     whose operators a backward derives, and whose a compiled graph runs: where those were traced
     their time goes to the lines that made them, in the traced proportions.
     """
+    real = times.real_
     if isinstance(real, Missing):
         return real
     total = sum(int(event.get("whole", 0)) for event in observed.of("stacks"))
@@ -99,7 +101,7 @@ def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
     for event in observed.of("torch_lines"):
         _with_operators(own, event)
     for event in observed.of("graph_lines"):
-        _with_graphs(own, beside, event, real.seconds)
+        _with_graphs(own, beside, event, times)
     _leave_heads(own)
     _in_loops(own, observed)
     found = [tally.line(place) for place, tally in own.items() if tally.seconds]
@@ -194,34 +196,43 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
 
 
 def _with_graphs(
-    own: defaultdict[Place, _Tally], beside: dict[Place, _Tally], event: Event, step_s: float
+    own: defaultdict[Place, _Tally], beside: dict[Place, _Tally], event: Event, times: Times
 ) -> None:
     """Put what passes in compiled graphs on the lines that made their operators.
 
-    It was sampled where the graphs are called; as much of it as was waiting for the input goes to
-    the lines that make that meanwhile, if they are Python.
+    It was sampled where the graphs are called. Where these take their batches themselves, what a
+    step loses against one on resident batches is waiting, as far as it was not sampled as input:
+    that goes to the lines which make the input meanwhile, if they are Python.
     """
     callers = [own[place] for place in map(_place, event["called"]) if place in own]
     sampled = sum(tally.seconds["operators"] for tally in callers)
-    if not sampled or not event["running_s"]:
+    if not sampled or event["step_s"] <= event["input_s"]:
         return
-    running = min(sampled, event["running_s"] / event["step_s"] * step_s)
-    waiting = running * min(1.0, event["input_s"] / event["running_s"])
-    shares = [(tally, tally.seconds["operators"] / sampled) for tally in callers]
-    makers = [(own[place], tally) for place, tally in beside.items() if tally.seconds["input"]]
-    making = sum(tally.seconds["input"] for _, tally in makers)
+    waiting = 0.0
+    if event["input_s"] and is_taken(times.resident_):
+        kinds: tuple[LineKind, ...] = ("input", "compiling")
+        known = sum(tally.seconds[kind] for tally in own.values() for kind in kinds)
+        waiting = min(sampled, max(0.0, times.real - times.resident - known))
+    busy = (event["running_s"] - event["input_s"]) / (event["step_s"] - event["input_s"])
+    running = min(sampled - waiting, max(0.0, busy) * (times.real - waiting))
     owners = _owners(own, event, "seconds")
-    left = 1 - sum(share for _, share in owners)
-    for tally, share in shares:
-        tally.seconds["operators"] -= share * (running - left * (running - waiting))
-        tally.seconds["input"] += 0.0 if makers else share * waiting
-    for tally, maker in makers:
-        tally.text, tally.calls = tally.text or maker.text, tally.calls or maker.calls
-        tally.seconds["input"] += waiting * maker.seconds["input"] / making
+    moved = running * sum(share for _, share in owners)
+    for tally in callers:
+        tally.seconds["operators"] *= 1 - (moved + waiting) / sampled
     for tally, share in owners:
-        tally.seconds["graph"] += share * (running - waiting)
+        tally.seconds["graph"] += share * running
     for line in event["lines"]:
         own[_place(line["where"])].operators = line["operators"]
+    makers = {place: tally for place, tally in beside.items() if tally.seconds["input"]}
+    making = sum(tally.seconds["input"] for tally in makers.values())
+    for place, maker in makers.items():
+        tally = own[place]
+        tally.function, tally.text = maker.function, maker.text
+        tally.calls.update(maker.calls)
+        tally.seconds["input"] += waiting * maker.seconds["input"] / making
+    if not makers:
+        for tally in callers:
+            tally.seconds["input"] += waiting / len(callers)
 
 
 def _owners(

@@ -213,7 +213,11 @@ class Evidence:
             seen = self.torch_.compiling.recompiling
             return 0.0 if seen is None else seen.lasting_s
         traced = self.retracing
-        return 0.0 if traced is None or not traced.steps else traced.seconds / traced.steps
+        if traced is None or not traced.steps:
+            return 0.0
+        if traced.share is not None and is_taken(self.times.real_):
+            return traced.share * self.times.real
+        return traced.seconds / traced.steps
 
     def _input_explains(self) -> bool:
         """Whether the input can be what a loop over a dataset loses its time to.

@@ -95,6 +95,7 @@ class Loops:
     """What is asked of a framework, the same of TensorFlow and PyTorch, and what its hooks share.
 
     `depth` is above 0 inside a step that is one call: what happens there belongs to the step.
+    `compiling` says that this call was traced, and what was compiled runs for the first time.
     `epochs` are those of Keras's `fit` where it takes its batches one by one from Python.
     """
 
@@ -114,6 +115,7 @@ class Loops:
         self.calls = Calls(self.process, self.in_place)
         self.main = threading.main_thread().ident
         self.depth = 0
+        self.compiling = False
         self.applying = 0
         self.updates = 0
         self.sites: dict[tuple[str, int], Any] = {}  # where an object was built or compiled

@@ -131,7 +131,11 @@ class Phases:
             elif self._busy < TRIES and not driver.device.asynchronous:
                 self._busy += not rests(REST_S)
         if plan.phase == PROFILE and self._stacks is None:
-            self._stacks = StackSampler(over=driver.stale, between=driver.between)
+            self._stacks = StackSampler(
+                over=driver.stale,
+                between=driver.between,
+                compiling=lambda: driver.loops.compiling,
+            )
             self._stacks.start()
             driver.profile_begins()
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
 import statistics
@@ -163,7 +164,8 @@ def retracing(observed: Observed) -> Retracing | None:
     same = [event for event in functions if event["name"] == traces[-1]["name"]]
     described = (same or functions or [{}])[-1]
     numbers = _changing_numbers(traces)
-    costs = [(event["s"], _cost(observed, event)) for event in traces]
+    usual = _usual(observed)
+    costs = [(event["s"], _cost(observed, event, usual)) for event in traces]
     blocks = [event for event in observed.of("block") if event["p"] == "real"]
     timed = sum(
         cost
@@ -181,21 +183,34 @@ def retracing(observed: Observed) -> Retracing | None:
         numbers=numbers,
         relaxed=bool(described.get("relaxed")),
         jit=bool(described.get("jit")),
-        share=min(1.0, timed / sum(block["d"] for block in blocks)) if blocks else None,
+        share=_share(timed, usual, blocks),
     )
 
 
-def _cost(observed: Observed, trace: dict[str, Any]) -> float:
+def _share(seconds: float, usual: float, blocks: list[dict[str, Any]]) -> float | None:
+    """The share of blocks that is not usual steps; None without blocks."""
+    whole = sum(block["d"] for block in blocks)
+    steps = sum(block["n"] for block in blocks)
+    return max(0.0, min(seconds, whole - steps * usual)) / whole if whole else None
+
+
+def _cost(observed: Observed, trace: dict[str, Any], usual: float) -> float:
     """Seconds that a trace costs: it, and the first run of what it gave against a usual one."""
     for run in observed.of("first_run"):
         if run["s"] <= trace["s"] < run["s"] + run["d"]:
-            return max(float(trace["d"]), float(run["d"]) - _usual(observed))
+            return max(float(trace["d"]), float(run["d"]) - usual)
     return float(trace["d"])
 
 
 def _usual(observed: Observed) -> float:
-    """The median of the resident steps, which trace nothing; 0 without them."""
-    steps = [event["t"] - event["s"] for event in observed.of("step") if event["p"] == "resident"]
+    """The median of the resident steps that traced nothing; 0 without them."""
+    traces = sorted(event["s"] for event in observed.of("trace"))
+    steps = [
+        event["t"] - event["s"]
+        for event in observed.of("step")
+        if event["p"] == "resident"
+        and bisect.bisect(traces, event["s"]) == bisect.bisect(traces, event["t"])
+    ]
     return statistics.median(steps) if steps else 0.0
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 from functools import partial
 from operator import attrgetter
+from types import FrameType
 from typing import Any
 
 from ..process import frames, stacks
@@ -183,7 +184,7 @@ def watch_python(loops: TensorFlowLoops, module: Any) -> None:
         def insert(registry: Any, function: Any) -> Any:
             token = original(registry, function)
             with Attempt(loops.process, "a Python function of a graph"):
-                frame = sys._getframe(1)
+                frame: FrameType | None = sys._getframe(1)
                 while frame is not None:
                     if str(frame.f_globals.get("__name__", "")).startswith(
                         "tensorflow.python.data."

@@ -26,17 +26,7 @@ class TensorFlowTracer:
         self._session: Any = None
         self._traced = b""
         self._called: list[Any] | None = None
-
-    @property
-    def short(self) -> bool:
-        """Not of a GPU, whose kernels bear no names of operators, nor of what XLA compiles."""
-        loops = self._driver.loops
-        functions = list(loops.marked.values())
-        model = getattr(self._driver, "model", None)
-        compiled = any(not getattr(one, "_jit_compile", None) for one in functions) or (
-            model is not None and not model.run_eagerly and not model.jit_compile
-        )
-        return compiled and not self._driver.device.asynchronous
+        self.short = _tells(driver)
 
     def refusal(self, asked: bool) -> str:
         """Why it cannot be used now: there can be one session in a process."""
@@ -87,6 +77,18 @@ class TensorFlowTracer:
         from tensorflow.tsl.profiler.protobuf import trace_events_pb2
 
         return trace_events_pb2.Trace.FromString(self._traced)
+
+
+def _tells(driver: Driver) -> bool:
+    """Whether a trace tells the lines of operators.
+
+    Not of a GPU, whose kernels bear no names of operators, nor of what XLA compiles.
+    """
+    model = getattr(driver, "model", None)
+    compiled = [getattr(each, "_jit_compile", None) for each in driver.loops.marked.values()]
+    if model is not None and not model.run_eagerly:
+        compiled.append(model.jit_compile)
+    return not all(compiled) and not driver.device.asynchronous
 
 
 def _events(trace: Any) -> Iterator[dict[str, Any]]:

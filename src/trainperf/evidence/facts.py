@@ -8,6 +8,7 @@ import re
 import statistics
 from typing import Any, Literal
 
+from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.events import Observed, read_as, site
 from trainperf.model import (
     CallbackCost,
@@ -166,13 +167,6 @@ def retracing(observed: Observed) -> Retracing | None:
     numbers = _changing_numbers(traces)
     usual = _usual(observed)
     costs = [(event["s"], _cost(observed, event, usual)) for event in traces]
-    blocks = [event for event in observed.of("block") if event["p"] == "real"]
-    timed = sum(
-        cost
-        for block in blocks
-        for began, cost in costs
-        if block["s"] <= began < block["s"] + block["d"]
-    )
     return Retracing(
         function=str(described.get("name") or traces[-1]["name"]),
         count=len(traces),
@@ -183,15 +177,21 @@ def retracing(observed: Observed) -> Retracing | None:
         numbers=numbers,
         relaxed=bool(described.get("relaxed")),
         jit=bool(described.get("jit")),
-        share=_share(timed, usual, blocks),
+        step_s=_of_a_step(observed, costs, usual),
     )
 
 
-def _share(seconds: float, usual: float, blocks: list[dict[str, Any]]) -> float | None:
-    """The share of blocks that is not usual steps; None without blocks."""
-    whole = sum(block["d"] for block in blocks)
-    steps = sum(block["n"] for block in blocks)
-    return max(0.0, min(seconds, whole - steps * usual)) / whole if whole else None
+def _of_a_step(observed: Observed, costs: list[tuple[float, float]], usual: float) -> float | None:
+    """Seconds of a timed step, estimated from blocks as its own time is; None without blocks."""
+    timed = [step for step in observed.of("step") if step["p"] == "real"]
+    within = [cost for cost in costs if any(step["s"] <= cost[0] < step["t"] for step in timed)]
+    blocks = [
+        max(0.0, min(sum(of_block), block["d"] - block["n"] * usual)) / block["n"]
+        for block in observed.of("block")
+        if block["p"] == "real" and block["n"]
+        for of_block in [[cost for began, cost in within if block["s"] <= began < block["t"]]]
+    ]
+    return estimate(blocks).value if blocks else None
 
 
 def _cost(observed: Observed, trace: dict[str, Any], usual: float) -> float:

@@ -215,9 +215,7 @@ class Evidence:
         traced = self.retracing
         if traced is None or not traced.steps:
             return 0.0
-        if traced.share is not None and is_taken(self.times.real_):
-            return traced.share * self.times.real
-        return traced.seconds / traced.steps
+        return traced.seconds / traced.steps if traced.step_s is None else traced.step_s
 
     def _input_explains(self) -> bool:
         """Whether the input can be what a loop over a dataset loses its time to.

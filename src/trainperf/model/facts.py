@@ -244,8 +244,8 @@ class Retracing:
     """Tracings of the training function after its first: how many, over how many steps.
 
     `seconds` is what they took in all, each with the first run of its graph as far as that took
-    longer than later ones; `steps` the real steps they fell into, `share` that of the time of those
-    that were timed, None where none was.
+    longer than later ones; `steps` the real steps they fell into, `step_s` what they take of a
+    timed one on average, None where none was timed.
     `cause` says what changed between the calls, in words. `where` is the head of
     the `def` of the function, if it is the user's. `numbers` are the Python numbers
     that changed, in the calls that stand in the user's source. `relaxed` says that
@@ -261,7 +261,7 @@ class Retracing:
     numbers: tuple[ChangingNumber, ...] = ()
     relaxed: bool = False
     jit: bool = False
-    share: float | None = None
+    step_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -34,4 +34,4 @@ model = keras.Sequential(
     ]
 )
 model.compile(keras.optimizers.Adam(1e-3), loss="mae", metrics=[disorder])
-model.fit(x, y, batch_size=128, epochs=40, verbose=2)
+model.fit(x, y, batch_size=384, epochs=200, verbose=2)

@@ -70,15 +70,16 @@ class StopRetracing(Fix):
             return None
         per_step, real = evidence.tracing_s, evidence.times.real
         bound = bound_if_saved(evidence, per_step)
-        if "python" not in seen.cause.lower() and is_taken(evidence.times.resident_):
-            # One batch replayed has one shape, so the resident step has no tracings.
+        # One batch replayed has one shape, so the resident step has no tracings.
+        without = "python" not in seen.cause.lower() and is_taken(evidence.times.resident_)
+        if without:
             bound = min(bound, max(1.0, real / evidence.times.resident))
         if not worth(evidence, bound):
             return None
         place = f" ({at(seen.where)})" if seen.where else ""
         cause = f" What changed: {seen.cause}." if seen.cause else ""
         share = per_step / real
-        known = seen.count < EVERY_STEP * seen.steps
+        known = without or seen.count < EVERY_STEP * seen.steps
         advice, snippet, equivalence = _advice(seen)
         return self.finding(
             title=f"`{seen.function}`{place} is traced again and again",

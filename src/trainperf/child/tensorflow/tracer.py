@@ -87,7 +87,7 @@ def _tells(driver: Driver) -> bool:
     model = getattr(driver, "model", None)
     compiled = [getattr(each, "_jit_compile", None) for each in driver.loops.marked.values()]
     if model is not None and not model.run_eagerly:
-        compiled.append(model.jit_compile)
+        compiled.append(getattr(model, "jit_compile", None))
     return not all(compiled) and not driver.device.asynchronous
 
 

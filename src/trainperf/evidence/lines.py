@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -32,7 +33,15 @@ WAITS = ("synchronize", "item", "cpu", "tolist")
 
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
+FITS = ("keras.src.backend.tensorflow.trainer.", "tf_keras.src.engine.training.")
+
 HEADS = ("def ", "async def ", "@")
+
+BESIDE_OPERATORS = re.compile(
+    r"^torch\.(serialization|utils|distributed\.checkpoint)\."
+    r"|^keras\.src\.(saving|utils)\.|\.(save|load|write|log|print|export|get_config)\w*$"
+)
+"""Functions of a framework that make no operator: what they take is what other Python takes."""
 
 OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
 
@@ -53,11 +62,17 @@ class _Tally:
     operators: float | None = None
     elements: int | None = None
     loop: tuple[int, str] | None = None
+    native_s: float = 0.0  # of "library", code that is not Python
 
     def made_at(self, traced: dict[str, Any]) -> None:
         """Name a line that was traced and perhaps not sampled."""
         self.function = self.function or traced["where"]["function"]
         self.text = self.text or traced["text"]
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether a compiled step that was called here may take its input by itself: `fit`."""
+        return any(call.startswith(FITS) for call in self.calls)
 
     def line(self, place: Place) -> Line:
         """The line with what was counted of it."""
@@ -100,8 +115,15 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
                 _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total)
     for event in observed.of("torch_lines"):
         _with_operators(own, event)
-    for event in observed.of("graph_lines"):
-        _with_graphs(own, beside, event, times)
+    if observed.framework == "torch" and next(observed.of("torch_lines"), None) is None:
+        for tally in own.values():  # what code is not Python was not seen: most is a tensor's
+            tally.seconds["operators"] += tally.native_s
+            tally.seconds["library"] -= tally.native_s
+    graphs = list(observed.of("graph_lines"))
+    fed = {_place(site) for event in graphs if event["input_s"] for site in event["called"]}
+    _waiting_within(own, beside, fed, times)
+    for event in graphs:
+        _with_graphs(own, event, times)
     _leave_heads(own)
     _in_loops(own, observed)
     found = [tally.line(place) for place, tally in own.items() if tally.seconds]
@@ -113,6 +135,42 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
         total,
         _dearest_first(tally.line(place) for place, tally in beside.items()),
     )
+
+
+def _waiting_within(
+    tallies: defaultdict[Place, _Tally],
+    beside: dict[Place, _Tally],
+    fed: set[Place],
+    times: Times,
+) -> None:
+    """Tell what a compiled step that takes its input itself waits for it from its operators.
+
+    That is what a real step takes longer than a resident one, as far as it was not seen elsewhere.
+    Where Python makes the input on other threads meanwhile, it goes to the lines that do. `fed`
+    are calls that were traced, and took batches within.
+    """
+    if isinstance(times.real_, Missing) or isinstance(times.resident_, Missing):
+        return
+    waits = times.real - times.resident
+    noise = times.noise if times.waiting_noise is None else times.waiting_noise
+    if waits < 2 * noise * times.real:
+        return
+    waits -= sum(tally.seconds["input"] + tally.seconds["compiling"] for tally in tallies.values())
+    calls = [tally for place, tally in tallies.items() if tally.takes_input or place in fed]
+    step = max(calls, key=lambda tally: tally.seconds["operators"], default=None)
+    if step is None or waits <= 0:
+        return
+    moved = min(waits, step.seconds["operators"])
+    step.seconds["operators"] -= moved
+    makers = {place: tally for place, tally in beside.items() if tally.seconds["input"]}
+    making = sum(tally.seconds["input"] for tally in makers.values())
+    for place, maker in makers.items():
+        tally = tallies[place]
+        tally.function, tally.text = maker.function, maker.text
+        tally.calls.update(maker.calls)
+        tally.seconds["input"] += moved * maker.seconds["input"] / making
+    if not makers:
+        step.seconds["input"] += moved
 
 
 def _leave_heads(tallies: dict[Place, _Tally]) -> None:
@@ -161,7 +219,10 @@ def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: f
     tally, counted = tallies[_place(innermost)], int(stack["n"])
     tally.function, tally.text = innermost["function"], stack["text"]
     tally.samples += counted
-    tally.seconds[_kind(stack)] += counted * second
+    kind = _kind(stack)
+    tally.seconds[kind] += counted * second
+    if kind == "library" and not stack["into"]:
+        tally.native_s += counted * second
     called = (Site(*_place(caller), caller["function"]) for caller in callers)
     tally.callers[tuple(called)] += counted
     if call := stack["call"] or stack["into"]:
@@ -176,7 +237,7 @@ def _kind(stack: dict[str, Any]) -> LineKind:
         return "compiling"
     if within == "backward":
         return "backward"
-    if into.startswith(OF_FRAMEWORKS):
+    if into.startswith(OF_FRAMEWORKS) and not BESIDE_OPERATORS.search(into):
         return "waiting" if into.rpartition(".")[2] in WAITS else "operators"
     return "library" if into or stack["native"] else "python"
 
@@ -195,44 +256,26 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
     _spread(tallies, _owners(tallies, event, "backward_s"), "backward", "backward")
 
 
-def _with_graphs(
-    own: defaultdict[Place, _Tally], beside: dict[Place, _Tally], event: Event, times: Times
-) -> None:
-    """Put what passes in compiled graphs on the lines that made their operators.
+def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) -> None:
+    """Put what runs in compiled graphs on the lines that made their operators.
 
-    It was sampled where the graphs are called. Where these take their batches themselves, what a
-    step loses against one on resident batches is waiting, as far as it was not sampled as input:
-    that goes to the lines which make the input meanwhile, if they are Python.
+    It was sampled where the graphs are called, together with what the framework does to call them.
     """
     callers = [own[place] for place in map(_place, event["called"]) if place in own]
     sampled = sum(tally.seconds["operators"] for tally in callers)
     if not sampled or event["step_s"] <= event["input_s"]:
         return
-    waiting = 0.0
-    if event["input_s"] and is_taken(times.resident_):
-        kinds: tuple[LineKind, ...] = ("input", "compiling")
-        known = sum(tally.seconds[kind] for tally in own.values() for kind in kinds)
-        waiting = min(sampled, max(0.0, times.real - times.resident - known))
     busy = (event["running_s"] - event["input_s"]) / (event["step_s"] - event["input_s"])
-    running = min(sampled - waiting, max(0.0, busy) * (times.real - waiting))
+    resident = times.resident if is_taken(times.resident_) else times.real
+    running = min(sampled, max(0.0, busy) * min(times.real, resident))
     owners = _owners(own, event, "seconds")
     moved = running * sum(share for _, share in owners)
     for tally in callers:
-        tally.seconds["operators"] *= 1 - (moved + waiting) / sampled
+        tally.seconds["operators"] *= 1 - moved / sampled
     for tally, share in owners:
         tally.seconds["graph"] += share * running
     for line in event["lines"]:
         own[_place(line["where"])].operators = line["operators"]
-    makers = {place: tally for place, tally in beside.items() if tally.seconds["input"]}
-    making = sum(tally.seconds["input"] for tally in makers.values())
-    for place, maker in makers.items():
-        tally = own[place]
-        tally.function, tally.text = maker.function, maker.text
-        tally.calls.update(maker.calls)
-        tally.seconds["input"] += waiting * maker.seconds["input"] / making
-    if not makers:
-        for tally in callers:
-            tally.seconds["input"] += waiting / len(callers)
 
 
 def _owners(

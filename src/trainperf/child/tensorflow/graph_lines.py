@@ -84,14 +84,14 @@ class Origins:
         graph = _graph()
         self.layers.setdefault(graph, {})[graph.get_name_scope()] = name, site
 
-    def derived(self, op: Any) -> Any:
-        """The operator that a tape made this one the gradient of; None where none is known."""
-        graph = op.graph
+    def derived(self, graph: Any) -> dict[int, str]:
+        """The names of operators, by the ids of those that a tape made as their gradient."""
         later = graph.get_operations()[-1]._id - graph.version
-        for began, ended, name in self.gradients.get(graph, ()):
-            if began < op._id - later <= ended:
-                return _named(graph, name)
-        return None
+        return {
+            number + later: name
+            for began, ended, name in self.gradients.get(graph, ())
+            for number in range(began + 1, ended + 1)
+        }
 
     def layer(self, op: Any) -> tuple[str, Any]:
         """The layer whose scope an operator is in, and where that was built."""
@@ -142,6 +142,8 @@ class Graphs:
             value.name.decode(): value._cached_graph for value in found if value._cached_graph
         }
         self._origins = origins
+        self._derived: dict[int, dict[int, str]] = {}
+        self._calls: dict[str, tuple[str, int, str] | None] = {}
         self._known: dict[tuple[str, str], Made | None] = {}
 
     def made(self, function: str, path: str) -> Made | None:
@@ -150,15 +152,16 @@ class Graphs:
         if key not in self._known:
             root = self._graphs.get(function)
             op = None if root is None else self._find(root, path)
-            self._known[key] = None if op is None else self._of(op, root)
+            self._known[key] = None if op is None else self._of(op, function)
         return self._known[key]
 
-    def _of(self, op: Any, root: Any) -> Made:
+    def _of(self, op: Any, function: str) -> Made:
         op = self._forward(op)
-        call = _users(root.get_operations()[0])  # made before anything of the function ran
+        if function not in self._calls:  # its first operator is made before any of it runs
+            self._calls[function] = _users(self._graphs[function].get_operations()[0])
         layer, built = self._origins.layer(op)
         where = _users(op)
-        if where == call:
+        if where == self._calls[function]:
             where = None if built is None else (built["file"], built["line"], built["function"])
         return Made(where, layer)
 
@@ -203,8 +206,10 @@ class Graphs:
 
     def _forward(self, op: Any) -> Any:
         """The operator that one is the gradient of; itself where it is none."""
-        if (forward := self._origins.derived(op)) is not None:
-            return forward
+        if id(op.graph) not in self._derived:
+            self._derived[id(op.graph)] = self._origins.derived(op.graph)
+        if (name := self._derived[id(op.graph)].get(op._id)) is not None:
+            return _named(op.graph, name) or op
         if (found := _OF_A_FUNCTION.match(op.name)) is not None:
             of_graphs = (_named(other, found[1]) for other in self._graphs.values())
             return next((forward for forward in of_graphs if forward is not None), op)

@@ -256,8 +256,6 @@ def record_step_function(driver: Driver) -> None:
     """The function that updates the weights, in loops the user wrote, and its tracings."""
     import tensorflow as tf
 
-    if driver is None:
-        return
     loops = driver.loops
     eagerly = tf.config.functions_run_eagerly()
     for function in loops.marked.values():

@@ -59,7 +59,8 @@ class TensorFlowLoops(Loops):
         self.marked: dict[int, Any] = {}
         self.tape = Tape(self.process.failed)
         self.longest_trace = 0.0
-        self.first_runs = 0
+        self._first_runs = 0
+        self._described = False
         self.retraces = Retraces(TensorFlowLoops.function_called.__code__)
         self.origins = Origins(self.process)
         self.called: list[Any] | None = None  # where compiled functions are, while they are traced
@@ -314,8 +315,10 @@ class TensorFlowLoops(Loops):
             return
         self.compiling = False
         self.process.record.write("first_run", s=began, d=self.process.clock() - began)
-        self.first_runs += 1
-        if self.first_runs == RECURRING:
+        self._first_runs += 1
+        often = self._first_runs >= RECURRING and self.training.driver is not None
+        if often and not self._described:
+            self._described = True
             from . import facts as tf_facts
 
             with Attempt(self.process, "the function of a step"), Unseen(self.process):

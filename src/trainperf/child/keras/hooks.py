@@ -47,7 +47,8 @@ def watch_scopes(loops: TensorFlowLoops, module: Any) -> None:
         if loops.tracing and scope.caller is not None:
             loops.origins.entered(scope.name, loops.sites.get(("__init__", id(scope.caller))))
 
-    after(loops.process, module.name_scope, "__enter__", "the scope of a layer", entered)
+    if backend() == "tensorflow":  # layers that run in tf.data's functions import it elsewhere
+        after(loops.process, module.name_scope, "__enter__", "the scope of a layer", entered)
 
 
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:

@@ -48,8 +48,8 @@ OF_LOADERS = (
 """Modules whose frames open an input, take from it or close it, wherever they are called."""
 
 OF_COMPILERS = ("torch._dynamo.", "torch._inductor.")
-TRACES = ("_maybe_define_function", "maybe_define_function", "trace_function")
-"""Modules, and functions of TensorFlow, in which code is traced or compiled."""
+TRACES = ("_create_concrete_function", "func_graph_from_py_func")
+"""Modules, and functions of TensorFlow, in which code is traced or compiled, not looked up."""
 
 MOST_SOURCES, LONGEST = 16, 1500
 MOST_STACKS = 400

@@ -278,17 +278,33 @@ class Evidence:
         """
         return replace(self, times=self.times.favourable())
 
+    def as_if_exact(self) -> Evidence:
+        """The same evidence as if its times and probes had no noise: the middle of it."""
+        probes = {
+            name: probe.exact(probe.ratio) if isinstance(probe, Probe) else probe
+            for name, probe in self.probes.items()
+        }
+        return replace(self, times=self.times.as_if_exact(), probes=probes)
+
     def at_best(self) -> tuple[Evidence, Evidence]:
         """The same evidence where the input, and where the step, may gain the most.
 
-        Times and probes stand at the favourable end of their noise: no bound is higher.
+        Times, probes and shares of samples stand at the favourable end of their noise: no bound
+        is higher.
         """
         probes = {
-            name: probe.at_best() if isinstance(probe, Probe) else probe
+            name: probe.exact(probe.high) if isinstance(probe, Probe) else probe
             for name, probe in self.probes.items()
         }
+        outside = self.outside_
+        best = replace(
+            self,
+            probes=probes,
+            own_work=tuple(replace(work, share=work.high) for work in self.own_work),
+            outside_=outside if isinstance(outside, Missing) else outside.at_best(),
+        )
         waits, steps = self.times.favourable(), self.times.waiting_least()
-        return replace(self, times=waits, probes=probes), replace(self, times=steps, probes=probes)
+        return replace(best, times=waits), replace(best, times=steps)
 
     @property
     def parallel(self) -> Parallel:

@@ -82,7 +82,7 @@ class OwnFunction(Fix):
         if not taking:
             return None
         work, share = taking[0]
-        bound = evidence.bound_if_host_saves(share * work.high / work.share)
+        bound = evidence.bound_if_host_saves(share)
         if not worth_counted(bound):
             return None
         words = _WORDS[work.kind]

@@ -47,3 +47,10 @@ def test_what_may_be_lost_to_waiting_keeps_to_what_neighbouring_blocks_allow() -
     alone, paired = evidence_of(f"{loud}; times.waiting_noise = null"), evidence_of(loud)
     assert alone.favourable().utilization < paired.favourable().utilization
     assert paired.favourable().utilization <= paired.utilization
+
+
+def test_the_bound_of_a_step_says_so_where_steps_are_the_smaller_part() -> None:
+    case = evidence_of("predict_between_fits")
+    said = {one.id: one.bound_basis for one in (*detect_all(case), *possible_all(case, ()))}
+    assert "of the steps, which take 1.4 % of the time" in said["keras_steps_per_execution"]
+    assert "of the steps" not in said["keras_predict_in_loop"]

@@ -22,13 +22,16 @@ from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
+    Missing,
     Probe,
     Ratio,
     Site,
     is_taken,
 )
 from trainperf.model.discover import discovered
+from trainperf.model.outside import MOST_OF_IT
 from trainperf.model.timing import WIDE
+from trainperf.model.words import share as percent
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -386,7 +389,18 @@ def _priced(fix: Fix, finding: Finding, ask: _Ask, evidence: Evidence) -> Findin
         middle = min(best, part_at_most(fix, finding, exact))
     best = max(middle, min(best, max(part_at_most(fix, finding, on) for on in ends)))
     bound = middle if middle < BEYOND else None
-    return replace(finding, bound=bound, at_best=min(best, BEYOND))
+    basis = f"{finding.bound_basis}{_of_the_training(fix, finding, evidence)}"
+    return replace(finding, bound=bound, bound_basis=basis, at_best=min(best, BEYOND))
+
+
+def _of_the_training(fix: Fix, finding: Finding, evidence: Evidence) -> str:
+    """Say which part of the training the steps are that a bound is of, where it is the smaller."""
+    turn = evidence.outside_
+    if isinstance(turn, Missing) or turn.turn == "step" or turn.share <= MOST_OF_IT:
+        return ""
+    if fix.between_epochs or fix.concerns == "outside" or finding.data.get("outside"):
+        return ""
+    return f"; of the steps, which take {percent(1 - turn.share)} of the time"
 
 
 def _bound(fix: Fix, finding: Finding, ask: _Ask, on: Evidence) -> float | None:

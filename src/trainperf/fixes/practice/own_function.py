@@ -88,18 +88,20 @@ class OwnFunction(Fix):
         words = _WORDS[work.kind]
         takes = share * work.low / work.share >= MOST
         name = _named(work)
+        told = {each.where: (of_step, not each.statement) for each, of_step in taking[:MOST_TOLD]}
         finding = self.finding(
             title=f"{name} {words.does}",
             text=_text(evidence, work, share, [each for each, _ in taking[1:MOST_TOLD]]),
             bound=bound,
             bound_basis="at most all of it, by samples of the stack",
-            where=tuple(dict.fromkeys(each.where for each, _ in taking[:MOST_TOLD])),
+            where=tuple(told),
             advice=words.advice,
             snippet=words.snippet(evidence.framework.name),
             equivalence=Equivalence.SEMANTICS if work.kind == "evaluation" else None,
             data={
                 "kind": work.kind,
                 "share": share,
+                "pieces": [*told.values()],
                 "name": name,
                 "does": words.does,
                 "takes": takes,

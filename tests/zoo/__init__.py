@@ -129,7 +129,7 @@ SCRIPTS = {
         f"{TESTS}/torch_loops",
         "torch_loop_",
         "accumulation checkpointed compiled gan get_batch in_backward iterable keras_torch lbfgs "
-        "samplers scaler two_phases",
+        "next_iter samplers scaler two_phases",
     ),
     **_of(f"{TESTS}/torch_loops", "torch_loop_", "workers", arguments=("fork",)),
     **{

@@ -70,6 +70,7 @@ def loop(observed: Observed) -> Loop:
     batches = facts.get("steps_per_epoch") or facts.get("epoch_steps")
     per_step = int(facts.get("batches_per_step") or 1)
     steps = math.ceil(batches / per_step) if batches else None
+    opened = next(observed.of("opens_each"), None)
     return read_as(
         Loop,
         facts,
@@ -82,6 +83,7 @@ def loop(observed: Observed) -> Loop:
         clock=observed.start.get("clock"),
         waits_every=observed.waits_every,
         batches_per_step=per_step,
+        opened_each=None if opened is None else opened["where"],
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from trainperf.evidence.events import Observed
+from trainperf.evidence.own_work import tree_of
 from trainperf.model import (
     LEAST_SAMPLES,
     Event,
@@ -27,24 +29,34 @@ LEAST_SHARE = 0.002
 WAITS = ("synchronize", "item", "cpu", "tolist")
 """Functions of a framework, called on a line, in which the host waits for a device."""
 
+LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
 HEADS = ("def ", "async def ", "@")
 
 OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
 
-Place = tuple[str, int, str]
+Place = tuple[str, int]
+"""A file and a line of it."""
 
 
 @dataclass
 class _Tally:
     """What was counted of one line; `seconds` by kinds, of a step."""
 
+    function: str = ""
     text: str = ""
     samples: int = 0
     seconds: defaultdict[LineKind, float] = field(default_factory=lambda: defaultdict(float))
     calls: Counter[str] = field(default_factory=Counter)
-    callers: Counter[tuple[Place, ...]] = field(default_factory=Counter)
+    callers: Counter[tuple[Site, ...]] = field(default_factory=Counter)
     operators: float | None = None
     elements: int | None = None
+    loop: tuple[int, str] | None = None
+
+    def made_at(self, traced: dict[str, Any]) -> None:
+        """Name a line that was traced and perhaps not sampled."""
+        self.function = self.function or traced["where"]["function"]
+        self.text = self.text or traced["text"]
 
     def line(self, place: Place) -> Line:
         """The line with what was counted of it."""
@@ -52,7 +64,7 @@ class _Tally:
         kinds.sort(key=lambda item: -item[1])
         callers = self.callers.most_common(1)
         return Line(
-            Site(*place),
+            Site(*place, self.function),
             self.text,
             sum(seconds for _, seconds in kinds),
             tuple(LinePart(kind, seconds) for kind, seconds in kinds),
@@ -60,7 +72,9 @@ class _Tally:
             next((call for call, _ in self.calls.most_common(1)), ""),
             self.operators,
             self.elements,
-            tuple(Site(*caller) for caller in callers[0][0]) if callers else (),
+            callers[0][0] if callers else (),
+            self.loop[0] if self.loop else None,
+            self.loop[1] if self.loop else "",
         )
 
 
@@ -87,6 +101,7 @@ def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
     for event in observed.of("graph_lines"):
         _spread(own, _owners(own, event, "seconds"), "operators", "graph")
     _leave_heads(own)
+    _in_loops(own, observed)
     found = [tally.line(place) for place, tally in own.items() if tally.seconds]
     found = [line for line in found if line.seconds >= LEAST_SHARE * real.seconds]
     return StepLines(
@@ -105,7 +120,8 @@ def _leave_heads(tallies: dict[Place, _Tally]) -> None:
         within = [
             (sum(tally.seconds.values()), place)
             for place, tally in tallies.items()
-            if place not in heads and (place[0], place[2]) == (head[0], head[2])
+            if place not in heads
+            and (place[0], tally.function) == (head[0], tallies[head].function)
         ]
         if within:
             tally, left = tallies[max(within)[1]], tallies.pop(head)
@@ -114,22 +130,38 @@ def _leave_heads(tallies: dict[Place, _Tally]) -> None:
                 tally.seconds[kind] += seconds
 
 
+def _in_loops(tallies: dict[Place, _Tally], observed: Observed) -> None:
+    """Find for each line the innermost loop of its function that it stands in."""
+    for event in observed.of("stacks"):
+        for source in event.get("sources", ()):
+            tree = tree_of(source["text"], source["def"])
+            loops = [node for node in ast.walk(tree) if isinstance(node, LOOPS)] if tree else []
+            for (file, number), tally in tallies.items():
+                around = [
+                    loop.lineno for loop in loops if loop.lineno <= number <= (loop.end_lineno or 0)
+                ]
+                if around and (file, tally.function) == (source["file"], source["function"]):
+                    line = source["text"].splitlines()[max(around) - source["def"]]
+                    tally.loop = max(around), line.strip()
+
+
 def _dearest_first(found: Iterable[Line]) -> tuple[Line, ...]:
     return tuple(sorted(found, key=lambda line: -line.seconds))
 
 
 def _place(site: dict[str, Any]) -> Place:
-    return site["file"], int(site["line"]), site["function"]
+    return site["file"], int(site["line"])
 
 
 def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: float) -> None:
     """Count a stack for its innermost line; a sample stands for `second` seconds."""
-    *callers, place = [_place(site) for site in stack["path"]]
-    tally, counted = tallies[place], int(stack["n"])
-    tally.text = stack["text"]
+    *callers, innermost = stack["path"]
+    tally, counted = tallies[_place(innermost)], int(stack["n"])
+    tally.function, tally.text = innermost["function"], stack["text"]
     tally.samples += counted
     tally.seconds[_kind(stack)] += counted * second
-    tally.callers[tuple(callers)] += counted
+    called = (Site(*_place(caller), caller["function"]) for caller in callers)
+    tally.callers[tuple(called)] += counted
     if call := stack["call"] or stack["into"]:
         tally.calls[call] += counted
 
@@ -154,7 +186,7 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
     """
     for line in event["lines"]:
         tally = tallies[_place(line["where"])]
-        tally.text = tally.text or line["text"]
+        tally.made_at(line)
         tally.operators = line["operators"]
         tally.elements = line["elements"]
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
@@ -170,7 +202,7 @@ def _owners(
     for line in event["lines"]:
         if whole and line.get(name):
             tally = tallies[_place(line["where"])]
-            tally.text = tally.text or line["text"]
+            tally.made_at(line)
             owners.append((tally, line[name] / whole))
     return owners
 

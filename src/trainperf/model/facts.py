@@ -360,6 +360,7 @@ class Loop:
     batches_per_step: int = 1
     tokens: float | None = None
     real_tokens: float | None = None
+    opened_each: Site | None = None  # where it opens its input anew for each step
 
 
 @dataclass(frozen=True)

@@ -143,13 +143,21 @@ class StackSampler:
 
     def sources(self) -> list[dict[str, Any]]:
         """Return the text of the functions that were seen most, as it runs, once stopped."""
-        seen: Counter[tuple[str, int, str]] = Counter()
+        seen: Counter[CodeType] = Counter()
         for (file, first, function, *_), n in self._held.items():
-            seen[file, first, function] += n
+            seen[self._codes[file, first, function]] += n
+        for (*_, places), n in self._stacks.items():
+            if places and places[0].f_code not in seen:  # on a thread of the framework's
+                seen[places[0].f_code] += n
         return [
-            {"file": key[0], "def": key[1], "function": key[2], "text": text}
-            for key, _ in seen.most_common(MOST_SOURCES)
-            if (text := _text(self._codes[key]))
+            {
+                "file": code.co_filename,
+                "def": code.co_firstlineno,
+                "function": _name(code),
+                "text": text,
+            }
+            for code, _ in seen.most_common(MOST_SOURCES)
+            if (text := _text(code))
         ]
 
     def stacks(self) -> list[dict[str, Any]]:
@@ -167,7 +175,7 @@ class StackSampler:
             told.append(
                 {
                     "thread": thread,
-                    "path": [site(place) for place in reversed(places)],
+                    "path": [_site(place) for place in reversed(places)],
                     "text": _line_text(places[0]) if places else "",
                     "call": call,
                     "into": into,
@@ -239,7 +247,7 @@ class StackSampler:
             code = frame.f_code
             name, file = code.co_name, code.co_filename
             if is_users(file) and name not in INLINE:
-                key = (file, code.co_firstlineno, code.co_qualname.rpartition("<locals>.")[2])
+                key = (file, code.co_firstlineno, _name(code))
                 if not found:
                     self._counts[(thread, *key, line_of(frame), into)] += 1
                     if not hold:
@@ -286,7 +294,7 @@ def stack_of(frame: FrameType | None) -> Stack:
     """Read a thread's frames, the innermost first."""
     places: list[Place] = []
     into = within = module = ""
-    innermost = frame
+    innermost, below, ours = frame, "", False
     top = "" if frame is None else str(frame.f_globals.get("__name__", ""))
     while frame is not None:
         code = frame.f_code
@@ -294,11 +302,13 @@ def stack_of(frame: FrameType | None) -> Stack:
         if is_users(code.co_filename):
             if len(places) < DEEPEST and code.co_name not in INLINE:
                 places.append(Place(code, frame.f_lasti, line_of(frame)))
-        elif "_trainperf" not in module:
+        elif "_trainperf" in module:
+            ours = ours or (not places and (below.startswith(FROZEN) or frame is innermost))
+        else:
             if not places and code.co_name not in WRAPPERS:
                 into = f"{module}.{code.co_qualname}"
             within = _reason(within, module, code.co_name)
-        frame = frame.f_back
+        below, frame = code.co_filename, frame.f_back
     name = "" if innermost is None else innermost.f_code.co_name
     parked = top.partition(".")[0] in _STANDARD and name in PARKED
     of_users = innermost is not None and is_users(innermost.f_code.co_filename)
@@ -306,7 +316,7 @@ def stack_of(frame: FrameType | None) -> Stack:
         tuple(places),
         into,
         within,
-        "_trainperf" in top,
+        ours,
         of_users,
         bool(places) and module not in ("threading", "__main__"),
         bool(places) and not parked,
@@ -329,6 +339,22 @@ def _reason(within: str, module: str, name: str) -> str:
     if within == BACKWARD or name == "_engine_run_backward":
         return BACKWARD
     return MODEL if name in OF_THE_MODEL else within
+
+
+def _site(place: Place) -> dict[str, Any]:
+    """A line of the user's, with its function's name as its class has it."""
+    code = place.f_code
+    return {
+        "file": os.path.abspath(code.co_filename),
+        "line": place.f_lineno,
+        "def": code.co_firstlineno,
+        "function": _name(code),
+    }
+
+
+def _name(code: CodeType) -> str:
+    """The name of a function with that of its class."""
+    return code.co_qualname.rpartition("<locals>.")[2]
 
 
 _NATIVE = ("CALL", "BINARY", "COMPARE", "UNARY", "FOR_ITER", "GET_ITER", "STORE_S", "CONTAINS")

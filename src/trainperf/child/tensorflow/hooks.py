@@ -81,6 +81,7 @@ def watch_datasets(loops: TensorFlowLoops, module: Any) -> None:
             dataset._trainperf_call = called
 
     after(loops.process, module.DatasetV2, "__init__", "dataset site", made)
+    replace(module.DatasetV2, "__iter__", loops.opening)
 
 
 def watch_iterators(loops: TensorFlowLoops, module: Any) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..process.process import Attempt
 from .calls import Calls, InPlace
 from .loop import WARM_UP
 
@@ -196,6 +197,23 @@ class Loops:
             return self.next(iterator, original)
 
         return __next__
+
+    def opening(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Make the wrapper of a dataset's `__iter__`."""
+
+        def __iter__(dataset: Any) -> Any:  # noqa: N807
+            with Attempt(self.process, "the loop's own iterator"):
+                if (held := self.held(dataset)) is not None:
+                    return held
+            return original(dataset)
+
+        return __iter__
+
+    def held(self, dataset: Any) -> Any:
+        """The iterator to hand out in place of a new one over a dataset, None for a new one."""
+        driver: Any = self.training.driver
+        ours = driver is not None and driver.loops is self and driver.kind == "iterator"
+        return driver.held(dataset) if ours and not self.passive() else None
 
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
         """A `next(iterator)` of the user's loop."""

@@ -77,6 +77,9 @@ class Fix:
     """The part of the step that its cause takes its time from: verdict and order go by it."""
     compiles: ClassVar[bool] = False
     """Whether a trial of it compiles, which may take minutes: no limit but the budget holds."""
+    ahead: ClassVar[bool] = False
+    """Whether it has batches made ahead of the step: there are none where the input is opened anew
+    for each, and that is then what is to be mended."""
     without_edit: ClassVar[str] = "what is to be changed is not in the source"
     """Why no edit can be written, of a fix that neither rewrites source nor sets variables."""
     in_libraries: ClassVar[Mapping[str, str]] = {}
@@ -322,6 +325,8 @@ def _is_for(fix: Fix, evidence: Evidence) -> bool:
     framework = evidence.framework
     keras = framework.on_other_backend and evidence.loop.kind == "fit"
     family = type(fix).__module__.split(".")[-2]
+    if fix.ahead and evidence.loop.opened_each is not None:
+        return False
     if fix.framework == "any":
         return True
     if fix.framework == "keras":

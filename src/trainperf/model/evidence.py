@@ -289,22 +289,14 @@ class Evidence:
     def at_best(self) -> tuple[Evidence, Evidence]:
         """The same evidence where the input, and where the step, may gain the most.
 
-        Times, probes and shares of samples stand at the favourable end of their noise: no bound
-        is higher.
+        Times and probes stand at the favourable end of their noise.
         """
         probes = {
             name: probe.exact(probe.high) if isinstance(probe, Probe) else probe
             for name, probe in self.probes.items()
         }
-        outside = self.outside_
-        best = replace(
-            self,
-            probes=probes,
-            own_work=tuple(replace(work, share=work.high) for work in self.own_work),
-            outside_=outside if isinstance(outside, Missing) else outside.at_best(),
-        )
         waits, steps = self.times.favourable(), self.times.waiting_least()
-        return replace(best, times=waits), replace(best, times=steps)
+        return replace(self, times=waits, probes=probes), replace(self, times=steps, probes=probes)
 
     @property
     def parallel(self) -> Parallel:

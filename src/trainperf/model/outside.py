@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from trainperf.model.basics import Missing, Site
@@ -107,12 +107,3 @@ class Outside:
     def share(self) -> float:
         """The share of a turn that is no training step."""
         return max(0.0, 1 - self.training_s / self.seconds)
-
-    def at_best(self) -> Outside:
-        """The same with what was timed in place of calls at the favourable end of its noise."""
-
-        def best(one: Spent) -> Spent:
-            made = one.instead
-            return one if made is None else replace(one, instead=replace(made, ratio=made.high))
-
-        return replace(self, spent=tuple(map(best, self.spent)))

@@ -43,13 +43,17 @@ def _told_by_others(finding: Finding, others: list[Finding], evidence: Evidence)
     pieces: list[tuple[float, bool]] = finding.data.get("pieces", [])
     if concern(finding) != "own work" or not pieces:
         return False
-    told = 0.0
-    for place, (share, whole) in zip(finding.where, pieces, strict=True):
-        saving = (one for one in others if one.bound and 1 - 1 / one.bound >= MOST_TOLD * share)
-        sites = {site for one in saving if one is not finding for site in one.where}
-        if any(_same_lines(site, place, whole) for site in sites - {evidence.loop.where}):
-            told += share
-    return told >= MOST_TOLD * sum(share for share, _ in pieces)
+    least = MOST_TOLD * sum(share for share, _ in pieces)
+    for other in others:
+        sites = () if other is finding else {*other.where} - {evidence.loop.where}
+        shares = (
+            share
+            for place, (share, whole) in zip(finding.where, pieces, strict=True)
+            if any(_same_lines(site, place, whole) for site in sites)
+        )
+        if min(sum(shares), 1 - 1 / (other.bound or 1.0)) >= least:
+            return True
+    return False
 
 
 def _same_lines(site: Site, place: Site, whole: bool) -> bool:

@@ -88,25 +88,27 @@ class OwnFunction(Fix):
             return None
         lines, line = evidence.lines, function.lines[0]
         share = function.own_s / lines.seconds
-        high = min(1.0, share + lines.half_width(share))
-        bound = evidence.bound_if_host_saves(high)
+        bound = evidence.bound_if_host_saves(share)
         if not worth_counted(bound):
             return None
-        name = f"`{line.where.function}`" if by_name(function) else f"The line {at(line.where)}"
+        whole = by_name(function)
+        name = f"`{line.where.function}`" if whole else f"The line {at(line.where)}"
         kind, does = _does(function)
         loop = f"`{line.loop}`" if line.loop else "it"
         call = line.call or line.text
+        where = tuple(one.where for one in function.lines[:MOST_TOLD])
         return self.finding(
             title=f"{name} {does}",
             text=_of_lines(evidence, function, name),
             bound=bound,
             bound_basis="at most all of it, by samples of the stack",
-            where=tuple(one.where for one in function.lines[:MOST_TOLD]),
+            where=where,
             advice=_ADVICE[kind].format(loop=loop, line=at(line.where), call=call),
             snippet=SMALL_CALLS if kind == "small calls" else "",
             data={
                 "kind": kind,
                 "share": share,
+                "pieces": [(share, whole), *((0.0, whole) for _ in where[1:])],
                 "name": name,
                 "does": does,
                 "takes": share - lines.half_width(share) >= MOST,

@@ -387,12 +387,10 @@ def _priced(fix: Fix, finding: Finding, ask: _Ask, evidence: Evidence) -> Findin
     if finding.bound is None:
         return finding
     exact, *ends = (evidence.as_if_exact(), *evidence.at_best())
-    bounds = (_bound(fix, finding, ask, on) for on in ends)
-    best = max((finding.bound, *(bound for bound in bounds if bound is not None)))
-    middle = _bound(fix, finding, ask, exact)
+    middle, *bounds = (_bound(fix, finding, ask, on) for on in (exact, *ends))
+    best = max(finding.bound, *(bound or 0.0 for bound in (middle, *bounds)))
     if middle is None:
         middle = min(best, part_at_most(fix, finding, exact))
-    best = max(middle, min(best, max(part_at_most(fix, finding, on) for on in ends)))
     bound = middle if middle < BEYOND else None
     basis = f"{finding.bound_basis}{_of_the_training(fix, finding, evidence)}"
     return replace(finding, bound=bound, bound_basis=basis, at_best=min(best, BEYOND))

@@ -86,6 +86,8 @@ class LargerBatch(Fix):
         elif probe.low < CPU_LEAST:
             return None
         made, resident = chosen(evidence), is_taken(evidence.times.resident_)
+        if made is None and not evidence.loop.batch_size:
+            return None  # nobody knows what a step of the loop is made of: samples are no unit
         step = step_seconds(evidence) if resident else probed_s(evidence, probe)
         if not worth(evidence, bound_if_saved(evidence, step * (1 - 1 / probe.ratio))):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,10 +17,10 @@ from trainperf.model import (
     Line,
     LineKind,
     LinePart,
-    Measure,
     Missing,
     Site,
     StepLines,
+    Times,
 )
 from trainperf.model.evidence import NOT_SAMPLED
 
@@ -31,7 +32,15 @@ WAITS = ("synchronize", "item", "cpu", "tolist")
 
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
+FITS = ("keras.src.backend.tensorflow.trainer.", "tf_keras.src.engine.training.")
+
 HEADS = ("def ", "async def ", "@")
+
+BESIDE_OPERATORS = re.compile(
+    r"^torch\.(serialization|utils|distributed\.checkpoint)\."
+    r"|^keras\.src\.(saving|utils)\.|\.(save|load|write|log|print|export|get_config)\w*$"
+)
+"""Functions of a framework that make no operator: what they take is what other Python takes."""
 
 OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
 
@@ -52,11 +61,17 @@ class _Tally:
     operators: float | None = None
     elements: int | None = None
     loop: tuple[int, str] | None = None
+    native_s: float = 0.0  # of "library", code that is not Python
 
     def made_at(self, traced: dict[str, Any]) -> None:
         """Name a line that was traced and perhaps not sampled."""
         self.function = self.function or traced["where"]["function"]
         self.text = self.text or traced["text"]
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether a compiled step that was called here may take its input by itself: `fit`."""
+        return any(call.startswith(FITS) for call in self.calls)
 
     def line(self, place: Place) -> Line:
         """The line with what was counted of it."""
@@ -78,13 +93,14 @@ class _Tally:
         )
 
 
-def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
+def lines(observed: Observed, times: Times) -> StepLines | Missing:
     """Put a step's seconds on lines; `Missing` where stacks were not sampled, or too seldom.
 
     Each sample of a step counts for the innermost line of the user's. What it does not tell is
     whose operators a backward derives, and whose a compiled graph runs: where those were traced
     their time goes to the lines that made them, in the traced proportions.
     """
+    real = times.real_
     if isinstance(real, Missing):
         return real
     total = sum(int(event.get("whole", 0)) for event in observed.of("stacks"))
@@ -98,6 +114,11 @@ def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
                 _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total)
     for event in observed.of("torch_lines"):
         _with_operators(own, event)
+    if observed.framework == "torch" and next(observed.of("torch_lines"), None) is None:
+        for tally in own.values():  # what code is not Python was not seen: most is a tensor's
+            tally.seconds["operators"] += tally.native_s
+            tally.seconds["library"] -= tally.native_s
+    _waiting_within(own, times)
     for event in observed.of("graph_lines"):
         _spread(own, _owners(own, event, "seconds"), "operators", "graph")
     _leave_heads(own)
@@ -111,6 +132,26 @@ def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
         total,
         _dearest_first(tally.line(place) for place, tally in beside.items()),
     )
+
+
+def _waiting_within(tallies: dict[Place, _Tally], times: Times) -> None:
+    """Tell what a compiled step that takes its input itself waits for it from its operators.
+
+    That is what a real step takes longer than a resident one, as far as it was not seen elsewhere.
+    """
+    if isinstance(times.real_, Missing) or isinstance(times.resident_, Missing):
+        return
+    waits = times.real - times.resident
+    noise = times.noise if times.waiting_noise is None else times.waiting_noise
+    if waits < 2 * noise * times.real:
+        return
+    waits -= sum(tally.seconds["input"] + tally.seconds["compiling"] for tally in tallies.values())
+    calls = [tally for tally in tallies.values() if tally.takes_input]
+    step = max(calls, key=lambda tally: tally.seconds["operators"], default=None)
+    if step is not None and waits > 0:
+        moved = min(waits, step.seconds["operators"])
+        step.seconds["operators"] -= moved
+        step.seconds["input"] += moved
 
 
 def _leave_heads(tallies: dict[Place, _Tally]) -> None:
@@ -159,7 +200,10 @@ def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: f
     tally, counted = tallies[_place(innermost)], int(stack["n"])
     tally.function, tally.text = innermost["function"], stack["text"]
     tally.samples += counted
-    tally.seconds[_kind(stack)] += counted * second
+    kind = _kind(stack)
+    tally.seconds[kind] += counted * second
+    if kind == "library" and not stack["into"]:
+        tally.native_s += counted * second
     called = (Site(*_place(caller), caller["function"]) for caller in callers)
     tally.callers[tuple(called)] += counted
     if call := stack["call"] or stack["into"]:
@@ -174,7 +218,7 @@ def _kind(stack: dict[str, Any]) -> LineKind:
         return "compiling"
     if within == "backward":
         return "backward"
-    if into.startswith(OF_FRAMEWORKS):
+    if into.startswith(OF_FRAMEWORKS) and not BESIDE_OPERATORS.search(into):
         return "waiting" if into.rpartition(".")[2] in WAITS else "operators"
     return "library" if into or stack["native"] else "python"
 

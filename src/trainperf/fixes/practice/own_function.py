@@ -88,25 +88,27 @@ class OwnFunction(Fix):
             return None
         lines, line = evidence.lines, function.lines[0]
         share = function.own_s / lines.seconds
-        high = min(1.0, share + lines.half_width(share))
-        bound = evidence.bound_if_host_saves(high)
+        bound = evidence.bound_if_host_saves(share)
         if not worth_counted(bound):
             return None
-        name = f"`{line.where.function}`" if by_name(function) else f"The line {at(line.where)}"
+        whole = by_name(function)
+        name = f"`{line.where.function}`" if whole else f"The line {at(line.where)}"
         kind, does = _does(function)
         loop = f"`{line.loop}`" if line.loop else "it"
         call = line.call or line.text
+        where = tuple(one.where for one in function.lines[:MOST_TOLD])
         return self.finding(
             title=f"{name} {does}",
             text=_of_lines(evidence, function, name),
             bound=bound,
             bound_basis="at most all of it, by samples of the stack",
-            where=tuple(one.where for one in function.lines[:MOST_TOLD]),
+            where=where,
             advice=_ADVICE[kind].format(loop=loop, line=at(line.where), call=call),
             snippet=SMALL_CALLS if kind == "small calls" else "",
             data={
                 "kind": kind,
                 "share": share,
+                "pieces": [(share, whole), *((0.0, whole) for _ in where[1:])],
                 "name": name,
                 "does": does,
                 "takes": share - lines.half_width(share) >= MOST,
@@ -119,24 +121,26 @@ class OwnFunction(Fix):
         if not taking:
             return None
         work, share = taking[0]
-        bound = evidence.bound_if_host_saves(share * work.high / work.share)
+        bound = evidence.bound_if_host_saves(share)
         if not worth_counted(bound):
             return None
         words = _WORDS[work.kind]
         takes = share * work.low / work.share >= MOST
         name = _named(work)
+        told = {each.where: (of_step, not each.statement) for each, of_step in taking[:MOST_TOLD]}
         finding = self.finding(
             title=f"{name} {words.does}",
             text=_text(evidence, work, share, [each for each, _ in taking[1:MOST_TOLD]]),
             bound=bound,
             bound_basis="at most all of it, by samples of the stack",
-            where=tuple(dict.fromkeys(each.where for each, _ in taking[:MOST_TOLD])),
+            where=tuple(told),
             advice=words.advice,
             snippet=words.snippet(evidence.framework.name),
             equivalence=Equivalence.SEMANTICS if work.kind == "evaluation" else None,
             data={
                 "kind": work.kind,
                 "share": share,
+                "pieces": [*told.values()],
                 "name": name,
                 "does": words.does,
                 "takes": takes,
@@ -185,15 +189,10 @@ def _of_lines(evidence: Evidence, function: FunctionLines, name: str) -> str:
     ]
     told = [f"{percent(seconds / real)} {words}" for seconds, words in parts if seconds]
     text += f": {', '.join(told)}." if function.calls else "."
-    dearest_lines = ", ".join(
-        f"line {line.where.line} `{line.text}` {percent(line.seconds / real)}"
-        for line in function.lines[:MOST_TOLD]
-    )
-    text += f" Its dearest: {dearest_lines}."
     loops = dict.fromkeys((line.loop, line.loop_line) for line in function.lines if line.loop)
     if loops:
         loop, number = next(iter(loops))
-        text += f" They stand in the loop `{loop.rstrip(':')}`, line {number}."
+        text += f" Its lines stand in the loop `{loop.rstrip(':')}`, line {number}."
     called = function.lines[0].callers[-1:]
     return text + (f" It is called at {at(called[0])}." if called else "")
 

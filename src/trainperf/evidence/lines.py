@@ -105,14 +105,15 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
     if isinstance(real, Missing):
         return real
     total = sum(int(event.get("whole", 0)) for event in observed.of("stacks"))
-    if total < LEAST_SAMPLES:
+    total_s = sum(float(event.get("whole_s", 0.0)) for event in observed.of("stacks"))
+    if total < LEAST_SAMPLES or not total_s:
         return NOT_SAMPLED
     own: defaultdict[Place, _Tally] = defaultdict(_Tally)
     beside: defaultdict[Place, _Tally] = defaultdict(_Tally)
     for event in observed.of("stacks"):
         for stack in event.get("stacks", ()):
             if stack["path"]:
-                _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total)
+                _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total_s)
     for event in observed.of("torch_lines"):
         _with_operators(own, event)
     if observed.framework == "torch" and next(observed.of("torch_lines"), None) is None:
@@ -214,15 +215,16 @@ def _place(site: dict[str, Any]) -> Place:
 
 
 def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: float) -> None:
-    """Count a stack for its innermost line; a sample stands for `second` seconds."""
+    """Count a stack for its innermost line; `second` are those of a step for each sampled one."""
     *callers, innermost = stack["path"]
     tally, counted = tallies[_place(innermost)], int(stack["n"])
+    seconds = stack["s"] * second
     tally.function, tally.text = innermost["function"], stack["text"]
     tally.samples += counted
     kind = _kind(stack)
-    tally.seconds[kind] += counted * second
+    tally.seconds[kind] += seconds
     if kind == "library" and not stack["into"]:
-        tally.native_s += counted * second
+        tally.native_s += seconds
     called = (Site(*_place(caller), caller["function"]) for caller in callers)
     tally.callers[tuple(called)] += counted
     if call := stack["call"] or stack["into"]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.diagnose.judging import at_most
-from trainperf.fixes import by_id
+from trainperf.fixes import by_id, detect_all, possible_all
+from trainperf.model import Finding
 
 
-def bound(case: str) -> float:
-    evidence = evidence_of(case)
-    (found,) = at_most((by_id()["torch_autocast"].detect(evidence),), evidence)
-    return found.bound
+def found(id_: str, case: str) -> Finding:
+    (finding,) = detect_all(evidence_of(case), among=[by_id()[id_]])
+    return finding
 
 
 @pytest.mark.parametrize(
@@ -22,8 +21,25 @@ def bound(case: str) -> float:
         ("times.real = 0.144 ± 0.0", "times.real = 0.144 ± 0.02"),
     ],
 )
-def test_a_bound_is_that_of_the_favourable_end_of_an_interval(exact: str, noisy: str) -> None:
-    assert bound(f"torch_memmap_gpt | {exact}") < bound(f"torch_memmap_gpt | {noisy}")
+def test_noise_raises_what_may_be_hoped_for_and_not_what_is_said(exact: str, noisy: str) -> None:
+    calm, loud = (found("torch_autocast", f"torch_memmap_gpt | {laid}") for laid in (exact, noisy))
+    assert loud.bound == pytest.approx(calm.bound)
+    assert loud.at_best > calm.at_best
+
+
+def test_what_is_only_tried_promises_no_more_than_the_verdict() -> None:
+    case = evidence_of("seed_rnn_series")
+    (cache,) = possible_all(case, found=(), among=[by_id()["tf_cache"]])
+    assert cache.bound == pytest.approx(case.times.real / case.times.resident)
+    assert cache.at_best > cache.bound
+
+
+def test_a_probe_that_takes_longer_than_the_step_saves_no_more_than_the_step() -> None:
+    laid = "times.real = 0.001; probes.double_batch.base_s = 1"
+    case = evidence_of(f"seed_torch_tiny_layers | {laid}")
+    probe = case.probe("double_batch")
+    (batch,) = detect_all(case, among=[by_id()["batch_size"]])
+    assert batch.bound == pytest.approx(probe.ratio)
 
 
 def test_what_may_be_lost_to_waiting_keeps_to_what_neighbouring_blocks_allow() -> None:
@@ -31,3 +47,10 @@ def test_what_may_be_lost_to_waiting_keeps_to_what_neighbouring_blocks_allow() -
     alone, paired = evidence_of(f"{loud}; times.waiting_noise = null"), evidence_of(loud)
     assert alone.favourable().utilization < paired.favourable().utilization
     assert paired.favourable().utilization <= paired.utilization
+
+
+def test_the_bound_of_a_step_says_so_where_steps_are_the_smaller_part() -> None:
+    case = evidence_of("predict_between_fits")
+    said = {one.id: one.bound_basis for one in (*detect_all(case), *possible_all(case, ()))}
+    assert "of the steps, which take 1.4 % of the time" in said["keras_steps_per_execution"]
+    assert "of the steps" not in said["keras_predict_in_loop"]

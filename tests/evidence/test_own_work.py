@@ -9,7 +9,7 @@ import pytest
 
 from recordings import FIT, observed
 from trainperf.evidence.own_work import own_work, seen
-from trainperf.evidence.work_kinds import holds_the_step, statements
+from trainperf.evidence.work_kinds import holds_the_step, of_function, statements
 
 LOOP = {**FIT, "where": {"file": "train.py", "line": 40, "function": "main"}}
 
@@ -19,6 +19,15 @@ def step(self):
     for p, m in zip(self.params, self.m):
         m.mul_(0.9).add_(p.grad)
         p.add_(m, alpha=-0.1)
+"""
+
+
+MOMENTUM = """\
+@torch.no_grad()
+def step(self):
+    for i, p in enumerate(self.params):
+        self.m[i] = 0.9 * self.m[i] + p.grad
+        p -= 0.1 * self.m[i]
 """
 
 
@@ -65,6 +74,7 @@ def test_loops_that_are_no_work_of_a_known_kind(source: str) -> None:
             "optimizer",
         ),
         ("with torch.no_grad():\n    for p in params:\n        p.sub_(p.grad)", "optimizer"),
+        (MOMENTUM, "optimizer"),
         ("for g, v in zip(grads, weights):\n    v.assign_sub(lr * g)", "optimizer"),
         ("for t in range(n):\n    h, c = self.cell(x[:, t], (h, c))", "recurrence"),
         ("for t in range(n):\n    xt = x[:, t]\n    h = cell(xt, h)", "recurrence"),
@@ -74,6 +84,11 @@ def test_loops_that_are_no_work_of_a_known_kind(source: str) -> None:
 def test_loops_whose_kind_the_source_shows(source: str, kind: str) -> None:
     assert kinds(source) == [kind]
     assert kinds(source, holds=True) == [kind]
+
+
+@pytest.mark.parametrize("source", [MOMENTUM, MOMENTUM.replace("p -= ", "update(p, ")[:-1] + ")"])
+def test_an_optimizers_step_by_hand_is_no_evaluation(source: str) -> None:
+    assert of_function(ast.parse(source)) is None
 
 
 def test_what_stands_beside_the_step_is_told_statement_by_statement() -> None:

@@ -18,7 +18,7 @@ from trainperf.settings import FailOn, Settings
     [
         ("none", set()),
         ("any", {"tf_map_parallel", "tf_cache"}),
-        (2.0, {"tf_map_parallel", "tf_cache"}),
+        (1.7, {"tf_map_parallel", "tf_cache"}),
         (3.0, {"tf_cache"}),
         (4.1, set()),
     ],

@@ -95,6 +95,7 @@ def test_what_changes_the_experiment_stands_apart_with_what_was_measured(tmp_pat
     assert [one.variant for one in change.ways] == ["batch=64", "batch=32"]
     assert (change.ways[0].speedup, change.ways[0].low) == (2.0, 1.9)
     assert "half as many updates" in change.why
+    assert "Keras" not in change.why
     assert (change.losses_differ, change.patch) == (False, patch)
     assert after.findings == ()
     assert (after.stack, after.verdict.healthy) == (None, True)

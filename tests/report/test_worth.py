@@ -12,11 +12,14 @@ from trainperf.reporters import markdown
 
 
 def test_a_measurement_beyond_its_bound_is_said_with_its_interval():
+    noisy = replace(CACHE, bound=1.56, at_best=1.7)
     trial = Trial(CACHE.id, Outcome.NO_EFFECT, "", 1.57, 1.1, 2.3, 2, bound=1.56)
-    assert level.predicted(CACHE, trial) == "predicted at most 1.56×, within that interval"
+    assert level.predicted(noisy, trial) == "predicted at most 1.56×, within that interval"
     above = replace(trial, low=1.6)
-    assert level.predicted(CACHE, above) == "predicted at most 1.56×, which was too low"
-    assert level.predicted(CACHE, replace(trial, speedup=1.5)) == "predicted at most 1.56×"
+    assert level.predicted(noisy, above) == "predicted at most 1.56×, within its noise"
+    above = replace(trial, low=1.8)
+    assert level.predicted(noisy, above) == "predicted at most 1.56×, which was too low"
+    assert level.predicted(noisy, replace(trial, speedup=1.5)) == "predicted at most 1.56×"
 
 
 def test_what_a_speed_up_is_of_stands_beside_it_in_every_report():

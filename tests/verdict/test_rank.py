@@ -81,6 +81,29 @@ def test_what_lies_between_epochs_is_not_hidden_by_the_noise_of_steps() -> None:
     assert "keras_epoch_end" in [finding.id for finding in ranked(detect_all(noisy), noisy)]
 
 
+ELSEWHERE = '{"kind": "metrics", "where": "a.py:31 score", "share": 0.5, "samples": 146}'
+
+
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        ("checkpoint_every_batch", False),  # the callback's method: its own fix tells of it
+        ("torch_step_logging", False),  # the line that logs
+        ("emulated_host", True),  # no other finding is of those lines
+        (f"torch_step_logging | own_work = [{ELSEWHERE}]", True),  # a line of another file
+        ("torch_step_logging | own_work[0].share = 0.9", True),  # the logging is a part of it
+        ("torch_step_logging | torch.syncs = []; torch.logs = []", True),
+    ],
+)
+def test_what_only_tells_what_lines_take_is_silent_where_a_finding_is_of_them(
+    case: str, told: bool
+) -> None:
+    evidence = evidence_of(case)
+    found = [one.id for one in ranked(detect_all(evidence), evidence)]
+    assert ("own_function" in found) is told
+    assert len(found) > told
+
+
 def test_after_the_trials_what_was_kept_comes_first_by_what_it_gave() -> None:
     trials = [
         Trial("slower", Outcome.SLOWER, "", speedup=0.9),
@@ -129,7 +152,7 @@ def test_the_line_of_accelerator_utilisation_is_ninety_percent() -> None:
         # an eager step that compiling does not help
         "eager_loop | times.real = 0.102; times.resident = 0.1; probes.compiled = 1.01",
         # a function that was traced again, which took little of the time
-        "retracing | retracing.seconds = 0.5",
+        "retracing | retracing.step_s = 0.01",
     ],
 )
 def test_what_costs_a_step_next_to_nothing_leaves_it_healthy(case: str) -> None:

@@ -53,6 +53,7 @@ def _finding(run: Run, finding: Finding) -> dict[str, Any]:
     return {
         "id": finding.id,
         "bound": _rounded(finding.bound),
+        "at best": _rounded(finding.at_best),
         "equivalence": finding.equivalence.value,
         "where": [f"{Path(site.file).name}:{site.line}" for site in finding.where],
         **({"diff": patch.diff.splitlines()} if patch.diff else {}),

@@ -6,6 +6,7 @@ import lzma
 import math
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import msgspec
 import pytest
 
 import zoo
+from trainperf.fixes import by_id
+from trainperf.model import Evidence, Finding, Probe, is_taken
 from zoo import oracle
 
 LARGEST = 1e4
@@ -28,6 +31,8 @@ def test_a_recording_is_read_whole_and_answered_as_before_by_figures_that_can_be
     first, possible = oracle.diagnose(recorded)
     assert [note for note in first.notes if "could not be read" in note or "failed" in note] == []
     assert [*impossible(msgspec.to_builtins((first, possible)))] == []
+    figures = (beyond(one, recorded.evidence) for one in (*first.findings, *possible))
+    assert [*chain.from_iterable(figures)] == []
     assert oracle.answer(first, possible, recorded.recording.run) == oracle.kept_answer(name), (
         f"look at the diff that `cd tests && python -m zoo.oracle {name}` makes"
     )
@@ -57,6 +62,33 @@ def impossible(value: Any, at: str = "") -> Iterator[str]:
         for number in re.findall(r"(\d[\d,]*(?:\.\d+)?)×", value):
             if float(number.replace(",", "")) > LARGEST:
                 yield f"{at}: {number}× in {value!r}"
+
+
+def beyond(finding: Finding, evidence: Evidence) -> Iterator[str]:
+    """Bounds above what a finding's part takes, above its probe, or of no unit of work."""
+    times, fix, bound = evidence.times, by_id()[finding.id], finding.bound
+    if finding.id == "batch_size" and not (evidence.loop.batch_size or finding.data):
+        yield "batch_size: of no unit of work"
+    if bound is None:
+        return
+    limits = {"its favourable end": finding.at_best}
+    probe = evidence.probes.get(fix.probed_by)
+    if isinstance(probe, Probe):
+        whole = {"batch_size": 4.0, "keras_steps_per_execution": math.inf}
+        limits["its probe"] = max(1.0, whole.get(fix.id, probe.ratio))
+    if fix.concerns == "outside":
+        limits["the training steps"] = evidence.outside.seconds / evidence.outside.training_s
+    elif fix.between_epochs or fix.concerns == "own work":
+        pass
+    elif finding.category in ("input", "storage"):
+        limits["free data"] = times.real / times.resident if is_taken(times.resident_) else None
+    elif finding.category in ("model", "host", "sync"):
+        limits["the input"] = times.real / times.input if is_taken(times.input_) else None
+    for what, most in limits.items():
+        if most is None:
+            assert what != "its favourable end"
+        elif bound > 1.001 * max(most, 1.0):
+            yield f"{finding.id}: {bound}, {what} allows {most}"
 
 
 def test_every_script_has_its_files_and_no_file_is_of_none() -> None:

@@ -107,7 +107,6 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
     )
     found = parts.read_or(asked.kept, "your source", _as_written, asked.kept, cwd)
     findings = parts.read_or(found, "the order of the findings", rank.ranked, found, evidence)
-    findings = parts.read_or(findings, "the most they give", at_most, findings, evidence)
     findings = parts.read_or(findings, "their lines", pasteable, findings, cwd)
     verdict = parts.read_or(UNTOLD, "the verdict", rank.verdict, evidence, findings)
     patch = parts.read_or(None, "the patch", _patch, request.run, findings)
@@ -131,25 +130,6 @@ UNTOLD = Verdict("none", "What holds the training up cannot be told.", grade="no
 
 def _as_written(findings: Iterable[Finding], cwd: str) -> tuple[Finding, ...]:
     return tuple(as_written(findings, cwd, by_id()))
-
-
-def at_most(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
-    """The findings with bounds that the noise of the times does not make too low.
-
-    Rules work with the middle of each interval; what a change gives at most is what it gives
-    at the favourable end of it.
-    """
-    known: dict[str, float] = {}
-    for best in evidence.at_best():
-        for one in detect_all(best, lambda fix, error: None):
-            known[one.id] = max(known.get(one.id, 0.0), one.bound or 0.0)
-
-    def raised(one: Finding) -> Finding:
-        if one.bound is None or known.get(one.id, 0.0) <= one.bound:
-            return one
-        return replace(one, bound=known[one.id])
-
-    return tuple(raised(one) for one in findings)
 
 
 def _try(
@@ -193,7 +173,7 @@ def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Fin
     found = possible_all(evidence, (one.id for one in first.findings), lambda fix, error: None)
     kept = ignored.suppressed(found, default_reader).kept
     asked = (one for one in kept if one.id not in request.ignore)
-    order = sorted(asked, key=lambda one: -(one.bound or by_id()[one.id].usual))
+    order = sorted(asked, key=lambda one: -(one.most or by_id()[one.id].usual))
     return _as_written(order, request.run.cwd)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.evidence.events import Observed
+from trainperf.evidence.own_work import tree_of
 from trainperf.model import (
     LEAST_SAMPLES,
     Event,
@@ -15,10 +18,11 @@ from trainperf.model import (
     LineKind,
     LinePart,
     Looks,
-    Measure,
     Missing,
     Site,
     StepLines,
+    Times,
+    is_taken,
 )
 from trainperf.model.evidence import NOT_SAMPLED
 
@@ -28,26 +32,50 @@ LEAST_SHARE = 0.002
 WAITS = ("synchronize", "item", "cpu", "tolist")
 """Functions of a framework, called on a line, in which the host waits for a device."""
 
+LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+FITS = ("keras.src.backend.tensorflow.trainer.", "tf_keras.src.engine.training.")
+
 HEADS = ("def ", "async def ", "@")
+
+BESIDE_OPERATORS = re.compile(
+    r"^torch\.(serialization|utils|distributed\.checkpoint)\."
+    r"|^keras\.src\.(saving|utils)\.|\.(save|load|write|log|print|export|get_config)\w*$"
+)
+"""Functions of a framework that make no operator: what they take is what other Python takes."""
 
 OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
 
-Place = tuple[str, int, str]
+Place = tuple[str, int]
+"""A file and a line of it."""
 
 
 @dataclass
 class _Tally:
     """What was counted of one line; `seconds` by kinds, of a step."""
 
+    function: str = ""
     text: str = ""
     samples: int = 0
     seconds: defaultdict[LineKind, float] = field(default_factory=lambda: defaultdict(float))
     calls: Counter[str] = field(default_factory=Counter)
-    callers: Counter[tuple[Place, ...]] = field(default_factory=Counter)
+    callers: Counter[tuple[Site, ...]] = field(default_factory=Counter)
     operators: float | None = None
     elements: int | None = None
-    loop: Site | None = None
+    turns: Site | None = None
     looks: Looks | None = None
+    loop: tuple[int, str] | None = None
+    native_s: float = 0.0  # of "library", code that is not Python
+
+    def made_at(self, traced: dict[str, Any]) -> None:
+        """Name a line that was traced and perhaps not sampled."""
+        self.function = self.function or traced["where"]["function"]
+        self.text = self.text or traced["text"]
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether a compiled step that was called here may take its input by itself: `fit`."""
+        return any(call.startswith(FITS) for call in self.calls)
 
     def line(self, place: Place) -> Line:
         """The line with what was counted of it."""
@@ -55,7 +83,7 @@ class _Tally:
         kinds.sort(key=lambda item: -item[1])
         callers = self.callers.most_common(1)
         return Line(
-            Site(*place),
+            Site(*place, self.function),
             self.text,
             sum(seconds for _, seconds in kinds),
             tuple(LinePart(kind, seconds) for kind, seconds in kinds),
@@ -63,35 +91,47 @@ class _Tally:
             next((call for call, _ in self.calls.most_common(1)), ""),
             self.operators,
             self.elements,
-            tuple(Site(*caller) for caller in callers[0][0]) if callers else (),
-            self.loop,
+            callers[0][0] if callers else (),
+            self.loop[0] if self.loop else None,
+            self.loop[1] if self.loop else "",
+            self.turns,
             self.looks,
         )
 
 
-def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
+def lines(observed: Observed, times: Times) -> StepLines | Missing:
     """Put a step's seconds on lines; `Missing` where stacks were not sampled, or too seldom.
 
     Each sample of a step counts for the innermost line of the user's. What it does not tell is
     whose operators a backward derives, and whose a compiled graph runs: where those were traced
     their time goes to the lines that made them, in the traced proportions.
     """
+    real = times.real_
     if isinstance(real, Missing):
         return real
     total = sum(int(event.get("whole", 0)) for event in observed.of("stacks"))
-    if total < LEAST_SAMPLES:
+    total_s = sum(float(event.get("whole_s", 0.0)) for event in observed.of("stacks"))
+    if total < LEAST_SAMPLES or not total_s:
         return NOT_SAMPLED
     own: defaultdict[Place, _Tally] = defaultdict(_Tally)
     beside: defaultdict[Place, _Tally] = defaultdict(_Tally)
     for event in observed.of("stacks"):
         for stack in event.get("stacks", ()):
             if stack["path"]:
-                _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total)
+                _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total_s)
     for event in observed.of("torch_lines"):
         _with_operators(own, event)
-    for event in observed.of("graph_lines"):
-        _spread(own, _owners(own, event, "seconds"), "operators", "graph")
+    if observed.framework == "torch" and next(observed.of("torch_lines"), None) is None:
+        for tally in own.values():  # what code is not Python was not seen: most is a tensor's
+            tally.seconds["operators"] += tally.native_s
+            tally.seconds["library"] -= tally.native_s
+    graphs = list(observed.of("graph_lines"))
+    fed = {_place(site) for event in graphs if event["input_s"] for site in event["called"]}
+    _waiting_within(own, beside, fed, times)
+    for event in graphs:
+        _with_graphs(own, event, times)
     _leave_heads(own)
+    _in_loops(own, observed)
     found = [tally.line(place) for place, tally in own.items() if tally.seconds]
     found = [line for line in found if line.seconds >= LEAST_SHARE * real.seconds]
     return StepLines(
@@ -103,6 +143,42 @@ def lines(observed: Observed, real: Measure | Missing) -> StepLines | Missing:
     )
 
 
+def _waiting_within(
+    tallies: defaultdict[Place, _Tally],
+    beside: dict[Place, _Tally],
+    fed: set[Place],
+    times: Times,
+) -> None:
+    """Tell what a compiled step that takes its input itself waits for it from its operators.
+
+    That is what a real step takes longer than a resident one, as far as it was not seen elsewhere.
+    Where Python makes the input on other threads meanwhile, it goes to the lines that do. `fed`
+    are calls that were traced, and took batches within.
+    """
+    if isinstance(times.real_, Missing) or isinstance(times.resident_, Missing):
+        return
+    waits = times.real - times.resident
+    noise = times.noise if times.waiting_noise is None else times.waiting_noise
+    if waits < 2 * noise * times.real:
+        return
+    waits -= sum(tally.seconds["input"] + tally.seconds["compiling"] for tally in tallies.values())
+    calls = [tally for place, tally in tallies.items() if tally.takes_input or place in fed]
+    step = max(calls, key=lambda tally: tally.seconds["operators"], default=None)
+    if step is None or waits <= 0:
+        return
+    moved = min(waits, step.seconds["operators"])
+    step.seconds["operators"] -= moved
+    makers = {place: tally for place, tally in beside.items() if tally.seconds["input"]}
+    making = sum(tally.seconds["input"] for tally in makers.values())
+    for place, maker in makers.items():
+        tally = tallies[place]
+        tally.function, tally.text = maker.function, maker.text
+        tally.calls.update(maker.calls)
+        tally.seconds["input"] += moved * maker.seconds["input"] / making
+    if not makers:
+        step.seconds["input"] += moved
+
+
 def _leave_heads(tallies: dict[Place, _Tally]) -> None:
     """Count a function's head for its dearest line: a thread that enters waits there for others."""
     heads = [place for place, tally in tallies.items() if tally.text.startswith(HEADS)]
@@ -110,7 +186,8 @@ def _leave_heads(tallies: dict[Place, _Tally]) -> None:
         within = [
             (sum(tally.seconds.values()), place)
             for place, tally in tallies.items()
-            if place not in heads and (place[0], place[2]) == (head[0], head[2])
+            if place not in heads
+            and (place[0], tally.function) == (head[0], tallies[head].function)
         ]
         if within:
             tally, left = tallies[max(within)[1]], tallies.pop(head)
@@ -119,22 +196,42 @@ def _leave_heads(tallies: dict[Place, _Tally]) -> None:
                 tally.seconds[kind] += seconds
 
 
+def _in_loops(tallies: dict[Place, _Tally], observed: Observed) -> None:
+    """Find for each line the innermost loop of its function that it stands in."""
+    for event in observed.of("stacks"):
+        for source in event.get("sources", ()):
+            tree = tree_of(source["text"], source["def"])
+            loops = [node for node in ast.walk(tree) if isinstance(node, LOOPS)] if tree else []
+            for (file, number), tally in tallies.items():
+                around = [
+                    loop.lineno for loop in loops if loop.lineno <= number <= (loop.end_lineno or 0)
+                ]
+                if around and (file, tally.function) == (source["file"], source["function"]):
+                    line = source["text"].splitlines()[max(around) - source["def"]]
+                    tally.loop = max(around), line.strip()
+
+
 def _dearest_first(found: Iterable[Line]) -> tuple[Line, ...]:
     return tuple(sorted(found, key=lambda line: -line.seconds))
 
 
 def _place(site: dict[str, Any]) -> Place:
-    return site["file"], int(site["line"]), site["function"]
+    return site["file"], int(site["line"])
 
 
 def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: float) -> None:
-    """Count a stack for its innermost line; a sample stands for `second` seconds."""
-    *callers, place = [_place(site) for site in stack["path"]]
-    tally, counted = tallies[place], int(stack["n"])
-    tally.text = stack["text"]
+    """Count a stack for its innermost line; `second` are those of a step for each sampled one."""
+    *callers, innermost = stack["path"]
+    tally, counted = tallies[_place(innermost)], int(stack["n"])
+    seconds = stack["s"] * second
+    tally.function, tally.text = innermost["function"], stack["text"]
     tally.samples += counted
-    tally.seconds[_kind(stack)] += counted * second
-    tally.callers[tuple(callers)] += counted
+    kind = _kind(stack)
+    tally.seconds[kind] += seconds
+    if kind == "library" and not stack["into"]:
+        tally.native_s += seconds
+    called = (Site(*_place(caller), caller["function"]) for caller in callers)
+    tally.callers[tuple(called)] += counted
     if call := stack["call"] or stack["into"]:
         tally.calls[call] += counted
 
@@ -147,7 +244,7 @@ def _kind(stack: dict[str, Any]) -> LineKind:
         return "compiling"
     if within == "backward":
         return "backward"
-    if into.startswith(OF_FRAMEWORKS):
+    if into.startswith(OF_FRAMEWORKS) and not BESIDE_OPERATORS.search(into):
         return "waiting" if into.rpartition(".")[2] in WAITS else "operators"
     return "library" if into or stack["native"] else "python"
 
@@ -159,10 +256,11 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
     """
     for line in event["lines"]:
         tally = tallies[_place(line["where"])]
-        tally.text = tally.text or line["text"]
+        tally.made_at(line)
         tally.operators = line["operators"]
         tally.elements = line["elements"]
-        tally.loop = None if line["loop"] is None else Site(*_place(line["loop"]))
+        loop = line["loop"]
+        tally.turns = loop and Site(loop["file"], loop["line"], loop["function"])
         tally.looks = _looks(line["looks"])
         tally.calls.setdefault(line["name"], 0)
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
@@ -182,6 +280,28 @@ def _looks(seen: dict[str, Any]) -> Looks | None:
     return None if looks == Looks() else looks
 
 
+def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) -> None:
+    """Put what runs in compiled graphs on the lines that made their operators.
+
+    It was sampled where the graphs are called, together with what the framework does to call them.
+    """
+    callers = [own[place] for place in map(_place, event["called"]) if place in own]
+    sampled = sum(tally.seconds["operators"] for tally in callers)
+    if not sampled or event["step_s"] <= event["input_s"]:
+        return
+    busy = (event["running_s"] - event["input_s"]) / (event["step_s"] - event["input_s"])
+    resident = times.resident if is_taken(times.resident_) else times.real
+    running = min(sampled, max(0.0, busy) * min(times.real, resident))
+    owners = _owners(own, event, "seconds")
+    moved = running * sum(share for _, share in owners)
+    for tally in callers:
+        tally.seconds["operators"] *= 1 - moved / sampled
+    for tally, share in owners:
+        tally.seconds["graph"] += share * running
+    for line in event["lines"]:
+        own[_place(line["where"])].operators = line["operators"]
+
+
 def _owners(
     tallies: defaultdict[Place, _Tally], event: Event, name: str
 ) -> list[tuple[_Tally, float]]:
@@ -191,7 +311,7 @@ def _owners(
     for line in event["lines"]:
         if whole and line.get(name):
             tally = tallies[_place(line["where"])]
-            tally.text = tally.text or line["text"]
+            tally.made_at(line)
             owners.append((tally, line[name] / whole))
     return owners
 

@@ -108,10 +108,10 @@ def _functions(observed: Observed) -> Iterator[_Function]:
         for source in event.get("sources", ()):
             texts[source["file"], source["def"], source["function"]] = source["text"]
     for key, counts in groups.items():
-        yield _Function(*key, tuple(counts), _tree(texts.get(key, ""), key[1]))
+        yield _Function(*key, tuple(counts), tree_of(texts.get(key, ""), key[1]))
 
 
-def _tree(text: str, first: int) -> ast.AST | None:
+def tree_of(text: str, first: int) -> ast.AST | None:
     """The tree of a function's source, with the lines that it has in its file."""
     try:
         tree = ast.parse(textwrap.dedent(text))

@@ -311,6 +311,10 @@ def probes(observed: Observed) -> dict[str, Probe | Missing]:
     return found
 
 
+MOST = {"double_batch": 2.0}
+"""The ratios that no probe can exceed: twice the samples take no less time than once."""
+
+
 def probe(event: Event) -> Probe:
     """The geometric mean of the paired ratios, trimmed, with an interval on their logarithms."""
     pairs = list(zip(event["base"], event["candidate"], strict=False))
@@ -318,13 +322,14 @@ def probe(event: Event) -> Probe:
     ratio = estimate(logs)
     middle = ratio.value
     half = math.log(2) if ratio.half is None else ratio.half
+    most = MOST.get(event["name"], math.inf)
     return Probe(
         name=event["name"],
         base_s=statistics.geometric_mean(base for base, _ in pairs),
         candidate_s=statistics.geometric_mean(candidate for _, candidate in pairs),
-        ratio=math.exp(middle),
-        low=math.exp(middle - half),
-        high=math.exp(middle + half),
+        ratio=min(most, math.exp(middle)),
+        low=min(most, math.exp(middle - half)),
+        high=min(most, math.exp(middle + half)),
         one_off_s=event["one_off"],
         detail=event["detail"],
         pairs=len(pairs),

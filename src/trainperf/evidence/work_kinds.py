@@ -15,10 +15,13 @@ IN_PLACE = frozenset(
 )
 """Methods that change one tensor or variable."""
 
-PARAMETERS = frozenset(
+GRADIENTS = frozenset(["grad", "grads", "gradients", "param_groups"])
+"""Names of which an evaluation has none."""
+
+PARAMETERS = GRADIENTS | frozenset(
     [
-        *("grad", "grads", "gradients", "parameters", "params", "param_groups"),
-        *("state_dict", "trainable_variables", "trainable_weights", "weights"),
+        *("parameters", "params", "state_dict"),
+        *("trainable_variables", "trainable_weights", "weights"),
     ]
 )
 """Names by which a loop shows that it goes over a model's parameters."""
@@ -92,10 +95,15 @@ def _of_statement(node: ast.stmt, holds: bool) -> WorkKind | None:
 
 
 def _evaluates(node: ast.AST) -> bool:
-    """Whether a model is evaluated in it: without gradients, or by a call of that name."""
+    """Whether a model is evaluated in it: without gradients, or by a call of that name.
+
+    An optimizer's step runs without gradients as well, and reads them.
+    """
     called = _called(node)
     if called & PREDICTS:
         return True
+    if _names(node) & GRADIENTS:
+        return False
     loops = [each for each in ast.walk(node) if isinstance(each, ast.For)]
     updates = any(_goes_over_parameters(each) for each in loops)
     return bool(loops) and not updates and bool(called & WITHOUT_GRADIENTS)
@@ -105,13 +113,15 @@ def _goes_over_parameters(loop: ast.For) -> bool:
     """Whether a loop changes tensors of a model in place, one after the other."""
     if not _names(loop) & PARAMETERS:
         return False
-    return any(_changes_in_place(node) for node in ast.walk(loop))
+    turn = _plain_names(loop.target)
+    return any(_changes_in_place(node, turn) for node in ast.walk(loop))
 
 
-def _changes_in_place(node: ast.AST) -> bool:
+def _changes_in_place(node: ast.AST, turn: set[str]) -> bool:
+    """Whether it changes a tensor: what its loop goes over, by names of that, or another."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and node.func.attr in IN_PLACE
-    if isinstance(node, ast.AugAssign) and "grad" in _names(node.value):
+    if isinstance(node, ast.AugAssign) and ("grad" in _names(node.value) or _is(node.target, turn)):
         return True
     targets = node.targets if isinstance(node, ast.Assign) else []
     targets = [node.target] if isinstance(node, ast.AugAssign) else targets
@@ -174,6 +184,10 @@ def _names(tree: ast.AST) -> set[str]:
         for each in ast.walk(tree)
         if isinstance(each, ast.Attribute | ast.Name)
     }
+
+
+def _is(node: ast.expr, names: set[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
 
 
 def _plain_names(tree: ast.AST) -> set[str]:

@@ -9,6 +9,7 @@ explain` and docs/fixes.md come from the class itself.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -16,9 +17,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainperf.errors import NotMeasured
-from trainperf.model import Category, Equivalence, Evidence, Finding, Probe, Ratio, Site
+from trainperf.model import (
+    Category,
+    Equivalence,
+    Evidence,
+    Finding,
+    Missing,
+    Probe,
+    Ratio,
+    Site,
+    is_taken,
+)
 from trainperf.model.discover import discovered
+from trainperf.model.outside import MOST_OF_IT
 from trainperf.model.timing import WIDE
+from trainperf.model.words import share as percent
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -64,6 +77,9 @@ class Fix:
     """The part of the step that its cause takes its time from: verdict and order go by it."""
     compiles: ClassVar[bool] = False
     """Whether a trial of it compiles, which may take minutes: no limit but the budget holds."""
+    ahead: ClassVar[bool] = False
+    """Whether it has batches made ahead of the step: there are none where the input is opened anew
+    for each, and that is then what is to be mended."""
     without_edit: ClassVar[str] = "what is to be changed is not in the source"
     """Why no edit can be written, of a fix that neither rewrites source nor sets variables."""
     in_libraries: ClassVar[Mapping[str, str]] = {}
@@ -262,18 +278,11 @@ def detect_all(
     """
     calm = replace(evidence, times=evidence.times.as_if_exact())
 
-    def ask(fix: Fix) -> Finding | None:
-        on = calm if undisturbed(fix, fix.category, evidence) else evidence
-        finding = fix.detect(on)
-        return None if finding is None else _governed(finding, evidence)
+    def ask(fix: Fix, on: Evidence) -> Finding | None:
+        at_ease = on is evidence and undisturbed(fix, fix.category, evidence)
+        return fix.detect(calm if at_ease else on)
 
     return _asked(evidence, ask, failed, among)
-
-
-def _governed(finding: Finding, evidence: Evidence) -> Finding:
-    from trainperf.fixes.common.trainers import governed  # lint asks fixes, and has no evidence
-
-    return governed(finding, evidence)
 
 
 def possible_all(
@@ -285,15 +294,12 @@ def possible_all(
     """Ask every fix that can be tried, other than those `found` (ids), for what it could do."""
     known = set(found)
 
-    def ask(fix: Fix) -> Finding | None:
+    def ask(fix: Fix, on: Evidence) -> Finding | None:
         writable = fix.rewrites or fix.sets_environment
-        finding = fix.possible(evidence) if writable and fix.id not in known else None
-        if finding is None:
-            return None
-        finding = _governed(finding, evidence)
-        return finding if finding.rewritable else None
+        return fix.possible(on) if writable and fix.id not in known else None
 
-    return _asked(evidence, ask, failed, among)
+    asked = _asked(evidence, ask, failed, among)
+    return tuple(finding for finding in asked if finding.rewritable)
 
 
 def undisturbed(fix: Fix | None, category: Category, evidence: Evidence) -> bool:
@@ -319,6 +325,8 @@ def _is_for(fix: Fix, evidence: Evidence) -> bool:
     framework = evidence.framework
     keras = framework.on_other_backend and evidence.loop.kind == "fit"
     family = type(fix).__module__.split(".")[-2]
+    if fix.ahead and evidence.loop.opened_each is not None:
+        return False
     if fix.framework == "any":
         return True
     if fix.framework == "keras":
@@ -328,6 +336,9 @@ def _is_for(fix: Fix, evidence: Evidence) -> bool:
     return fix.framework == framework.name and not (keras and family in OWN_STEPS)
 
 
+_Ask = Callable[[Fix, Evidence], Finding | None]
+"""A question to a fix: what it finds, or what it would try."""
+
 FEEDING = {"tf_data": "tf.data", "dataloader": "DataLoader"}
 """What feeds the loops that the fixes of a family are for."""
 OWN_STEPS = ("torch_step", "precision")
@@ -336,7 +347,7 @@ OWN_STEPS = ("torch_step", "precision")
 
 def _asked(
     evidence: Evidence,
-    ask: Callable[[Fix], Finding | None],
+    ask: _Ask,
     failed: Callable[[Fix, Exception], None] | None,
     among: Sequence[Fix],
 ) -> tuple[Finding, ...]:
@@ -345,14 +356,87 @@ def _asked(
         if not _is_for(fix, evidence):
             continue
         try:
-            finding = ask(fix)
+            finding = ask(fix, evidence)
+            if finding is not None:
+                found.append(_governed(_priced(fix, finding, ask, evidence), evidence))
         except NotMeasured:
             continue
         except Exception as error:
             if failed is None:
                 raise
             failed(fix, error)
-            continue
-        if finding is not None:
-            found.append(finding)
     return tuple(found)
+
+
+def _governed(finding: Finding, evidence: Evidence) -> Finding:
+    from trainperf.fixes.common.trainers import governed  # lint asks fixes, and has no evidence
+
+    return governed(finding, evidence)
+
+
+BEYOND = 1000.0
+"""What leaves less than a thousandth of a step leaves what the times' errors are: no figure."""
+
+
+def _priced(fix: Fix, finding: Finding, ask: _Ask, evidence: Evidence) -> Finding:
+    """The finding with what it gives at most, in the middle of the noise and at its end.
+
+    The middle stands beside the verdict's figures, which are of the middle too. What noise hides
+    there is priced by its part alone.
+    """
+    if finding.bound is None:
+        return finding
+    exact, *ends = (evidence.as_if_exact(), *evidence.at_best())
+    middle, *bounds = (_bound(fix, finding, ask, on) for on in (exact, *ends))
+    best = max(finding.bound, *(bound or 0.0 for bound in (middle, *bounds)))
+    if middle is None:
+        middle = min(best, part_at_most(fix, finding, exact))
+    bound = middle if middle < BEYOND else None
+    basis = f"{finding.bound_basis}{_of_the_training(fix, finding, evidence)}"
+    return replace(finding, bound=bound, bound_basis=basis, at_best=min(best, BEYOND))
+
+
+def _of_the_training(fix: Fix, finding: Finding, evidence: Evidence) -> str:
+    """Say which part of the training the steps are that a bound is of, where it is the smaller."""
+    turn = evidence.outside_
+    if isinstance(turn, Missing) or turn.turn == "step" or turn.share <= MOST_OF_IT:
+        return ""
+    if fix.between_epochs or fix.concerns == "outside" or finding.data.get("outside"):
+        return ""
+    return f"; of the steps, which take {percent(1 - turn.share)} of the time"
+
+
+def _bound(fix: Fix, finding: Finding, ask: _Ask, on: Evidence) -> float | None:
+    """What a fix says of its bound on times and probes without noise; None if nothing."""
+    try:
+        asked = ask(fix, on)
+    except NotMeasured:
+        return None
+    if asked is None or asked.bound is None:
+        return None
+    return min(asked.bound, part_at_most(fix, finding, on))
+
+
+def part_at_most(fix: Fix, finding: Finding, evidence: Evidence) -> float:
+    """Return the speed-up if the part that a finding concerns took no time, at least 1.
+
+    An input takes what a step waits for it and what copies of its batches take. Whatever happens
+    to the step itself, it is no shorter than its input. Infinity where that is not known: what
+    lies outside the steps, or was counted by samples of the stack, is priced without their times.
+    """
+    times, apart = evidence.times, fix.concerns in ("outside", "own work")
+    if apart or fix.between_epochs or not is_taken(times.real_):
+        return math.inf
+    left = 0.0
+    if finding.category in ("input", "storage") and is_taken(times.resident_):
+        left = times.resident - _copying_s(evidence)
+    elif finding.category in ("model", "host", "sync") and is_taken(times.input_):
+        left = times.input
+    return max(1.0, times.real / left) if left > 0 else math.inf
+
+
+def _copying_s(evidence: Evidence) -> float:
+    try:
+        return evidence.torch.part("transfer").seconds
+    except NotMeasured:
+        return 0.0

@@ -213,7 +213,9 @@ class Evidence:
             seen = self.torch_.compiling.recompiling
             return 0.0 if seen is None else seen.lasting_s
         traced = self.retracing
-        return 0.0 if traced is None or not traced.steps else traced.seconds / traced.steps
+        if traced is None or not traced.steps:
+            return 0.0
+        return traced.seconds / traced.steps if traced.step_s is None else traced.step_s
 
     def _input_explains(self) -> bool:
         """Whether the input can be what a loop over a dataset loses its time to.
@@ -278,13 +280,21 @@ class Evidence:
         """
         return replace(self, times=self.times.favourable())
 
+    def as_if_exact(self) -> Evidence:
+        """The same evidence as if its times and probes had no noise: the middle of it."""
+        probes = {
+            name: probe.exact(probe.ratio) if isinstance(probe, Probe) else probe
+            for name, probe in self.probes.items()
+        }
+        return replace(self, times=self.times.as_if_exact(), probes=probes)
+
     def at_best(self) -> tuple[Evidence, Evidence]:
         """The same evidence where the input, and where the step, may gain the most.
 
-        Times and probes stand at the favourable end of their noise: no bound is higher.
+        Times and probes stand at the favourable end of their noise.
         """
         probes = {
-            name: probe.at_best() if isinstance(probe, Probe) else probe
+            name: probe.exact(probe.high) if isinstance(probe, Probe) else probe
             for name, probe in self.probes.items()
         }
         waits, steps = self.times.favourable(), self.times.waiting_least()

@@ -26,8 +26,9 @@ class Finding:
     """One cause: what is slow, how it shows, where, and what repairing it can give.
 
     `bound` is the upper bound of the speed-up of the whole step (1.8 means at most
-    1.8 times as many steps per second), None where no bound can be given, with
-    `bound_basis` saying where it comes from. `text` is the evidence in a sentence or
+    1.8 times as many steps per second) in the middle of the noise, None where no bound can be
+    given, with `bound_basis` saying where it comes from; `at_best` is the same at the favourable
+    end of the noise: what decides whether it is tried. `text` is the evidence in a sentence or
     two with numbers; `advice` what to do, in the imperative; `snippet` the code to
     paste. `rewritable` says that a patch can be written for it.
     """
@@ -44,6 +45,12 @@ class Finding:
     snippet: str = ""
     rewritable: bool = False
     data: dict[str, Any] = field(default_factory=dict)
+    at_best: float | None = None
+
+    @property
+    def most(self) -> float | None:
+        """What it may give for all the noise allows; None where nothing limits it."""
+        return self.bound if self.at_best is None else self.at_best
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,13 @@ it ("library"), native operators that it called ("operators"), what the backward
 ("backward"), operators of a compiled graph that it made ("graph"), opening, taking from or closing
 an input ("input"), tracing or compiling ("compiling"), waiting for a device ("waiting")."""
 
+MANY = 30
+"""Calls of operators on one line in a step, from which their number is what they cost."""
+
+SMALL = 1 << 14
+"""Elements of an operand up to which an operator takes about as long as calling it: some 10 µs, in
+which one core does about so many additions."""
+
 
 @dataclass(frozen=True)
 class LinePart:
@@ -53,9 +60,10 @@ class Line:
     as `StepLines` says; 0 where its time is known by operators alone. `call` is the call in it that
     takes most, as written or as the library names it, `operators` how many calls of the framework's
     operators a step makes there, None where they were not counted, and `elements` the median
-    size of their largest operand. `callers` are the user's lines that lead to it, the loop's first.
-    `loop` is the head of the innermost loop around it, or around its callers, that turns within a
-    step.
+    size of their largest operand. `callers` are the user's lines that lead to it, the outermost
+    first. `loop` is the head of the innermost loop in its function that it stands in, at
+    `loop_line`; "" where it is in none. `turns` is where the innermost loop begins, around it or
+    around its callers, that was seen to turn within a step.
     """
 
     where: Site
@@ -67,7 +75,9 @@ class Line:
     operators: float | None = None
     elements: int | None = None
     callers: tuple[Site, ...] = ()
-    loop: Site | None = None
+    loop_line: int | None = None
+    loop: str = ""
+    turns: Site | None = None
     looks: Looks | None = None
 
     @property
@@ -75,9 +85,42 @@ class Line:
         """What most of its time is."""
         return self.parts[0].kind
 
+    @property
+    def makes_small_calls(self) -> bool:
+        """Whether it calls many operators in a step whose work is smaller than a call costs."""
+        small = self.elements is not None and self.elements <= SMALL
+        return small and (self.operators or 0.0) >= MANY
+
     def of(self, *kinds: LineKind) -> float:
         """Seconds of a step that pass on it in these ways."""
         return sum(part.seconds for part in self.parts if part.kind in kinds)
+
+
+@dataclass(frozen=True)
+class FunctionLines:
+    """The lines of one function of the user's, and what of them the user's own Python explains.
+
+    `lines` are the dearest first, `seconds` those of a step that pass on them. `python_s` of these
+    are Python and what is neither a framework's nor an input's, `small_s` are operators too small
+    to be worth their calls, with their backward: so many `calls` of them in a step. Of the function
+    that holds the step's loop each line stands for itself.
+    """
+
+    lines: tuple[Line, ...]
+    seconds: float
+    python_s: float
+    small_s: float
+    calls: float
+
+    @property
+    def where(self) -> Site:
+        """The dearest of its lines."""
+        return self.lines[0].where
+
+    @property
+    def own_s(self) -> float:
+        """Seconds of a step that other code of the user's would save, as far as it can be seen."""
+        return self.python_s + self.small_s
 
 
 @dataclass(frozen=True)
@@ -99,10 +142,24 @@ class StepLines:
         """The share of a step that passes on a line."""
         return line.seconds / self.seconds if self.seconds else 0.0
 
-    def half_width(self, line: Line) -> float:
-        """Half of the 95 % interval of that share, as so many samples can tell it."""
-        share = min(1.0, self.share(line))
+    def half_width(self, share: float) -> float:
+        """Half of the 95 % interval of a share, as so many samples can tell it."""
+        share = min(1.0, share)
         return 1.96 * math.sqrt(max(share * (1 - share), 0.25 / self.samples) / self.samples)
+
+    def functions(self, loop: Site | None) -> tuple[FunctionLines, ...]:
+        """The functions of the user's, by what their own Python takes; `loop` is the step's."""
+        groups: dict[tuple[str, str, int], list[Line]] = {}
+        for line in self.lines:
+            where = line.where
+            steps = loop is not None and (where.file, _bare(where.function)) == (
+                loop.file,
+                _bare(loop.function),
+            )
+            apart = where.line if steps or where.function == "<module>" else 0
+            groups.setdefault((where.file, where.function, apart), []).append(line)
+        found = (_function(tuple(lines)) for lines in groups.values())
+        return tuple(sorted(found, key=lambda function: -function.own_s))
 
     def kinds(self) -> dict[LineKind, float]:
         """Seconds of a step by what passes on lines, the dearest first."""
@@ -111,3 +168,18 @@ class StepLines:
             for part in line.parts:
                 sums[part.kind] = sums.get(part.kind, 0.0) + part.seconds
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def _function(lines: tuple[Line, ...]) -> FunctionLines:
+    small = [line for line in lines if line.makes_small_calls]
+    return FunctionLines(
+        lines,
+        sum(line.seconds for line in lines),
+        sum(line.of("python", "library") for line in lines),
+        sum(line.of("operators", "backward") for line in small),
+        sum(line.operators or 0.0 for line in small),
+    )
+
+
+def _bare(function: str) -> str:
+    return function.rpartition(".")[2]

@@ -30,6 +30,9 @@ SPENT_ON: dict[SpentOn, str] = {
 }
 """The name of each kind of work in a turn."""
 
+MOST_OF_IT = 0.5
+"""From this share of a turn on, what is no training step is what the training is bound by."""
+
 TURNS = {
     "fit": "One turn of the loop around `fit`",
     "epoch": "One epoch with what follows it",

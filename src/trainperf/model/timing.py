@@ -160,9 +160,9 @@ class Probe:
         """Whether noise left its interval so wide that it limits nothing, see `WIDE`."""
         return self.high > WIDE * self.low
 
-    def at_best(self) -> Probe:
-        """The same at the upper end of its interval: what its variation gives at most."""
-        return replace(self, candidate_s=self.base_s / self.high, ratio=self.high, low=self.high)
+    def exact(self, ratio: float) -> Probe:
+        """The same as if it had found `ratio`, without noise."""
+        return replace(self, candidate_s=self.base_s / ratio, ratio=ratio, low=ratio, high=ratio)
 
 
 @dataclass(frozen=True)

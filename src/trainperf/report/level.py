@@ -128,8 +128,10 @@ def predicted(finding: Finding, trial: Trial) -> str:
     if bound is None:
         return "nothing was predicted"
     beyond = ""
-    if trial.exceeds(bound):
+    if trial.exceeds(max(bound, finding.most or 0.0)):
         beyond = ", which was too low"
+    elif trial.exceeds(bound):
+        beyond = ", within its noise"
     elif trial.speedup is not None and trial.speedup > bound:
         beyond = ", within that interval"
     return f"predicted at most {units.bound(bound)}{beyond}"

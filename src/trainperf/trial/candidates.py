@@ -39,7 +39,8 @@ class Candidate:
     that are compared hold what `holds` says, None: steps. One that changes the `input` may have
     batches ready before an epoch's first step. One that `compiles` has as long to start as the
     budget lets it. One that stands `apart` changes the experiment: it is tried after all others,
-    and goes into no patch. Its step does `work` times what the unchanged script's does. `hope` is
+    and goes into no patch. `bound` is what it was predicted to give, `most` what noise allows
+    besides. Its step does `work` times what the unchanged script's does. `hope` is
     the speed-up that it may give, `share` the part of the whole training that this shortens. With a
     `difference`, as a share, it is tried in two processes until it is known to be faster or slower
     by that, or neither.
@@ -62,6 +63,7 @@ class Candidate:
     hope: float = 1.25
     share: float = 1.0
     difference: float | None = None
+    most: float | None = None
 
     @property
     def name(self) -> str:
@@ -215,6 +217,7 @@ def together(
     if not (written.contents or patch.environment or patch.arguments):
         return "its edit changes nothing"
     named = [finding for finding in findings if finding.id in ids]
+    alone = named[0] if len(ids) == 1 else None
     epochs = max((fixes[one].warm_up_epochs for one in ids if one in fixes), default=0)
     changed = replace(
         run,
@@ -227,7 +230,8 @@ def together(
         fixes=tuple(ids),
         run=changed,
         equivalence=loosest(one.equivalence for one in named),
-        bound=named[0].bound if len(ids) == 1 else None,
+        bound=alone.bound if alone else None,
+        most=alone.most if alone else None,
         warm_up_epochs=epochs,
         compiles=any(fixes[one].compiles for one in ids if one in fixes),
         work=math.prod(float(one.data.get(WORK, 1.0)) for one in named),

@@ -289,8 +289,8 @@ def in_order(
             continue
         fix = by_id().get(candidate.fixes[0])
         usual = fix.usual if fix is not None else 1.0
-        bound = candidate.bound
-        gain = usual if bound is None else max(bound, usual if spun else 0.0)
+        most = candidate.bound if candidate.most is None else candidate.most
+        gain = usual if most is None else max(most, usual if spun else 0.0)
         gain = min(gain, usual) if fix is not None and fix.rarely_all else gain
         hope = of_whole(candidate, gain, costs)
         promising = replace(candidate, hope=max(1.0, hope), share=share)

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from trainperf.fixes.common.words import ms
 from trainperf.model import Evidence, Finding, Measure, Outcome, Trial, Trials, Verdict, by_fix
+from trainperf.model.outside import MOST_OF_IT
 from trainperf.model.words import measured
 from trainperf.verdict.healthy import tried
 from trainperf.verdict.order import share_compared
-from trainperf.verdict.turns import MOST_OF_IT, PLACES, mostly_outside
+from trainperf.verdict.turns import PLACES, mostly_outside
 from trainperf.verdict.verdict import SIDES, side_of, verdict
 
 PROMISE = re.compile(

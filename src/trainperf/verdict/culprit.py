@@ -25,6 +25,8 @@ def input_culprit(evidence: Evidence) -> str:
     """The work that the input pipeline spends its time on, with its place."""
     stage = _dearest(evidence)
     loop = evidence.loop
+    if loop.opened_each is not None:
+        return f"its input to be opened anew for each batch, {at(loop.opened_each)}"
     if evidence.torch_ is not None and (loop.kind != "fit" or loop.input_kind == "DataLoader"):
         return _loader_culprit(evidence, stage)
     if stage is None and loop.pydataset_item is not None:

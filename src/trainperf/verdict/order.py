@@ -6,10 +6,13 @@ from collections.abc import Iterable
 
 from trainperf.fixes import by_id, concern, undisturbed
 from trainperf.fixes.common.words import NOISES, SMALLEST_GAIN
-from trainperf.model import Equivalence, Evidence, Finding, Missing, Outcome, Trial, by_fix
+from trainperf.model import Equivalence, Evidence, Finding, Missing, Outcome, Site, Trial, by_fix
 
 MOST = 0.5
 """The share of what a finding could save from which storage is its cause."""
+
+MOST_TOLD = 0.8
+"""The share of what some lines take from which a finding that saves it is what tells of them."""
 
 _Order = tuple[int, float, int, str]
 
@@ -22,15 +25,43 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
     takes a good part of the step. Those within the noise are dropped. Changes
     to the experiment count half: they cost more than an edit. New code of the user's
     stands behind the edit that is to be tried before it, and a sample's making behind the
-    storage that takes most of it.
+    storage that takes most of it. What only tells what some lines take is left out where others
+    tell of the same lines what they take it for.
     """
-    kept = [
+    worth = [
         finding
         for finding in findings
         if finding.category != "practice"
         and (finding.bound is None or finding.bound > 1 + _least(finding, evidence))
     ]
+    kept = [finding for finding in worth if not _told_by_others(finding, worth, evidence)]
     return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
+
+
+def _told_by_others(finding: Finding, others: list[Finding], evidence: Evidence) -> bool:
+    """Whether others tell of most of the lines whose time is all that a finding tells."""
+    pieces: list[tuple[float, bool]] = finding.data.get("pieces", [])
+    if concern(finding) != "own work" or not pieces:
+        return False
+    least = MOST_TOLD * sum(share for share, _ in pieces)
+    for other in others:
+        sites = () if other is finding else {*other.where} - {evidence.loop.where}
+        shares = (
+            share
+            for place, (share, whole) in zip(finding.where, pieces, strict=True)
+            if any(_same_lines(site, place, whole) for site in sites)
+        )
+        if min(sum(shares), 1 - 1 / (other.bound or 1.0)) >= least:
+            return True
+    return False
+
+
+def _same_lines(site: Site, place: Site, whole: bool) -> bool:
+    """Whether a site is of the line at `place`, or of any of its function if that is `whole`."""
+    if site.file != place.file:
+        return False
+    names = {one.function.rpartition(".")[2] for one in (site, place)}
+    return site.line <= place.line <= max(site.line, site.end_line) or (whole and len(names) == 1)
 
 
 def after_trials(

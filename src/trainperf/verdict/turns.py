@@ -5,10 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import concern
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Bottleneck, Evidence, Finding, Missing, Outside, Spent
-from trainperf.model.outside import SPENT_ON
-
-MOST_OF_IT = 0.5
-"""From this share of a turn on, what is no training step is what the training is bound by."""
+from trainperf.model.outside import MOST_OF_IT, SPENT_ON
 
 NOT_HEALTHY = 0.2
 """Beyond this share nothing that is said of the steps alone makes a training healthy."""

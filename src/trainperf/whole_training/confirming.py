@@ -352,4 +352,4 @@ def _saved_s(finding: Finding, before: Training) -> float:
     """Seconds of the whole training that a change saves at most, by its bound."""
     parts = {"steps", "between"} if finding.data.get("outside") else {"steps"}
     turning = sum(one.now_s for one in before.items if one.part in parts)
-    return turning * (1 - 1 / finding.bound) if finding.bound else turning
+    return turning * (1 - 1 / finding.most) if finding.most else turning

@@ -13,7 +13,11 @@ from trainperf.child.tensorflow.tracer import TensorFlowTracer
 
 @pytest.fixture
 def tracer() -> Any:
-    driver: Any = SimpleNamespace(sync=lambda: None)
+    driver: Any = SimpleNamespace(
+        sync=lambda: None,
+        loops=SimpleNamespace(marked={}),
+        device=SimpleNamespace(asynchronous=False),
+    )
     return TensorFlowTracer(driver)
 
 

@@ -30,10 +30,10 @@ def timed(real: object, resident: object, input: object) -> Evidence:
 @pytest.mark.parametrize(
     ("times", "ratio", "bound"),
     [
-        ((0.1, 0.1, 0.001), 4.0, 4.0),  # a step that is all of the loop
-        ((0.1, 0.1, 0.08), 10.0, 0.1 / 0.08),  # the loop never gets faster than its input
-        ((0.1, 0.04, 0.06), 2.0, 0.1 / 0.08),  # without overlap only the step gets shorter
-        # a probe, of 10 ms, stands in for a resident time that was not taken
+        ((0.01, 0.01, 0.0001), 4.0, 4.0),  # a step that is all of the loop
+        ((0.01, 0.01, 0.008), 10.0, 0.1 / 0.08),  # the loop never gets faster than its input
+        ((0.01, 0.004, 0.006), 2.0, 0.1 / 0.08),  # without overlap only the step gets shorter
+        ((0.1, 0.1, 0.01), 2.0, 0.1 / 0.095),  # a probe of 10 ms is of no more than 10 ms of it
         ((0.1, "missing", "missing"), 2.0, 0.1 / 0.095),
     ],
 )

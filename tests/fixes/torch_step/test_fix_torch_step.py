@@ -9,16 +9,14 @@ import pytest
 from fixes.case_text import evidence_of
 from rewriting import script_of
 from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes.common.step import bound_by, saved_by, step_seconds
 from trainperf.fixes.torch_step._source import inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
     PROBED,
     UNTRIED,
-    bound_by_probe,
     compute_seconds,
     part_seconds,
     planned_steps,
-    saved_by_probe,
-    step_seconds,
     taken_probe,
     to_try,
 )
@@ -65,15 +63,15 @@ def test_a_loop_without_a_loader_has_its_real_step() -> None:
 
 
 def test_a_probe_of_a_part_saves_no_more_than_that_part() -> None:
-    assert saved_by_probe(evidence_of("torch_healthy"), probe(2.0)) == pytest.approx(0.005)
+    assert saved_by(evidence_of("torch_healthy"), probe(2.0)) == pytest.approx(0.005)
 
 
 def test_a_probe_saves_no_more_than_its_share_of_the_step() -> None:
     times = "times.real = 0.008; times.resident = 0.008; times.input = missing"
     case = evidence_of(f"torch_healthy | {times}")
 
-    assert saved_by_probe(case, probe(2.0)) == pytest.approx(0.004)
-    assert bound_by_probe(case, probe(2.0)) == pytest.approx(2.0)
+    assert saved_by(case, probe(2.0)) == pytest.approx(0.004)
+    assert bound_by(case, probe(2.0)) == pytest.approx(2.0)
 
 
 def test_a_run_of_unknown_length_plans_no_number_of_steps() -> None:

@@ -9,9 +9,11 @@ import gc
 import os
 import sys
 import threading
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from opcode import opname
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -48,8 +50,8 @@ OF_LOADERS = (
 """Modules whose frames open an input, take from it or close it, wherever they are called."""
 
 OF_COMPILERS = ("torch._dynamo.convert_frame", "torch._inductor.compile_fx")
-TRACES = ("_maybe_define_function", "maybe_define_function", "trace_function")
-"""Modules, and functions of TensorFlow, in which code is traced or compiled."""
+TRACES = ("_create_concrete_function", "func_graph_from_py_func")
+"""Modules, and functions of TensorFlow, in which code is traced or compiled, not looked up."""
 
 MOST_SOURCES, LONGEST = 16, 1500
 MOST_STACKS = 400
@@ -60,6 +62,17 @@ MOST_OF_A_LINE, MOST_OF_A_CALL = 160, 80
 DEEPEST = 24
 """So many of the user's frames of a stack are kept, the innermost."""
 
+OF_PYTHON = ("tensorflow.python.ops.script_ops", "FuncRegistry.__call__")
+TOKENS = set[str]()
+"""The function in which TensorFlow runs Python, and what it calls that which makes input."""
+
+Key = tuple[str, str, str, tuple[Place, ...], bool]
+"""A thread's stack: which thread, what the user's line has called, why the framework ran it, the
+user's places, and whether the sample came late."""
+
+LATE_S = 0.0015
+"""So much later than asked for a sample comes only where something held the interpreter."""
+
 PARKED = ("wait", "get", "acquire", "select", "poll", "recv", "accept", "sleep", "join", "_recv")
 """Functions of the standard library in which a thread stands still."""
 
@@ -68,7 +81,8 @@ class StackSampler:
     """Counts, per thread role, the innermost frame of the user's every few ms.
 
     Nothing is counted while `over` says that the loop has ended: what runs then is not its.
-    What its steps hold is counted apart: not while `between` says that an epoch has ended.
+    What its steps hold is counted apart: not while `between` says that an epoch has ended. While
+    `compiling` says so, what was just compiled runs for the first time.
     """
 
     def __init__(
@@ -76,10 +90,12 @@ class StackSampler:
         interval_s: float = INTERVAL_S,
         over: Callable[[], bool] = lambda: False,
         between: Callable[[], bool] = lambda: False,
+        compiling: Callable[[], bool] = lambda: False,
     ) -> None:
         self._interval = interval_s
         self._over = over
         self._between = between
+        self._compiling = compiling
         self._stop = threading.Event()
         self._started = False
         self._switch = sys.getswitchinterval()
@@ -90,8 +106,10 @@ class StackSampler:
         self.fetching = 0  # samples in which the main thread was getting its next batch
         self.samples = 0
         self.in_steps = 0  # those within a step
+        self._in_step = False
         self.whole = 0  # those of them whose stacks were kept
-        self._stacks: Counter[tuple[str, str, str, tuple[Place, ...]]] = Counter()
+        self.whole_s = 0.0  # the time that these stand for
+        self._stacks: defaultdict[Key, list[float]] = defaultdict(lambda: [0, 0.0])
         self._thread = threading.Thread(target=self._run, name="trainperf-stacks", daemon=True)
 
     def start(self) -> None:
@@ -143,17 +161,25 @@ class StackSampler:
 
     def sources(self) -> list[dict[str, Any]]:
         """Return the text of the functions that were seen most, as it runs, once stopped."""
-        seen: Counter[tuple[str, int, str]] = Counter()
+        seen: Counter[CodeType] = Counter()
         for (file, first, function, *_), n in self._held.items():
-            seen[file, first, function] += n
+            seen[self._codes[file, first, function]] += n
+        for (_, _, _, places, _), (times, _) in self._stacks.items():
+            if places and places[0].f_code not in seen:  # on a thread of the framework's
+                seen[places[0].f_code] += int(times)
         return [
-            {"file": key[0], "def": key[1], "function": key[2], "text": text}
-            for key, _ in seen.most_common(MOST_SOURCES)
-            if (text := _text(self._codes[key]))
+            {
+                "file": code.co_filename,
+                "def": code.co_firstlineno,
+                "function": _name(code),
+                "text": text,
+            }
+            for code, _ in seen.most_common(MOST_SOURCES)
+            if (text := _text(code))
         ]
 
     def stacks(self) -> list[dict[str, Any]]:
-        """Return whole stacks and how often each was seen in steps, once stopped.
+        """Return whole stacks, how often each was seen in steps and for how long, once stopped.
 
         `path` are the user's lines, the outermost first, with the `text` of the last of them.
         `into` is the library function that it has called; without one `call` is the text of the
@@ -162,35 +188,40 @@ class StackSampler:
         where the framework runs it elsewhere.
         """
         told = []
-        for (thread, into, within, places), n in self._stacks.most_common(MOST_STACKS):
+        dearest = sorted(self._stacks.items(), key=lambda item: -item[1][1])[:MOST_STACKS]
+        for (thread, into, within, places, late), (n, seconds) in dearest:
+            if late:
+                places = (_call_before(places[0]), *places[1:])
             call, native = _call_of(places[0]) if places and not into else ("", False)
             told.append(
                 {
                     "thread": thread,
-                    "path": [site(place) for place in reversed(places)],
+                    "path": [users_site(place) for place in reversed(places)],
                     "text": line_text(places[0]) if places else "",
                     "call": call,
                     "into": into,
                     "native": native,
                     "within": within,
                     "n": n,
+                    "s": seconds,
                 }
             )
         return told
 
     def _run(self) -> None:
-        own = threading.get_ident()
+        own, last = threading.get_ident(), time.perf_counter()
         while not self._stop.wait(self._interval):
+            before, last = last, time.perf_counter()
             try:
                 if not self._started or self._over():
                     continue
                 with no_collection():
-                    self._sample(own)
+                    self._sample(own, last - before)
             except Exception:  # a frame that its thread was just replacing, a module of odd names
                 continue
             self.samples += 1
 
-    def _sample(self, own: int) -> None:
+    def _sample(self, own: int, since_s: float) -> None:
         in_step = not self._between()
         self.in_steps += in_step
         threads: list[tuple[Stack, int]] = []
@@ -202,27 +233,41 @@ class StackSampler:
             if in_step and ident != own:
                 threads.append((stack_of(frame), ident))
         if in_step:
-            self._whole(threads)
+            self._whole(threads, since_s if self._in_step else self._interval)
+        self._in_step = in_step
 
-    def _whole(self, threads: list[tuple[Stack, int]]) -> None:
+    def _whole(self, threads: list[tuple[Stack, int]], since_s: float = INTERVAL_S) -> None:
         """Count whole stacks, one of them as what the step passes in.
 
         That is the main thread's; while it is in a call of the framework it is the one that this
-        runs on a thread of its own, as TensorFlow runs `numpy_function`.
+        runs on a thread of its own, as TensorFlow runs `numpy_function`. Threads that make the
+        input work ahead: theirs it is only while the main thread waits for that.
+
+        Where code that is not Python kept the interpreter from us, the sample comes late: it stands
+        for all of that time.
         """
         owner = next((stack for stack, ident in threads if ident == self._main), None)
         if owner is None or owner.ours:
             return
         others = [stack for stack, ident in threads if ident != self._main and stack.works]
-        for stack in others:
-            if stack.of_framework and stack.within != INPUT and not owner.of_users:
+        if owner.within in ("", MODEL) and self._compiling():
+            owner = owner._replace(within=COMPILING)
+        for stack in () if owner.of_users else others:
+            waits = owner.within == INPUT
+            if stack.within == INPUT if waits else stack.of_framework and stack.within != INPUT:
                 owner = stack
                 break
+        late = since_s > self._interval + LATE_S
         self.whole += 1
-        self._stacks[owner.key("main")] += 1
+        self.whole_s += since_s
+        self._add(owner.key("main", late), since_s)
         for stack in others:
             if stack is not owner:
-                self._stacks[stack.key("worker")] += 1
+                self._add(stack.key("worker"), since_s)
+
+    def _add(self, key: Key, seconds: float) -> None:
+        self._stacks[key][0] += 1
+        self._stacks[key][1] += seconds
 
     def _count(self, thread: str, frame: FrameType | None, hold: bool = False) -> None:
         """Count the user's innermost frame, unless what runs beneath it is our own work.
@@ -239,7 +284,7 @@ class StackSampler:
             code = frame.f_code
             name, file = code.co_name, code.co_filename
             if is_users(file) and name not in INLINE:
-                key = (file, code.co_firstlineno, code.co_qualname.rpartition("<locals>.")[2])
+                key = (file, code.co_firstlineno, _name(code))
                 if not found:
                     self._counts[(thread, *key, line_of(frame), into)] += 1
                     if not hold:
@@ -278,15 +323,15 @@ class Stack(NamedTuple):
     of_framework: bool  # a thread that the framework made, not `threading`
     works: bool  # it runs the user's code, and does not stand still
 
-    def key(self, thread: str) -> tuple[str, str, str, tuple[Place, ...]]:
-        return thread, self.into, self.within, self.places
+    def key(self, thread: str, late: bool = False) -> Key:
+        return thread, self.into, self.within, self.places, late and self.of_users
 
 
 def stack_of(frame: FrameType | None) -> Stack:
     """Read a thread's frames, the innermost first."""
     places: list[Place] = []
     into = within = module = ""
-    innermost = frame
+    innermost, below, ours = frame, "", False
     top = "" if frame is None else str(frame.f_globals.get("__name__", ""))
     while frame is not None:
         code = frame.f_code
@@ -294,11 +339,15 @@ def stack_of(frame: FrameType | None) -> Stack:
         if is_users(code.co_filename):
             if len(places) < DEEPEST and code.co_name not in INLINE:
                 places.append(Place(code, frame.f_lasti, line_of(frame)))
-        elif "_trainperf" not in module:
+        elif "_trainperf" in module:
+            ours = ours or (not places and (below.startswith(FROZEN) or frame is innermost))
+        else:
             if not places and code.co_name not in WRAPPERS:
                 into = f"{module}.{code.co_qualname}"
             within = _reason(within, module, code.co_name)
-        frame = frame.f_back
+            if (module, code.co_qualname) == OF_PYTHON and frame.f_locals.get("token") in TOKENS:
+                within = INPUT
+        below, frame = code.co_filename, frame.f_back
     name = "" if innermost is None else innermost.f_code.co_name
     parked = top.partition(".")[0] in _STANDARD and name in PARKED
     of_users = innermost is not None and is_users(innermost.f_code.co_filename)
@@ -306,7 +355,7 @@ def stack_of(frame: FrameType | None) -> Stack:
         tuple(places),
         into,
         within,
-        "_trainperf" in top,
+        ours,
         of_users,
         bool(places) and module not in ("threading", "__main__"),
         bool(places) and not parked,
@@ -331,19 +380,47 @@ def _reason(within: str, module: str, name: str) -> str:
     return MODEL if name in OF_THE_MODEL else within
 
 
+def users_site(place: Place) -> dict[str, Any]:
+    """A line of the user's, with its function's name as its class has it."""
+    code = place.f_code
+    return {
+        "file": os.path.abspath(code.co_filename),
+        "line": place.f_lineno,
+        "def": code.co_firstlineno,
+        "function": _name(code),
+    }
+
+
+def _name(code: CodeType) -> str:
+    """The name of a function with that of its class."""
+    return code.co_qualname.rpartition("<locals>.")[2]
+
+
 _NATIVE = ("CALL", "BINARY", "COMPARE", "UNARY", "FOR_ITER", "GET_ITER", "STORE_S", "CONTAINS")
 """How instructions begin that may run code that is not Python; a loop's jump does not."""
 
 
+def _call_before(place: Place) -> Place:
+    """The last call that an innermost line made: it had the interpreter until now."""
+    names = _names(place)
+    calls = (number for number in range(len(names) - 1, -1, -1) if names[number].startswith("CALL"))
+    lasti = 2 * next(calls, len(names) - 1)
+    line = next(islice(place.f_code.co_positions(), lasti // 2, None), (None,))[0]
+    return Place(place.f_code, lasti, line or place.f_lineno)
+
+
 def _call_of(place: Place) -> tuple[str, bool]:
     """The text of what an innermost line was in, and whether that may be code not in Python."""
-    if place.f_lasti < 0:
-        return "", False
-    name = opname[place.f_code.co_code[place.f_lasti]]
+    name = (_names(place) or [""])[-1]
     where = site(place) or {}
     whole = name.startswith("CALL") and where.get("end_line") == where.get("line")
     text = _source(place)[where["col"] : where["end_col"]][:MOST_OF_A_CALL] if whole else ""
     return text, name.startswith(_NATIVE)
+
+
+def _names(place: Place) -> list[str]:
+    """The instructions of a function up to the one that it is at."""
+    return [opname[number] for number in place.f_code.co_code[: max(0, place.f_lasti + 2) : 2]]
 
 
 def line_text(place: Place) -> str:

@@ -1,4 +1,4 @@
-"""TensorFlow's tracer around a few steps of the loop, for `--trace`."""
+"""TensorFlow's tracer around a few steps of the loop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
+
+from .graph_lines import Graphs, lines_of
 
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
@@ -19,12 +21,15 @@ STEP = "train"
 class TensorFlowTracer:
     """The profiler session behind `tf.profiler.experimental`, with marks around each step."""
 
-    short = full = False
+    late = True
+    full = False
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._session: Any = None
         self._traced = b""
+        self._called: list[Any] | None = None
+        self.short = _tells(driver)
 
     def refusal(self, asked: bool) -> str:
         """Why it cannot be used now: there can be one session in a process."""
@@ -42,6 +47,7 @@ class TensorFlowTracer:
         session: Any = _pywrap_profiler.ProfilerSession()
         session.start("", OPTIONS)
         self._session = session
+        self._driver.loops.called = []
 
     def step(self, number: int) -> AbstractContextManager[Any]:
         from tensorflow.python.profiler import trace
@@ -52,18 +58,40 @@ class TensorFlowTracer:
     def stop(self) -> None:
         self._driver.sync()
         self._traced = self._session.stop()
+        self._called, self._driver.loops.called = self._driver.loops.called, None
 
     def drop(self) -> None: ...
 
-    def read(self) -> None: ...
+    def read(self) -> None:
+        """Record what operators of compiled graphs take, and from which lines those were called."""
+        driver = self._driver
+        found = lines_of(self._trace(), STEP, Graphs(driver.loops.origins))
+        if found is not None:
+            fit = driver.loops.fit_call if driver.kind == "fit" else None
+            called = self._called or ([] if fit is None else [fit[0]])
+            driver.record.write("graph_lines", called=called, **found)
 
     def save(self, file: str) -> str:
+        with open(file, "w", encoding="utf-8") as out:
+            json.dump({"traceEvents": list(_events(self._trace()))}, out)
+        return ""
+
+    def _trace(self) -> Any:
         from tensorflow.tsl.profiler.protobuf import trace_events_pb2
 
-        with open(file, "w", encoding="utf-8") as out:
-            trace = trace_events_pb2.Trace.FromString(self._traced)
-            json.dump({"traceEvents": list(_events(trace))}, out)
-        return ""
+        return trace_events_pb2.Trace.FromString(self._traced)
+
+
+def _tells(driver: Driver) -> bool:
+    """Whether a trace tells the lines of operators.
+
+    Not of a GPU, whose kernels bear no names of operators, nor of what XLA compiles.
+    """
+    model = getattr(driver, "model", None)
+    compiled = [getattr(each, "_jit_compile", None) for each in driver.loops.marked.values()]
+    if model is not None and not model.run_eagerly:
+        compiled.append(getattr(model, "jit_compile", None))
+    return not all(compiled) and not driver.device.asynchronous
 
 
 def _events(trace: Any) -> Iterator[dict[str, Any]]:

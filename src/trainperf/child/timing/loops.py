@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..process.process import Attempt
 from .calls import Calls, InPlace
 from .loop import WARM_UP
 
@@ -45,6 +46,8 @@ class Tracer(Protocol):
     """The tracer of a framework; a `short` trace is made without `--trace` as well, to be read."""
 
     short: bool
+    late: bool
+    """Whether the first step under it is none of the usual ones: it pays, or was queued before."""
 
     @property
     def full(self) -> bool:
@@ -98,6 +101,7 @@ class Loops:
     """What is asked of a framework, the same of TensorFlow and PyTorch, and what its hooks share.
 
     `depth` is above 0 inside a step that is one call: what happens there belongs to the step.
+    `compiling` says that this call was traced, and what was compiled runs for the first time.
     `epochs` are those of Keras's `fit` where it takes its batches one by one from Python.
     """
 
@@ -117,6 +121,7 @@ class Loops:
         self.calls = Calls(self.process, self.in_place)
         self.main = threading.main_thread().ident
         self.depth = 0
+        self.compiling = False
         self.applying = 0
         self.updates = 0
         self.sites: dict[tuple[str, int], Any] = {}  # where an object was built or compiled
@@ -211,6 +216,23 @@ class Loops:
             return self.next(iterator, original)
 
         return __next__
+
+    def opening(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Make the wrapper of a dataset's `__iter__`."""
+
+        def __iter__(dataset: Any) -> Any:  # noqa: N807
+            with Attempt(self.process, "the loop's own iterator"):
+                if (held := self.held(dataset)) is not None:
+                    return held
+            return original(dataset)
+
+        return __iter__
+
+    def held(self, dataset: Any) -> Any:
+        """The iterator to hand out in place of a new one over a dataset, None for a new one."""
+        driver: Any = self.training.driver
+        ours = driver is not None and driver.loops is self and driver.kind == "iterator"
+        return driver.held(dataset) if ours and not self.passive() else None
 
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
         """A `next(iterator)` of the user's loop."""

@@ -83,6 +83,7 @@ def watch_loaders(loops: TorchLoops, module: Any) -> None:
 
     replace(module._BaseDataLoaderIter, "__next__", loops.watching)
     replace(module.DataLoader, "__iter__", make_iter)
+    replace(module.DataLoader, "__iter__", loops.opening)
     places.watch(loops, module)
 
 

@@ -13,14 +13,28 @@ PROBE_LEAST = 1.05
 """The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
 
 
-def saved_by(evidence: Evidence, probe: Probe) -> float:
-    """Seconds per step saved if the resident step ran as the probe's candidate does.
+def step_seconds(evidence: Evidence) -> float:
+    """Seconds of one step: the resident one, else the real one; raises `NotMeasured`."""
+    times = evidence.times
+    return times.resident if is_taken(times.resident_) else times.real
 
-    The probe's own base stands in where the resident step was not timed.
+
+def saved_by(evidence: Evidence, probe: Probe) -> float:
+    """Seconds that a step saves if what was probed runs as the candidate did.
+
+    What was probed is a part of the step, or all of it, but never more.
     """
-    resident = evidence.times.resident_
-    step = probe.base_s if isinstance(resident, Missing) else resident.seconds
-    return step * (1 - 1 / probe.ratio)
+    return probed_s(evidence, probe) * (1 - 1 / probe.ratio)
+
+
+def probed_s(evidence: Evidence, probe: Probe) -> float:
+    """Seconds of a step that a probe is of."""
+    step = step_seconds(evidence)
+    return step if probe.base_s >= WHOLE * step else probe.base_s
+
+
+WHOLE = 0.8
+"""A probe that takes as much of a step is of all of it: they were timed at different moments."""
 
 
 def bound_if_saved(evidence: Evidence, seconds: float) -> float:

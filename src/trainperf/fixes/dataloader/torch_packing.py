@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, percent, worth
@@ -14,7 +16,7 @@ from trainperf.fixes.dataloader.torch_padding import (
     pack_in_trainer,
 )
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.model import Equivalence, Evidence, Finding, Padding
+from trainperf.model import Equivalence, Evidence, Finding, Padding, Torch
 from trainperf.rewrite import Script
 
 FOR_TRAINER = "trainer = Trainer(..., data_collator=DataCollatorWithFlattening())"
@@ -115,8 +117,8 @@ def _longest(padding: Padding) -> float:
 def _padded(evidence: Evidence) -> Padding | None:
     """The lengths of sequences that leave much of a batch empty, where packing may help.
 
-    That is a model of Transformers that keeps them apart, or a loop of one's own in which
-    batches of like lengths would be padded as much.
+    That is a model of Transformers that keeps them apart, or one with attention in a loop of one's
+    own in which batches of like lengths would be padded as much.
     """
     padding = evidence.padding
     if padding is None or padding.sequences < ENOUGH:
@@ -126,6 +128,14 @@ def _padded(evidence: Evidence) -> Padding | None:
         asked = padding.packing is not None and padding.packing.apart
         filled = padding.mean_length / _longest(padding)
         return padding if asked and filled < MOSTLY_DATA else None
-    like = padding.masked and padding.bucketed_length > 0
+    like = padding.masked and padding.bucketed_length > 0 and _attends(evidence.torch)
     filled = padding.mean_length / padding.bucketed_length if like else 1.0
     return padding if filled < MOSTLY_DATA else None
+
+
+def _attends(torch: Torch) -> bool:
+    """Whether a model computes attention, by its modules, the user's functions or its operators."""
+    names = [name for model in torch.models for name in model.modules]
+    names += [one.name for one in torch.trace.operators] if torch.trace is not None else []
+    known = any(re.search("attention|transformer", name, re.IGNORECASE) for name in names)
+    return known or any(model.attentions for model in torch.models)

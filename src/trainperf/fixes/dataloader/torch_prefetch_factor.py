@@ -42,6 +42,7 @@ class PrefetchFactor(Fix):
 
     framework = "torch"
     category = "input"
+    ahead = True
     equivalence = Equivalence.EXACT
 
     def detect(self, evidence: Evidence) -> Finding | None:

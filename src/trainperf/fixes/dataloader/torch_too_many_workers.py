@@ -49,6 +49,7 @@ class TooManyWorkers(Fix):
 
     framework = "torch"
     category = "input"
+    ahead = True
     equivalence = Equivalence.EXACT
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -87,6 +87,7 @@ class Workers(Fix):
 
     framework = "torch"
     category = "input"
+    ahead = True
     usual = 2.0
     equivalence = Equivalence.EXACT
 

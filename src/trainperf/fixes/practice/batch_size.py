@@ -5,23 +5,22 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import (
     at_most,
-    bound_by,
     bound_if_saved,
     gpu_busy,
     no_faster,
-    saved_by,
+    probed_s,
     step_can_matter,
+    step_seconds,
 )
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import percent, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Measure, Probe, Site
+from trainperf.model import Equivalence, Evidence, Finding, Measure, Probe, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, Wanted, set_at_origin
 
@@ -86,12 +85,15 @@ class LargerBatch(Fix):
             idle = f", and the GPU was busy for {percent(busy)} of the step"
         elif probe.low < CPU_LEAST:
             return None
-        if not worth(evidence, bound_by(evidence, probe)):
+        made, resident = chosen(evidence), is_taken(evidence.times.resident_)
+        if made is None and not evidence.loop.batch_size:
+            return None  # nobody knows what a step of the loop is made of: samples are no unit
+        step = step_seconds(evidence) if resident else probed_s(evidence, probe)
+        if not worth(evidence, bound_if_saved(evidence, step * (1 - 1 / probe.ratio))):
             return None
-        made = chosen(evidence)
-        larger = probe if made is None else replace(probe, ratio=_by_most(probe.ratio))
-        saved = saved_by(evidence, larger) + _around(evidence, 2 if made is None else LARGER[-1])
-        bound = bound_if_saved(evidence, saved)
+        ratio = probe.ratio if made is None else _by_most(probe.ratio)
+        around = _around(evidence, 2 if made is None else LARGER[-1])
+        bound = bound_if_saved(evidence, step * (1 - 1 / ratio) + around)
         text = (
             f"With twice the batch, the step did {times(probe.ratio)} as many samples per "
             f"second in this run{idle}."

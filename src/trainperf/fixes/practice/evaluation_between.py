@@ -43,8 +43,9 @@ class EvaluationBetween(Fix):
     data as was trained on since the last, takes as long as the training itself or longer.
 
     ## What changes
-    Every fifth evaluation is left: `fit(..., validation_freq=5)`, a condition in the loop over
-    epochs, or a longer interval. Its curve has fewer points; the training stays as it is.
+    Every fifth evaluation is left, by a condition in the loop over epochs or a longer interval.
+    In Keras that is `fit(..., validation_freq=5)`. Its curve has fewer points; the training stays
+    as it is.
 
     ## When not to
     - Early stopping, schedules and the choice of the best checkpoint need it often enough.

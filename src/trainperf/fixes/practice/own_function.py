@@ -9,9 +9,10 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import at, ms, percent, worth_counted
-from trainperf.model import Equivalence, Evidence, Finding, OwnWork, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, FunctionLines, OwnWork, is_taken
 from trainperf.model.facts import WorkKind
 from trainperf.model.findings import Category
+from trainperf.model.lines import MANY
 from trainperf.model.outside import Outside
 
 MOST = 0.25
@@ -78,28 +79,68 @@ class OwnFunction(Fix):
         """Find the piece of the user's own code that takes most of a step."""
         if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, BUSY):
             return None
+        return self._by_kind(evidence) or self._by_line(evidence)
+
+    def _by_line(self, evidence: Evidence) -> Finding | None:
+        """The function whose lines take most of a step, by what no operator's own work explains."""
+        function = dearest(evidence)
+        if function is None:
+            return None
+        lines, line = evidence.lines, function.lines[0]
+        share = function.own_s / lines.seconds
+        bound = evidence.bound_if_host_saves(share)
+        if not worth_counted(bound):
+            return None
+        whole = by_name(function)
+        name = f"`{line.where.function}`" if whole else f"The line {at(line.where)}"
+        kind, does = _does(function)
+        loop = f"`{line.loop}`" if line.loop else "it"
+        call = line.call or line.text
+        where = tuple(one.where for one in function.lines[:MOST_TOLD])
+        return self.finding(
+            title=f"{name} {does}",
+            text=_of_lines(evidence, function, name),
+            bound=bound,
+            bound_basis="at most all of it, by samples of the stack",
+            where=where,
+            advice=_ADVICE[kind].format(loop=loop, line=at(line.where), call=call),
+            snippet=SMALL_CALLS if kind == "small calls" else "",
+            data={
+                "kind": kind,
+                "share": share,
+                "pieces": [(share, whole), *((0.0, whole) for _ in where[1:])],
+                "name": name,
+                "does": does,
+                "takes": share - lines.half_width(share) >= MOST,
+            },
+        )
+
+    def _by_kind(self, evidence: Evidence) -> Finding | None:
+        """The piece whose source shows what kind of work it is."""
         taking = sorted(_taking(evidence), key=lambda each: -each[1])
         if not taking:
             return None
         work, share = taking[0]
-        bound = evidence.bound_if_host_saves(share * work.high / work.share)
+        bound = evidence.bound_if_host_saves(share)
         if not worth_counted(bound):
             return None
         words = _WORDS[work.kind]
         takes = share * work.low / work.share >= MOST
         name = _named(work)
+        told = {each.where: (of_step, not each.statement) for each, of_step in taking[:MOST_TOLD]}
         finding = self.finding(
             title=f"{name} {words.does}",
             text=_text(evidence, work, share, [each for each, _ in taking[1:MOST_TOLD]]),
             bound=bound,
             bound_basis="at most all of it, by samples of the stack",
-            where=tuple(dict.fromkeys(each.where for each, _ in taking[:MOST_TOLD])),
+            where=tuple(told),
             advice=words.advice,
             snippet=words.snippet(evidence.framework.name),
             equivalence=Equivalence.SEMANTICS if work.kind == "evaluation" else None,
             data={
                 "kind": work.kind,
                 "share": share,
+                "pieces": [*told.values()],
                 "name": name,
                 "does": words.does,
                 "takes": takes,
@@ -108,14 +149,64 @@ class OwnFunction(Fix):
         return replace(finding, category=words.category)
 
 
+def dearest(evidence: Evidence) -> FunctionLines | None:
+    """The function whose own Python surely takes a good part of a step, None where none does."""
+    lines = evidence.lines
+    functions = lines.functions(evidence.loop.where)
+    if not functions or _input_bound(evidence):
+        return None
+    share = functions[0].own_s / lines.seconds
+    return functions[0] if share - lines.half_width(share) >= LEAST else None
+
+
+def by_name(function: FunctionLines) -> bool:
+    """Whether it is told by its name: not where a line stands for itself."""
+    return len({line.where.line for line in function.lines}) > 1 or bool(function.lines[0].loop)
+
+
+def _does(function: FunctionLines) -> tuple[str, str]:
+    """The kind of work that most of it is, and what it does."""
+    line = function.lines[0]
+    if function.small_s > 0.2 * function.own_s and function.calls >= MANY:
+        return "small calls", f"makes {function.calls:,.0f} calls of small operators in each step"
+    call = line.call or (line.text if "(" in line.text else "")
+    if call or not line.loop:
+        return "call", f"passes its time in `{call or line.text}`"
+    return "loop", f"loops in Python (`{line.loop.rstrip(':')}`)"
+
+
+def _of_lines(evidence: Evidence, function: FunctionLines, name: str) -> str:
+    """What a step takes there, in numbers of this run."""
+    lines, real = evidence.lines, evidence.lines.seconds
+    share = function.seconds / real
+    text = f"{name} takes {percent(share)} of each step"
+    if evidence.times.noise <= NOISY:
+        text += f", {ms(function.seconds)} of {ms(real)}"
+    text += f" ({sum(line.samples for line in function.lines):,} of {lines.samples:,} samples)"
+    parts = [
+        (function.python_s, "Python and what it calls"),
+        (function.small_s, f"{function.calls:,.0f} calls of small operators, backward included"),
+    ]
+    told = [f"{percent(seconds / real)} {words}" for seconds, words in parts if seconds]
+    text += f": {', '.join(told)}." if function.calls else "."
+    loops = dict.fromkeys((line.loop, line.loop_line) for line in function.lines if line.loop)
+    if loops:
+        loop, number = next(iter(loops))
+        text += f" Its lines stand in the loop `{loop.rstrip(':')}`, line {number}."
+    called = function.lines[0].callers[-1:]
+    return text + (f" It is called at {at(called[0])}." if called else "")
+
+
 def _taking(evidence: Evidence) -> Iterator[tuple[OwnWork, float]]:
     """The pieces that surely take a good part of a step, each with its share."""
     timed = _lines_timed(evidence)
     for work in evidence.own_work:
         if (work.where.file, work.where.line) in timed:
             continue
-        if work.kind in ("sample", "other") and _input_bound(evidence):
-            continue
+        if work.kind in ("sample", "other") and (
+            is_taken(evidence.lines_) or _input_bound(evidence)
+        ):
+            continue  # told by its lines, or by the fixes of the input
         if work.kind == "evaluation" and _evaluations_timed(evidence):
             continue
         factor = 1 + _backward(evidence) if work.kind == "recurrence" else 1.0
@@ -181,6 +272,25 @@ def _text(evidence: Evidence, work: OwnWork, share: float, others: list[OwnWork]
         text += f" Besides: {also}."
     return text
 
+
+SMALL_CALLS = """\
+for i in range(len(x)):                      # a call for each turn, forward and backward
+    losses.append(distance(x[i], y[i]))
+
+losses = distance(x, y)                      # one call for all of them
+pairs = distance(x[:, None], x[None, :])     # all pairs
+chosen = torch.where(mask, pairs, 0.0)       # "if" for each element"""
+
+_ADVICE = {
+    "small calls": "Write {loop} as operations on whole tensors: one call for all turns in place "
+    "of one for each. Pairs come from broadcasting, conditions from masks, "
+    "choices from indexing.",
+    "loop": "Write {loop} as array operations, compute it once an epoch or on fewer samples, or "
+    "compile it (numba) where neither fits.",
+    "call": "Call `{call}` ({line}) more rarely, for all at once, or on another thread while the "
+    "next step runs.",
+}
+"""What an expert would write in place of it, by what it does."""
 
 _WORDS: dict[WorkKind, Words] = {
     "optimizer": Words(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
+from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy, step_seconds
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.precision._autocast_edits import put_autocast, put_scaler, turn_on
@@ -18,7 +18,6 @@ from trainperf.fixes.torch_step._step import (
     count_of,
     kernel_seconds,
     pass_decides,
-    step_seconds,
     taken_probe,
     to_try,
 )

@@ -6,9 +6,9 @@ import ast
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.common.step import bound_if_saved, step_seconds
 from trainperf.fixes.common.words import at, ms, percent, times, worth
-from trainperf.fixes.torch_step._step import compute_seconds, step_seconds
+from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.model.torch.step import Products, WideProduct
 from trainperf.rewrite import Script

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.step import PROBE_LEAST
+from trainperf.fixes.common.step import PROBE_LEAST, bound_by
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._source import model_target, outermost_loop
-from trainperf.fixes.torch_step._step import (
-    PROBED,
-    bound_by_probe,
-    count_of,
-    pass_decides,
-    taken_probe,
-    to_try,
-)
+from trainperf.fixes.torch_step._step import PROBED, count_of, pass_decides, taken_probe, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Probe, TorchModel
 from trainperf.rewrite import Script
 
@@ -56,7 +49,7 @@ class ChannelsLast(Fix):
         if not _applies(evidence.torch.model):
             return None
         measured = evidence.probe("channels_last")
-        bound = bound_by_probe(evidence, measured)
+        bound = bound_by(evidence, measured)
         if measured.low < PROBE_LEAST or not worth(evidence, bound):
             return None
         return self._finding(evidence, measured, bound, PROBED)

@@ -9,14 +9,13 @@ from importlib.resources import files
 from typing import Any
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
+from trainperf.fixes.common.step import PROBE_LEAST, bound_by, bound_if_saved, gpu_busy
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
     DENSE,
     PROBED,
-    bound_by_probe,
     count_of,
     kernel_seconds,
     pass_decides,
@@ -70,7 +69,7 @@ class MatmulPrecision(Fix):
         if measured is not None:
             if measured.low < PROBE_LEAST:
                 return None
-            bound, basis = bound_by_probe(evidence, measured), PROBED
+            bound, basis = bound_by(evidence, measured), PROBED
             seen = (
                 f'With "high" the same computation ran {times(measured.ratio)} as fast '
                 f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."

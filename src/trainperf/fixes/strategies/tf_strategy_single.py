@@ -34,6 +34,7 @@ class WithoutStrategy(Fix):
     category = "host"
     usual = 1.8
     equivalence = Equivalence.NUMERICS
+    counted = True  # replicas are, and noise of the times is often theirs
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find several replicas on the CPU of one host."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from trainperf.fixes.common.step import sms_active, traced_kernels
-from trainperf.fixes.torch_step._step import part_seconds, step_seconds
+from trainperf.fixes.common.step import sms_active, step_seconds, traced_kernels
+from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Evidence, FunctionCost, LogCall, Site, is_taken
 from trainperf.model.torch.step import Part
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.step import bound_if_saved, no_faster, step_may_matter, traced_kernels
+from trainperf.fixes.common.step import (
+    bound_by,
+    no_faster,
+    step_may_matter,
+    step_seconds,
+    traced_kernels,
+)
 from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch.step import Part
 
@@ -21,12 +27,6 @@ DENSE = ("Linear", "Bilinear", "MultiheadAttention", "Conv1D")
 """Modules that multiply matrices; `Conv1D` is what the transformers library calls a `Linear`."""
 
 RECURRENT = ("LSTM", "GRU", "RNN")
-
-
-def step_seconds(evidence: Evidence) -> float:
-    """Seconds of one step: the resident one, else the real one; raises `NotMeasured`."""
-    times = evidence.times
-    return times.resident if is_taken(times.resident_) else times.real
 
 
 def part_seconds(evidence: Evidence, *names: Part) -> float:
@@ -61,19 +61,6 @@ def taken_probe(evidence: Evidence, name: str) -> Probe | None:
     return None if probe is None or isinstance(probe, Missing) else probe
 
 
-def saved_by_probe(evidence: Evidence, probe: Probe) -> float:
-    """Seconds that a step saves if what was probed runs as the candidate did.
-
-    What was probed is a part of the step, or all of it, but never more.
-    """
-    return min(probe.base_s, step_seconds(evidence)) * (1 - 1 / probe.ratio)
-
-
-def bound_by_probe(evidence: Evidence, probe: Probe) -> float:
-    """Upper bound of the speed-up of the loop by what `probe` saves in each step."""
-    return bound_if_saved(evidence, saved_by_probe(evidence, probe))
-
-
 def to_try(evidence: Evidence, probe: str = "") -> tuple[float | None, str]:
     """Return what a change of the step that is to be tried could give at most, and by what.
 
@@ -89,7 +76,7 @@ def to_try(evidence: Evidence, probe: str = "") -> tuple[float | None, str]:
         return measured.high, PROBED
     if measured is None or measured.vague:
         return None, UNTRIED
-    return bound_by_probe(kind, replace(measured, ratio=measured.high)), PROBED
+    return bound_by(kind, replace(measured, ratio=measured.high)), PROBED
 
 
 def pass_decides(evidence: Evidence, probe: Probe) -> bool:

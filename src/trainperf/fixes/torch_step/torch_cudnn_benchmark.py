@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.step import PROBE_LEAST, bound_by, bound_if_saved
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
     PROBED,
-    bound_by_probe,
     count_of,
     kernel_seconds,
     pass_decides,
@@ -57,7 +56,7 @@ class CudnnBenchmark(Fix):
             return None
         measured = taken_probe(evidence, "cudnn_benchmark")
         if measured is not None:
-            bound = bound_by_probe(evidence, measured)
+            bound = bound_by(evidence, measured)
             if measured.low < PROBE_LEAST or not worth(evidence, bound):
                 return None
             return self._finding(evidence, measured, bound, PROBED)

@@ -28,6 +28,9 @@ from trainperf.report.level import took
 WAITED = 0.02
 """Below this share of their time threads waited no longer than they do on a quiet machine."""
 
+_OF_KERAS = re.compile(r"\s*In Keras\b.*?\.(?=\s|$)")
+"""A sentence on Keras in what a fix says it changes."""
+
 _IN_A_PARAGRAPH = re.compile(r"(?<!\n)\n(?![\n-])")
 """Ends of lines that neither end a paragraph nor begin an item."""
 
@@ -174,7 +177,7 @@ def experiment_changes(
     made = [
         ExperimentChange(
             finding=findings[trial.fix],
-            why=_why(trial),
+            why=_why(trial, loop),
             losses_differ=trial.outcome is Outcome.LOSSES_DIFFER,
             unit=unit,
             before_per_s=before,
@@ -187,14 +190,18 @@ def experiment_changes(
     return tuple(sorted(made, key=lambda one: -(one.ways[0].speedup or 0.0)))
 
 
-def _why(trial: Trial) -> str:
-    """The reason why it is another training: its losses differ, or it changes it by design."""
+def _why(trial: Trial, loop: Loop) -> str:
+    """The reason why it is another training: its losses differ, or it changes it by design.
+
+    What a fix's text says of Keras is left out where it is not Keras's `fit` that trains.
+    """
     if trial.outcome is Outcome.LOSSES_DIFFER:
         return _KEEPS.format((trial.reason or trial.parity).rstrip("."))
     fix = by_id().get(trial.fix)
     text = fix.documentation if fix is not None else ""
     changes = text.partition(HEADINGS[1])[2].partition(HEADINGS[2])[0].strip()
-    return _IN_A_PARAGRAPH.sub(" ", changes)
+    text = _IN_A_PARAGRAPH.sub(" ", changes)
+    return text if loop.kind == "fit" else _OF_KERAS.sub("", text)
 
 
 def _ways(made: Trial, trials: Sequence[Trial]) -> Iterator[Trial]:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...process import turns
+from ...process import frames, turns
 from ...process.process import Unseen
 from ..draining import Exhausted
 from ..loop import INPUT, REAL, RESIDENT
@@ -42,6 +42,8 @@ class IteratorDriver(Driver):
         self._seen = -1
         self._taken = 0
         self._of_this = 0
+        self.opens_each = False  # the loop opens its input anew for each batch
+        self._told_opens = False
         self.batches_per_step = 1
         self._companions: dict[int, Any] = {}
         seen = getattr(iterator, "_trainperf_updates", loops.updates)
@@ -63,8 +65,8 @@ class IteratorDriver(Driver):
         dataset = self.batches.dataset_of(iterator)
         if not self._feeds(dataset):
             return False
-        for_each = self._of_this == 1 and self.loops.updates > self._seen  # opened for each batch
-        if self._at is not None and not for_each:
+        self.opens_each = self._of_this == 1 and self.loops.updates > self._seen
+        if self._at is not None and not self.opens_each:
             self.epoch_ended(self.clock(), complete=False)  # the last was left before its end
         self._of_this = 0
         began = self.clock()
@@ -74,6 +76,16 @@ class IteratorDriver(Driver):
         self._dataset = dataset
         self._opened(dataset)
         return True
+
+    def held(self, dataset: Any) -> Any:
+        """The loop's own iterator where it opens its input anew while batches are replayed.
+
+        What it opens for each batch is its input: a step whose batch is there does without.
+        """
+        if not (self.resident and self.opens_each and self._feeds(dataset)):
+            return None
+        self._of_this = 0  # as of a new one
+        return self._iterator
 
     def _feeds(self, dataset: Any) -> bool:
         """Whether an iterator over this dataset feeds the loop."""
@@ -115,6 +127,9 @@ class IteratorDriver(Driver):
                 raise StopIteration
             if not self.resident:
                 self._begins_step_with(self.batches_per_step, SEEN_LATE)
+            if self.opens_each and not self._told_opens:
+                self._told_opens = True
+                self.record.write("opens_each", where=frames.here())
         self._taken += 1
         self._of_this += 1
         resident = self.resident
@@ -146,6 +161,9 @@ class IteratorDriver(Driver):
         """Take batches the way the user's loop does: eagerly, one by one."""
         assert self._original is not None
         for _ in range(count):
+            if self.opens_each:
+                with Unseen(self.process):
+                    self._source = self._open_again() or self._source
             try:
                 self._original(self._source)
             except StopIteration:

@@ -22,7 +22,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...process.frames import Place, is_ours, is_users, line_of, lines_of, site
-from ...process.stacks import INLINE, line_text
+from ...process.stacks import INLINE, line_text, users_site
 from .looks import Looks, Observer
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class LineTrace:
 
     def _new(self, frame: FrameType, name: str, function: Any, direct: bool) -> Mark:
         places = self._places(frame)
-        where: Any = site(places[0])
+        where: dict[str, Any] = {**(site(places[0]) or {}), **users_site(places[0])}
         key = (where["file"], where["line"], where["function"])
         line = self._lines.get(key)
         if line is None:
@@ -331,12 +331,7 @@ class LineTrace:
             file = place.f_code.co_filename
             for node in reversed(loops_at(file, place.f_lineno, inside=True)):
                 if (file, node.lineno) not in self._loops:
-                    where: Any = site(place)
-                    return {
-                        "file": where["file"],
-                        "line": node.lineno,
-                        "function": where["function"],
-                    }
+                    return users_site(place) | {"line": node.lineno}
         return None
 
 

@@ -120,6 +120,7 @@ class TorchTracer:
 
         self._torch: Any = torch
         self._driver = driver
+        self.late = bool(driver.device.asynchronous)
         self._within = within
         self._profile: Any = None
         self._lines: LineTrace | None = LineTrace(driver)

@@ -136,7 +136,8 @@ class ModelCalls:
         turn = evidence.outside
         found = tuple(one for one in turn.spent if one.name == name and _in_loop(one, turn))
         left = turn.seconds - sum(
-            one.seconds if one.instead is None else _saved_s(one, one.instead.high) for one in found
+            one.seconds if one.instead is None else _saved_s(one, one.instead.ratio)
+            for one in found
         )
         bound = turn.seconds / left if left > NOTHING * turn.seconds else None
         if not found or (bound is not None and bound <= 1 + SMALLEST_GAIN):

@@ -8,16 +8,19 @@ from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.step import (
+    PROBE_LEAST,
+    bound_by,
+    bound_if_saved,
+    saved_by,
+    step_seconds,
+)
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
     PROBED,
-    bound_by_probe,
     compute_seconds,
     planned_steps,
-    saved_by_probe,
-    step_seconds,
     taken_probe,
     to_try,
 )
@@ -106,7 +109,7 @@ class Compile(Fix):
     def _probed(self, evidence: Evidence, model: TorchModel, measured: Probe) -> Finding | None:
         if measured.low < PROBE_LEAST:
             return None
-        saved = saved_by_probe(evidence, measured)
+        saved = saved_by(evidence, measured)
         steps = round(measured.one_off_s / max(saved, 1e-9)) + 1
         planned = planned_steps(evidence)
         if planned is not None and steps >= planned:
@@ -114,7 +117,7 @@ class Compile(Fix):
         text = _seen(measured)
         if measured.one_off_s:
             text += f" Compiling took {ms(measured.one_off_s)}, which {steps:,} steps earn back."
-        bound = bound_by_probe(evidence, measured)
+        bound = bound_by(evidence, measured)
         if not worth(evidence, bound):
             return None
         return self._finding(evidence, model, text, bound, PROBED)

@@ -103,7 +103,7 @@ def test_of_the_function_that_holds_the_loop_each_line_stands_for_itself() -> No
 
 
 def test_small_operators_count_with_their_backward_large_ones_do_not() -> None:
-    many = replace(line(3, "f", operators=0.3, backward=0.3), operators=400.0, elements=64)
+    many = replace(line(3, "f", operators=0.3, backward=0.3), operators=8_000.0, elements=64)
     large = replace(many, elements=1 << 20)
     owned = [StepLines(1.0, (each,), 0.4, 100).functions(None)[0].own_s for each in (many, large)]
     assert owned == pytest.approx([0.6, 0.0])

@@ -37,6 +37,7 @@ UNSEEN = {
     "a script that has it": "Access BetweenEpochs.callbacks_s CallbackCost.epoch_s "
     "CompileCall.dynamic Ddp.comm_hook Ddp.given Ddp.graph_is_static Evaluation GraphBreak "
     "Length.others Loader.persistent_workers Loader.shared_state "
+    "Looks.sparse "
     "Loop.real_tokens "
     "Loop.steps_per_execution ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
     "ModelFacts.steps_per_execution OwnWork.statement Outside.whole Packing Padding.collator "

@@ -276,7 +276,7 @@ def _looks(seen: dict[str, Any]) -> Looks | None:
         looks = replace(looks, zeros=zeros["share"], shape=shape, variable=zeros["variable"] or "")
     if rows is not None:
         used, sparse = rows["used"], bool(rows["sparse"])
-        looks = replace(looks, rows_used=used, rows=rows["of"], sparse=sparse)
+        looks = replace(looks, rows_used=used, rows=rows["of"], width=rows["width"], sparse=sparse)
     return None if looks == Looks() else looks
 
 

@@ -91,8 +91,7 @@ class OwnFunction(Fix):
         bound = evidence.bound_if_host_saves(share)
         if not worth_counted(bound):
             return None
-        whole = by_name(function)
-        name = f"`{line.where.function}`" if whole else f"The line {at(line.where)}"
+        name = f"`{line.text if function.alone else line.where.function}`"
         kind, does = _does(function)
         loop = f"`{line.loop}`" if line.loop else "it"
         if not line.loop and line.turns is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,43 @@ def test_what_opens_an_input_for_each_batch_is_input_on_its_line() -> None:
     assert isinstance(lines, StepLines)
     line = lines.lines[0]
     assert (line.kind, line.text) == ("input", "inputs, targets = next(iter(loader))")
+
+
+def test_python_in_a_compiled_step_is_on_its_own_lines_and_the_layers_on_theirs() -> None:
+    lines = lines_of("loop_python_metric")
+    assert isinstance(lines, StepLines)
+    metric = [line for line in lines.lines if line.where.function == "inversions"]
+    assert lines.lines[0] in metric
+    assert sum(line.of("python") for line in metric) > 0.4 * lines.seconds
+    layers = [line for line in lines.lines if "keras.layers.Dense" in line.text]
+    assert len(layers) == 3
+    assert all(line.kind == "graph" and line.operators for line in layers)
+
+
+def test_a_new_trace_is_compiling_with_its_first_run_and_no_input() -> None:
+    lines, evidence = lines_of("loop_traced_lengths"), zoo.load("loop_traced_lengths").evidence
+    assert isinstance(lines, StepLines)
+    assert lines.lines[0].of("compiling") > 0.8 * lines.seconds
+    traced = evidence.retracing
+    assert traced is not None
+    assert traced.seconds > 1.2 * sum(event["d"] for event in traces("loop_traced_lengths"))
+    assert evidence.tracing_s > 0.8 * (evidence.times.real - evidence.times.resident)
+    assert evidence.utilization < 0.1
+    assert not evidence.input_bound
+
+
+def traces(name: str) -> list[dict[str, Any]]:
+    """The traces after the first update of weights, in steps that count."""
+    events = next(iter(zoo.load(name).recording.events.values()))
+    first = next(event["t"] for event in events if event["e"] == "first_update")
+    steps = [e for e in events if e["e"] == "step" and e["p"] in ("warmup", "real", "traced")]
+    return [
+        event
+        for event in events
+        if event["e"] == "trace"
+        and event["t"] > first
+        and any(step["s"] <= event["s"] < step["t"] for step in steps)
+    ]
 
 
 def test_without_samples_no_line_is_known() -> None:

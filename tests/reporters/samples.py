@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import zoo
 from trainperf.diagnose import Request
 from trainperf.diagnose.judging import first_verdict
@@ -33,6 +35,7 @@ from trainperf.model import (
     PhaseUse,
     Price,
     Probe,
+    StepLines,
     Trial,
     Trials,
 )
@@ -127,6 +130,14 @@ ON_A_GPU = replace(
     ),
     device_memory=DeviceMemory(4 * GIB, 5 * GIB, 24 * GIB, 0, 0),
 )
+LINES = msgspec.json.decode(
+    (Path(__file__).parents[1] / "data/step_lines.json")
+    .read_text("utf-8")
+    .replace(zoo.FOLDER, TORCH.cwd),
+    type=dict[str, StepLines],
+)
+"""The steps of three scripts by their lines (see tests/data/README.md)."""
+BY_LINE = replace(TORCH, lines=LINES["torch_vqvae_batches"])
 LATE, SYNC = first("ddp_straggler"), first("ddp_large_gradients")
 """Two ranks, of which one is late; and two that exchange large gradients."""
 
@@ -257,6 +268,7 @@ EVERYTHING = replace(
         for name in names.split()
     },
     output_tail="the last words\n",
+    lines=replace(LINES["torch_triplets"], beside=LINES["keras_py_metric"].lines[:1]),
     patch=replace(TRIED.patch or Patch("", ()), environment={"NAME": "value"}),
 )
 """Every section that a report has."""
@@ -271,6 +283,7 @@ SAMPLES = {
     "two_gpus": TWO_GPUS,
     "torch": TORCH,
     "on_a_gpu": ON_A_GPU,
+    "by_line": BY_LINE,
     "straggler": LATE,
     "exchange": SYNC,
     "outside": first("predict_between_fits"),

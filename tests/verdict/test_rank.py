@@ -152,7 +152,7 @@ def test_the_line_of_accelerator_utilisation_is_ninety_percent() -> None:
         # an eager step that compiling does not help
         "eager_loop | times.real = 0.102; times.resident = 0.1; probes.compiled = 1.01",
         # a function that was traced again, which took little of the time
-        "retracing | retracing.seconds = 0.5",
+        "retracing | retracing.step_s = 0.01",
     ],
 )
 def test_what_costs_a_step_next_to_nothing_leaves_it_healthy(case: str) -> None:

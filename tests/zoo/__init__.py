@@ -123,7 +123,7 @@ SCRIPTS = {
         f"{TESTS}/loops",
         "loop_",
         "by_hand debugged distributed_fit eager_fit gan legacy_fit numpy_fit pydataset "
-        "several_fits train_on_batch two_datasets with_next",
+        "python_metric several_fits traced_lengths train_on_batch two_datasets with_next",
     ),
     **_of(
         f"{TESTS}/torch_loops",

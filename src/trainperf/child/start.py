@@ -39,13 +39,15 @@ TENSORFLOW = {
     "tensorflow.python.eager.polymorphic_function.polymorphic_function": "hooks.watch_functions",
     "tensorflow.python.framework.func_graph": "hooks.watch_tracing",
     "tensorflow.python.ops.resource_variable_ops": "hooks.watch_variables",
+    "tensorflow.python.ops.script_ops": "hooks.watch_python",
 }
 KERAS = {
+    "keras.src.backend.tensorflow.core": "hooks.watch_scopes",
     "keras.src.backend.tensorflow.trainer": "hooks.watch_trainer",
     "keras.src.backend.torch.trainer": "hooks.watch_torch_trainer",
     "keras.src.callbacks.callback": "calls.remember_built:Callback",
     "keras.src.callbacks.callback_list": "hooks.watch_callbacks",
-    "keras.src.layers.rnn.rnn": "calls.remember_built:RNN",
+    "keras.src.layers.layer": "calls.remember_built:Layer",
     "keras.src.models.model": "hooks.watch_calls",
     "keras.src.optimizers.base_optimizer": "calls.watch_apply:BaseOptimizer",
     "keras.src.trainers.data_adapters.py_dataset_adapter": "calls.remember_built:PyDataset",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
+import statistics
 from typing import Any, Literal
 
+from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.events import Observed, read_as, site
 from trainperf.model import (
     CallbackCost,
@@ -160,19 +163,55 @@ def retracing(observed: Observed) -> Retracing | None:
         return None
     functions = list(observed.of("step_function"))
     same = [event for event in functions if event["name"] == traces[-1]["name"]]
-    described = (same or functions or [{}])[0]
+    described = (same or functions or [{}])[-1]
     numbers = _changing_numbers(traces)
+    usual = _usual(observed)
+    costs = [(event["s"], _cost(observed, event, usual)) for event in traces]
     return Retracing(
         function=str(described.get("name") or traces[-1]["name"]),
         count=len(traces),
         steps=len(steps),
-        seconds=sum(event["d"] for event in traces),
+        seconds=sum(cost for _, cost in costs),
         cause=_numbers_in_words(numbers) or _cause(described.get("signatures") or []),
         where=site(described.get("where")),
         numbers=numbers,
         relaxed=bool(described.get("relaxed")),
         jit=bool(described.get("jit")),
+        step_s=_of_a_step(observed, costs, usual),
     )
+
+
+def _of_a_step(observed: Observed, costs: list[tuple[float, float]], usual: float) -> float | None:
+    """Seconds of a timed step, estimated from blocks as its own time is; None without blocks."""
+    timed = [step for step in observed.of("step") if step["p"] == "real"]
+    within = [cost for cost in costs if any(step["s"] <= cost[0] < step["t"] for step in timed)]
+    blocks = [
+        max(0.0, min(sum(of_block), block["d"] - block["n"] * usual)) / block["n"]
+        for block in observed.of("block")
+        if block["p"] == "real" and block["n"]
+        for of_block in [[cost for began, cost in within if block["s"] <= began < block["t"]]]
+    ]
+    return estimate(blocks).value if blocks else None
+
+
+def _cost(observed: Observed, trace: dict[str, Any], usual: float) -> float:
+    """Seconds that a trace costs: it, and the first run of what it gave against a usual one."""
+    for run in observed.of("first_run"):
+        if run["s"] <= trace["s"] < run["s"] + run["d"]:
+            return max(float(trace["d"]), float(run["d"]) - usual)
+    return float(trace["d"])
+
+
+def _usual(observed: Observed) -> float:
+    """The median of the resident steps that traced nothing; 0 without them."""
+    traces = sorted(event["s"] for event in observed.of("trace"))
+    steps = [
+        event["t"] - event["s"]
+        for event in observed.of("step")
+        if event["p"] == "resident"
+        and bisect.bisect(traces, event["s"]) == bisect.bisect(traces, event["t"])
+    ]
+    return statistics.median(steps) if steps else 0.0
 
 
 def _changing_numbers(traces: list[dict[str, Any]]) -> tuple[ChangingNumber, ...]:

@@ -21,6 +21,7 @@ from trainperf.model import (
     Site,
     StepLines,
     Times,
+    is_taken,
 )
 from trainperf.model.evidence import NOT_SAMPLED
 
@@ -118,9 +119,11 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
         for tally in own.values():  # what code is not Python was not seen: most is a tensor's
             tally.seconds["operators"] += tally.native_s
             tally.seconds["library"] -= tally.native_s
-    _waiting_within(own, times)
-    for event in observed.of("graph_lines"):
-        _spread(own, _owners(own, event, "seconds"), "operators", "graph")
+    graphs = list(observed.of("graph_lines"))
+    fed = {_place(site) for event in graphs if event["input_s"] for site in event["called"]}
+    _waiting_within(own, beside, fed, times)
+    for event in graphs:
+        _with_graphs(own, event, times)
     _leave_heads(own)
     _in_loops(own, observed)
     found = [tally.line(place) for place, tally in own.items() if tally.seconds]
@@ -134,10 +137,17 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
     )
 
 
-def _waiting_within(tallies: dict[Place, _Tally], times: Times) -> None:
+def _waiting_within(
+    tallies: defaultdict[Place, _Tally],
+    beside: dict[Place, _Tally],
+    fed: set[Place],
+    times: Times,
+) -> None:
     """Tell what a compiled step that takes its input itself waits for it from its operators.
 
     That is what a real step takes longer than a resident one, as far as it was not seen elsewhere.
+    Where Python makes the input on other threads meanwhile, it goes to the lines that do. `fed`
+    are calls that were traced, and took batches within.
     """
     if isinstance(times.real_, Missing) or isinstance(times.resident_, Missing):
         return
@@ -146,11 +156,20 @@ def _waiting_within(tallies: dict[Place, _Tally], times: Times) -> None:
     if waits < 2 * noise * times.real:
         return
     waits -= sum(tally.seconds["input"] + tally.seconds["compiling"] for tally in tallies.values())
-    calls = [tally for tally in tallies.values() if tally.takes_input]
+    calls = [tally for place, tally in tallies.items() if tally.takes_input or place in fed]
     step = max(calls, key=lambda tally: tally.seconds["operators"], default=None)
-    if step is not None and waits > 0:
-        moved = min(waits, step.seconds["operators"])
-        step.seconds["operators"] -= moved
+    if step is None or waits <= 0:
+        return
+    moved = min(waits, step.seconds["operators"])
+    step.seconds["operators"] -= moved
+    makers = {place: tally for place, tally in beside.items() if tally.seconds["input"]}
+    making = sum(tally.seconds["input"] for tally in makers.values())
+    for place, maker in makers.items():
+        tally = tallies[place]
+        tally.function, tally.text = maker.function, maker.text
+        tally.calls.update(maker.calls)
+        tally.seconds["input"] += moved * maker.seconds["input"] / making
+    if not makers:
         step.seconds["input"] += moved
 
 
@@ -235,6 +254,28 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
         tally.elements = line["elements"]
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
     _spread(tallies, _owners(tallies, event, "backward_s"), "backward", "backward")
+
+
+def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) -> None:
+    """Put what runs in compiled graphs on the lines that made their operators.
+
+    It was sampled where the graphs are called, together with what the framework does to call them.
+    """
+    callers = [own[place] for place in map(_place, event["called"]) if place in own]
+    sampled = sum(tally.seconds["operators"] for tally in callers)
+    if not sampled or event["step_s"] <= event["input_s"]:
+        return
+    busy = (event["running_s"] - event["input_s"]) / (event["step_s"] - event["input_s"])
+    resident = times.resident if is_taken(times.resident_) else times.real
+    running = min(sampled, max(0.0, busy) * min(times.real, resident))
+    owners = _owners(own, event, "seconds")
+    moved = running * sum(share for _, share in owners)
+    for tally in callers:
+        tally.seconds["operators"] *= 1 - moved / sampled
+    for tally, share in owners:
+        tally.seconds["graph"] += share * running
+    for line in event["lines"]:
+        own[_place(line["where"])].operators = line["operators"]
 
 
 def _owners(

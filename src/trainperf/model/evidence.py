@@ -213,7 +213,9 @@ class Evidence:
             seen = self.torch_.compiling.recompiling
             return 0.0 if seen is None else seen.lasting_s
         traced = self.retracing
-        return 0.0 if traced is None or not traced.steps else traced.seconds / traced.steps
+        if traced is None or not traced.steps:
+            return 0.0
+        return traced.seconds / traced.steps if traced.step_s is None else traced.step_s
 
     def _input_explains(self) -> bool:
         """Whether the input can be what a loop over a dataset loses its time to.

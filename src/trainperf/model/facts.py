@@ -243,7 +243,9 @@ class ChangingNumber:
 class Retracing:
     """Tracings of the training function after its first: how many, over how many steps.
 
-    `seconds` is what they took in all; `steps` the real steps they fell into.
+    `seconds` is what they took in all, each with the first run of its graph as far as that took
+    longer than later ones; `steps` the real steps they fell into, `step_s` what they take of a
+    timed one on average, None where none was timed.
     `cause` says what changed between the calls, in words. `where` is the head of
     the `def` of the function, if it is the user's. `numbers` are the Python numbers
     that changed, in the calls that stand in the user's source. `relaxed` says that
@@ -259,6 +261,7 @@ class Retracing:
     numbers: tuple[ChangingNumber, ...] = ()
     relaxed: bool = False
     jit: bool = False
+    step_s: float | None = None
 
 
 @dataclass(frozen=True)

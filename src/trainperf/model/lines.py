@@ -41,8 +41,8 @@ class Line:
     takes most, as written or as the library names it, `operators` how many calls of the framework's
     operators a step makes there, None where they were not counted, and `elements` the median
     size of their largest operand. `callers` are the user's lines that lead to it, the outermost
-    first. `loop` is the head of the
-    innermost loop in its function that it stands in, at `loop_line`; "" where it is in none.
+    first. `loop` is the head of the innermost loop in its function that it stands in, at
+    `loop_line`; "" where it is in none.
     """
 
     where: Site

@@ -143,6 +143,33 @@ class Table:
 
 
 @dataclass(frozen=True)
+class SourceRow:
+    """A line of source, a function or what is left, with its share of a step.
+
+    `shown` says the share, `text` is the source, `what` how the time passes. `parts` are those of
+    it that pass on the line itself, (share of the step, tone) each; `start` is where on the step it
+    is drawn, `depth` how many rows it stands beneath.
+    """
+
+    shown: str
+    share: float
+    where: str = ""
+    text: str = ""
+    what: str = ""
+    parts: tuple[tuple[float, str], ...] = ()
+    start: float = 0.0
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A step by lines; `kinds` are the names and tones of their parts."""
+
+    rows: tuple[SourceRow, ...]
+    kinds: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Tried:
     """A trial as a row; of one without figures (`measured` empty) `reason` says why.
 
@@ -176,7 +203,7 @@ class Commands:
     rows: tuple[tuple[str, str], ...]
 
 
-Content = Gap | Prose | Fact | Item | Apart | Code | Output | Bar | Table
+Content = Gap | Prose | Fact | Item | Apart | Code | Output | Bar | Table | Lines
 Block = Heading | Content | TrialRows | Commands
 """The parts of a section."""
 

@@ -14,6 +14,7 @@ from trainperf.report.sections import (
     exchange,
     experiment,
     findings,
+    lines,
     money,
     parallel,
     parts,
@@ -76,6 +77,7 @@ PARTS = (
     _both("running", running.running),
     _both("outside", training.outside, _around),
     _Part("step", step.step, step.short),
+    _Part("lines", lines.tree, lines.short),
     _both("ranks", parallel.ranks, _waits),
     _both("exchange", exchange.exchange, _synchronised),
     _Part("scaling", parallel.scaling),
@@ -90,7 +92,6 @@ PARTS = (
     _both("stages", costs.input_stages, _input),
     _Part("between", costs.between_epochs),
     _Part("callbacks", costs.callbacks),
-    _Part("functions", costs.functions),
     _both("over_time", costs.over_time),
     _Part("findings", findings.findings, findings.short),
     _both("remains", exchange.remains),
@@ -111,7 +112,8 @@ PARTS = (
 """The sections in their order."""
 
 _NAMES = [part.name for part in PARTS]
-TAKEN_APART = frozenset(_NAMES[_NAMES.index("running") : _NAMES.index("findings")]) - {"outside"}
+_TOLD_APART = {"outside", "lines"}
+TAKEN_APART = frozenset(_NAMES[_NAMES.index("running") : _NAMES.index("findings")]) - _TOLD_APART
 """The sections that tell where the time of a step goes: those before the findings."""
 
 

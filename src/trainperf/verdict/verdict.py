@@ -139,7 +139,10 @@ def _timed(
         return _without_resident(evidence, findings)
     if evidence.input_bound:
         return _storage_bound(evidence, findings) or _input(evidence)
-    if (found := torch.compiling(evidence)) is not None:
+    found = torch.compiling(evidence)
+    if found is None and 1 - utilization > HOST_SHARE:  # resident batches trace nothing anew
+        found = _tracing(evidence)
+    if found is not None:
         return found
     if utilization < MOSTLY_LOST:  # the bar of the step would show that before all else
         return _counted_limit(evidence, findings)
@@ -246,12 +249,13 @@ def _tracing(evidence: Evidence) -> tuple[Bottleneck, str] | None:
     found = evidence.retracing
     if found is None or found.steps == 0:
         return None
-    share = found.seconds / (found.steps * evidence.times.real)
+    share = evidence.tracing_s / evidence.times.real
     if share < HOST_SHARE:
         return None
     return "host", (
         f"Held up by tracing: `{found.function}` was traced {found.count} times again in "
-        f"{found.steps} steps, {percent(min(1.0, share))} of their time."
+        f"{found.steps} steps; traces and the first runs of new graphs take "
+        f"{percent(min(1.0, share))} of a step."
     )
 
 

@@ -6,6 +6,7 @@ import gc
 import hashlib
 import posixpath
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.process.stacks import StackSampler
+from trainperf.child.process.stacks import Stack, StackSampler
 
 
 def busy(until: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -187,3 +188,35 @@ def test_each_function_on_the_stack_is_held_once_with_what_the_framework_ran_it_
     assert any(
         one["function"] == "train" and "def train" in one["text"] for one in sampler.sources()
     )
+
+
+def stack(within: str = "", **of: bool) -> Stack:
+    told = {"ours": False, "of_users": False, "of_framework": False, "works": True, **of}
+    return Stack((), "library.call", within, **told)
+
+
+MAIN, OTHER = threading.main_thread().ident, -1
+
+
+@pytest.mark.parametrize(
+    ("main", "other", "owner"),
+    [
+        (stack(), stack("input", of_framework=True), "main"),  # works ahead
+        (stack(of_users=True), stack("python", of_framework=True), "main"),
+        (stack("input"), stack("python"), "main"),  # a thread of the user's
+        (stack("input"), stack("input"), "other"),  # which the main thread waits for
+        (stack(), stack("python", of_framework=True), "other"),  # within the step
+    ],
+)
+def test_a_step_passes_in_one_thread_at_a_time(main, other, owner):
+    sampler = StackSampler()
+    sampler._whole([(main, MAIN), (other, OTHER)])
+    (kept,) = [told for told in sampler.stacks() if told["thread"] == "main"]
+    assert kept["within"] == (main if owner == "main" else other).within
+
+
+def test_the_first_run_of_what_was_compiled_is_compiling():
+    sampler = StackSampler(compiling=lambda: True)
+    for within in ("", "model", "input"):
+        sampler._whole([(stack(within), MAIN)])
+    assert sorted(told["within"] for told in sampler.stacks()) == ["compiling", "input"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -21,8 +21,17 @@ class Tracer:
         self.fails = fails
         self.file = ""
 
-    def refusal(self) -> str:
+    short = False
+
+    def refusal(self, asked: bool) -> str:
         return ""
+
+    def outside(self, act: Callable[[], None]) -> None:
+        act()
+
+    def drop(self) -> None: ...
+
+    def read(self) -> None: ...
 
     def start(self) -> None:
         self._do("start")

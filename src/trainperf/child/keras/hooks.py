@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from ..process import frames
-from ..process.patching import before, replace
+from ..process.patching import after, before, replace
 from ..process.process import Attempt
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
@@ -38,6 +38,17 @@ _MOST_ROWS = 32
 
 _FOREIGN = frozenset({"FlaxLayer", "JaxLayer", "Lambda", "TFSMLayer", "TorchModuleWrapper"})
 """Layers of Keras's that run what is not."""
+
+
+def watch_scopes(loops: TensorFlowLoops, module: Any) -> None:
+    """Note which scopes of a graph are those of layers, while a function is traced."""
+
+    def entered(scope: Any) -> None:
+        if loops.tracing and scope.caller is not None:
+            loops.origins.entered(scope.name, loops.sites.get(("__init__", id(scope.caller))))
+
+    if backend() == "tensorflow":  # layers that run in tf.data's functions import it elsewhere
+        after(loops.process, module.name_scope, "__enter__", "the scope of a layer", entered)
 
 
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:

@@ -7,6 +7,7 @@ import functools
 import gc
 import itertools
 import os
+import re
 import sys
 import threading
 import time
@@ -50,7 +51,7 @@ class Process:
 
     def failed(self, what: str, error: BaseException) -> None:
         """Record that a part of the observation did not work; the program goes on."""
-        self.note(f"{what}: {type(error).__name__}: {error}"[:500])
+        self.note(f"{what}: {in_words(error)}")
 
     def fact(self, name: str, value: Any) -> None:
         """Record a fact by name; a later value replaces an earlier one."""
@@ -181,6 +182,30 @@ class Guard(Protocol):
 
     def failed(self, what: str, error: BaseException) -> None:
         """A fault of ours is noted as `what`; the program goes on."""
+
+
+_NO_KERNEL = re.compile(r"trying to compile graph .*: (\w+) \(No registered")
+_OF_A_TRACE = (
+    "Graph execution error", "Detected at node", "The op is created at", "in user code", "File ",
+    "Traceback ", "<stack traces", "[[",
+)  # fmt: skip
+_OF_AN_OPERATOR = re.compile(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*$")
+LONGEST_REASON = 300
+
+
+def in_words(error: BaseException) -> str:
+    """Say in one line what went wrong: the first line of an error that is none of a stack's."""
+    text = str(error)
+    if (unknown := _NO_KERNEL.search(text)) is not None:
+        return f"XLA cannot compile {unknown[1]} here"
+    after_a_place = False
+    for line in map(str.strip, text.splitlines()):
+        if line and not after_a_place and not line.startswith(_OF_A_TRACE):
+            text = _OF_AN_OPERATOR.sub("", line)
+            break
+        after_a_place = line.startswith("File ")
+    name = type(error).__name__
+    return (text if text.startswith(f"{name}: ") else f"{name}: {text}")[:LONGEST_REASON]
 
 
 class Attempt:

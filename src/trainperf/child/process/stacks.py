@@ -48,8 +48,8 @@ OF_LOADERS = (
 """Modules whose frames open an input, take from it or close it, wherever they are called."""
 
 OF_COMPILERS = ("torch._dynamo.", "torch._inductor.")
-TRACES = ("_maybe_define_function", "maybe_define_function", "trace_function")
-"""Modules, and functions of TensorFlow, in which code is traced or compiled."""
+TRACES = ("_create_concrete_function", "func_graph_from_py_func")
+"""Modules, and functions of TensorFlow, in which code is traced or compiled, not looked up."""
 
 MOST_SOURCES, LONGEST = 16, 1500
 MOST_STACKS = 400
@@ -60,6 +60,10 @@ MOST_OF_A_LINE, MOST_OF_A_CALL = 160, 80
 DEEPEST = 24
 """So many of the user's frames of a stack are kept, the innermost."""
 
+OF_PYTHON = ("tensorflow.python.ops.script_ops", "FuncRegistry.__call__")
+TOKENS = set[str]()
+"""The function in which TensorFlow runs Python, and what it calls that which makes input."""
+
 PARKED = ("wait", "get", "acquire", "select", "poll", "recv", "accept", "sleep", "join", "_recv")
 """Functions of the standard library in which a thread stands still."""
 
@@ -68,7 +72,8 @@ class StackSampler:
     """Counts, per thread role, the innermost frame of the user's every few ms.
 
     Nothing is counted while `over` says that the loop has ended: what runs then is not its.
-    What its steps hold is counted apart: not while `between` says that an epoch has ended.
+    What its steps hold is counted apart: not while `between` says that an epoch has ended. While
+    `compiling` says so, what was just compiled runs for the first time.
     """
 
     def __init__(
@@ -76,10 +81,12 @@ class StackSampler:
         interval_s: float = INTERVAL_S,
         over: Callable[[], bool] = lambda: False,
         between: Callable[[], bool] = lambda: False,
+        compiling: Callable[[], bool] = lambda: False,
     ) -> None:
         self._interval = interval_s
         self._over = over
         self._between = between
+        self._compiling = compiling
         self._stop = threading.Event()
         self._started = False
         self._switch = sys.getswitchinterval()
@@ -216,14 +223,18 @@ class StackSampler:
         """Count whole stacks, one of them as what the step passes in.
 
         That is the main thread's; while it is in a call of the framework it is the one that this
-        runs on a thread of its own, as TensorFlow runs `numpy_function`.
+        runs on a thread of its own, as TensorFlow runs `numpy_function`. Threads that make the
+        input work ahead: theirs it is only while the main thread waits for that.
         """
         owner = next((stack for stack, ident in threads if ident == self._main), None)
         if owner is None or owner.ours:
             return
         others = [stack for stack, ident in threads if ident != self._main and stack.works]
-        for stack in others:
-            if stack.of_framework and stack.within != INPUT and not owner.of_users:
+        if owner.within in ("", MODEL) and self._compiling():
+            owner = owner._replace(within=COMPILING)
+        for stack in () if owner.of_users else others:
+            waits = owner.within == INPUT
+            if stack.within == INPUT if waits else stack.of_framework and stack.within != INPUT:
                 owner = stack
                 break
         self.whole += 1
@@ -308,6 +319,8 @@ def stack_of(frame: FrameType | None) -> Stack:
             if not places and code.co_name not in WRAPPERS:
                 into = f"{module}.{code.co_qualname}"
             within = _reason(within, module, code.co_name)
+            if (module, code.co_qualname) == OF_PYTHON and frame.f_locals.get("token") in TOKENS:
+                within = INPUT
         below, frame = code.co_filename, frame.f_back
     name = "" if innermost is None else innermost.f_code.co_name
     parked = top.partition(".")[0] in _STANDARD and name in PARKED

@@ -195,7 +195,7 @@ def record(driver: Driver) -> None:
         ("devices", _record_devices_used),
         ("models", models.record),
         ("callbacks", record_callbacks),
-        ("step function", _step_function),
+        ("step function", record_step_function),
         ("padding", models.record_padding),
     ):
         with Attempt(driver.process, f"facts about {what}"):
@@ -252,7 +252,7 @@ def record_callbacks(driver: Driver) -> None:
         )
 
 
-def _step_function(driver: Driver) -> None:
+def record_step_function(driver: Driver) -> None:
     """The function that updates the weights, in loops the user wrote, and its tracings."""
     import tensorflow as tf
 

@@ -12,9 +12,10 @@ import sys
 import threading
 from functools import partial
 from operator import attrgetter
+from types import FrameType
 from typing import Any
 
-from ..process import frames
+from ..process import frames, stacks
 from ..process.patching import after, before, replace, undo
 from ..process.process import Attempt
 from .loops import TensorFlowLoops
@@ -162,7 +163,8 @@ def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
             loops.tracing = True
             began = loops.process.clock()
             try:
-                return original(name, python_func, *args, **kwargs)
+                with loops.origins.noting():
+                    return original(name, python_func, *args, **kwargs)
             finally:
                 loops.tracing = False
                 loops.traced(str(name), began)
@@ -170,6 +172,31 @@ def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
         return func_graph_from_py_func
 
     replace(module, "func_graph_from_py_func", make)
+
+
+def watch_python(loops: TensorFlowLoops, module: Any) -> None:
+    """Note which Python functions are run to make the input: those that tf.data's functions call.
+
+    Both run on threads of TensorFlow's, and look alike there.
+    """
+
+    def make(original: Any) -> Any:
+        def insert(registry: Any, function: Any) -> Any:
+            token = original(registry, function)
+            with Attempt(loops.process, "a Python function of a graph"):
+                frame: FrameType | None = sys._getframe(1)
+                while frame is not None:
+                    if str(frame.f_globals.get("__name__", "")).startswith(
+                        "tensorflow.python.data."
+                    ):
+                        stacks.TOKENS.add(token)
+                        break
+                    frame = frame.f_back
+            return token
+
+        return insert
+
+    replace(module.FuncRegistry, "insert", make)
 
 
 def watch_variables(loops: TensorFlowLoops, module: Any) -> None:

@@ -11,12 +11,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.process import Attempt
+from ..process.process import Attempt, Unseen
 from ..timing.device.clock import HostClock
 from ..timing.drivers.iterator_driver import IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
+from .graph_lines import Origins
 from .retraces import Retraces
 from .strategies import scopes
 from .strategies.exchange import Exchange
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
 
+
+RECURRING = 5
+"""First runs of new traces from which it is one step's function that is traced again and again."""
 
 KIND = "GPU"
 """The type of the devices whose work is queued."""
@@ -55,7 +59,11 @@ class TensorFlowLoops(Loops):
         self.marked: dict[int, Any] = {}
         self.tape = Tape(self.process.failed)
         self.longest_trace = 0.0
+        self._first_runs = 0
+        self._described = False
         self.retraces = Retraces(TensorFlowLoops.function_called.__code__)
+        self.origins = Origins(self.process)
+        self.called: list[Any] | None = None  # where compiled functions are, while they are traced
         self.compiled_call: tuple[Any, ...] | None = None
         self._current: Any = None
         self.replicas = Replicas(self.strategies, self.eager_update)
@@ -153,6 +161,8 @@ class TensorFlowLoops(Loops):
     ) -> Any:
         """An outermost call of a `tf.function` on the main thread."""
         trains = id(function) in self.marked
+        if self.called is not None and (where := frames.here()) not in self.called:
+            self.called.append(where)
 
         def again() -> Any:
             return original(function, *args, **kwargs)
@@ -177,6 +187,7 @@ class TensorFlowLoops(Loops):
         finally:
             self.depth -= 1
             self._current = None
+            self._ran(began)
             if id(function) in self.marked:
                 self._busy(self.process.clock() - began)
                 self.update()
@@ -197,6 +208,7 @@ class TensorFlowLoops(Loops):
             result = again()
         finally:
             self.depth -= 1
+            self._ran(began)
             self._busy(self.process.clock() - began)
             self.update()
         if self.losses is not None:
@@ -215,11 +227,13 @@ class TensorFlowLoops(Loops):
                 driver.interrupted()
             driver = ArgumentDriver(self, owner, iterator, **facts)
             self.training.driver = driver
+        began = self.process.clock()
         self.depth += 1
         try:
             result = driver.call(iterator, self.replicas.aligned(driver, invoke))
         finally:
             self.depth -= 1
+            self._ran(began)
             self.update(counts=False)
         if self.losses is not None and facts.get("kind") != "fit":
             self.losses.returned(("function", id(owner)), result)
@@ -272,6 +286,7 @@ class TensorFlowLoops(Loops):
         if self.replicas.strategies.exchange.is_off:
             return  # a graph of ours
         if in_step:
+            self.compiling = True
             self.longest_trace = max(self.longest_trace, now - began)
         self.process.record.write(
             "trace", name=name, s=began, d=now - began, in_step=in_step, call=self._call(in_step)
@@ -289,6 +304,25 @@ class TensorFlowLoops(Loops):
         with Attempt(self.process, "the call that was traced"):
             return self.retraces.traced() if in_step else None
         return None
+
+    def _ran(self, began: float) -> None:
+        """A call of a step's function ends; where it was traced in it, that is its first run.
+
+        What the function is gets recorded once it was traced often: the script may end before its
+        facts are.
+        """
+        if not self.compiling:
+            return
+        self.compiling = False
+        self.process.record.write("first_run", s=began, d=self.process.clock() - began)
+        self._first_runs += 1
+        often = self._first_runs >= RECURRING and self.training.driver is not None
+        if often and not self._described:
+            self._described = True
+            from . import facts as tf_facts
+
+            with Attempt(self.process, "the function of a step"), Unseen(self.process):
+                tf_facts.record_step_function(self.training.driver)
 
     def _busy(self, seconds: float) -> None:
         if self.training.driver is not None:

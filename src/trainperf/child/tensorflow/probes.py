@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..process.process import in_words
 from ..timing.budget import Budget
 from ..timing.completing import PROBES, lacks
 from ..timing.probing import spare_memory
@@ -52,7 +53,7 @@ def _attempt(
         try:
             run(deadline)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"[:300]
+            reason = in_words(error)
     if reason:
         driver.record.write("missing", what=f"probe {name}", reason=reason)
 

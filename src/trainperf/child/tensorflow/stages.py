@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.process import Attempt
+from ..process.process import Attempt, in_words
 from ..timing.budget import Budget
 from .batches import (
     ADAPTER_CALLS,
@@ -68,7 +68,7 @@ def record(driver: Driver, deadline: float) -> None:
         try:
             timed = _time_prefix(node, pull, min(STAGE_S, share), overhead)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"[:300]
+            reason = in_words(error)
             driver.record.write("stage_time", index=index, missing=reason)
             continue
         timed["drawn_from"] = _drawn_from(driver, node, described[index])

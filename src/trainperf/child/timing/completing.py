@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames, turns
-from ..process.process import Attempt, Unseen
+from ..process.process import Attempt, Unseen, in_words
 from . import cycles
 from .budget import Budget
 
@@ -62,7 +62,7 @@ def measure(driver: Any, extras: Iterable[Extra]) -> None:
             with Unseen(driver.process):
                 extra(deadline)
         except Exception as error:
-            lacks(driver, name, f"{type(error).__name__}: {error}"[:500])
+            lacks(driver, name, in_words(error))
     driver.record.write("measured")
 
 

@@ -43,10 +43,15 @@ class Exchange(Protocol):
 
 
 class Tracer(Protocol):
-    """The tracer of a framework, for `--trace`."""
+    """The tracer of a framework; a `short` trace is made without `--trace` as well, to be read."""
 
-    def refusal(self) -> str:
-        """Why it cannot be used now, "" if it can."""
+    short: bool
+
+    def refusal(self, asked: bool) -> str:
+        """Why it cannot be used now, "" if it can; whether its file was `asked` for."""
+
+    def outside(self, act: Callable[[], None]) -> None:
+        """At a step's end, call `act` now, or as soon as no mark of the framework's is open."""
 
     def start(self) -> None:
         """Begin to trace."""
@@ -56,6 +61,12 @@ class Tracer(Protocol):
 
     def stop(self) -> None:
         """Wait for the devices, and stop."""
+
+    def drop(self) -> None:
+        """At a step's end, take out what is left of it in the program."""
+
+    def read(self) -> None:
+        """Record what was traced, by the user's lines."""
 
     def save(self, file: str) -> str:
         """Write what was traced as a Chrome trace; return what is to be said of it, or ""."""
@@ -84,6 +95,7 @@ class Loops:
     """What is asked of a framework, the same of TensorFlow and PyTorch, and what its hooks share.
 
     `depth` is above 0 inside a step that is one call: what happens there belongs to the step.
+    `compiling` says that this call was traced, and what was compiled runs for the first time.
     `epochs` are those of Keras's `fit` where it takes its batches one by one from Python.
     """
 
@@ -103,6 +115,7 @@ class Loops:
         self.calls = Calls(self.process, self.in_place)
         self.main = threading.main_thread().ident
         self.depth = 0
+        self.compiling = False
         self.applying = 0
         self.updates = 0
         self.sites: dict[tuple[str, int], Any] = {}  # where an object was built or compiled
@@ -165,7 +178,7 @@ class Loops:
         return ()
 
     def tracer(self, driver: Any) -> Tracer | None:
-        """The framework's own tracer, for `--trace`."""
+        """The framework's own tracer."""
         return None
 
     def steps_per_call(self, driver: Any) -> int:

@@ -11,7 +11,7 @@ from multiprocessing import process
 from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
-from ..process.process import Attempt
+from ..process.process import Attempt, in_words
 from ..process.stacks import StackSampler
 from .draining import Exhausted, drain
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
@@ -80,7 +80,7 @@ class Phases:
         except Exhausted as error:
             reason = str(error)
         except Exception as error:
-            reason = f"draining it failed: {type(error).__name__}: {error}"[:500]
+            reason = f"draining it failed: {in_words(error)}"
         else:
             driver.record.write("input", b=block.index, s=began, marks=marks)
             self.next()
@@ -124,14 +124,18 @@ class Phases:
             try:
                 reason = driver.prepare_resident()
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
+                reason = in_words(error)
             if reason:
                 driver.record.write("missing", what="resident", reason=reason)
                 plan.give_up(RESIDENT)
             elif self._busy < TRIES and not driver.device.asynchronous:
                 self._busy += not rests(REST_S)
         if plan.phase == PROFILE and self._stacks is None:
-            self._stacks = StackSampler(over=driver.stale, between=driver.between)
+            self._stacks = StackSampler(
+                over=driver.stale,
+                between=driver.between,
+                compiling=lambda: driver.loops.compiling,
+            )
             self._stacks.start()
             driver.profile_begins()
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -142,7 +146,7 @@ class Phases:
         try:
             reason = self.exchange.off() if self.exchange is not None else "nothing is exchanged"
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = in_words(error)
         if reason:
             self.exchange_again()  # it may have been switched off in part
             self._driver.record.write("missing", what=LOCAL, reason=reason)

@@ -1,8 +1,9 @@
-"""`--trace`: the last steps of a loop under the framework's own tracer.
+"""The last steps of a loop under the framework's own tracer.
 
-All else was timed by then, and their times enter no figure. Two steps settle; under the tracer as
-many come without a mark, of which the first pays for its start, and which fill the queue of a
-device that runs later than the host; then come those with a mark.
+All else was timed by then, and their times enter no figure. With `--trace` two steps settle; under
+the tracer as many come without a mark, of which the first pays for its start, and which fill the
+queue of a device that runs later than the host; then come those with a mark. Without it a few steps
+are traced to be read, and no file is left.
 """
 
 from __future__ import annotations
@@ -13,17 +14,24 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..process.process import Attempt, Unseen
+from . import completing
 from .budget import LACKING, Budget
 
 if TYPE_CHECKING:
     from .loops import Tracer
 
 WHAT = "a trace of a few steps"
+LINES = "the operators of each line"
 PHASE = "trace"
 SETTLE = 2
 STEPS = 5
 STEPS_S = 5.0
 """So many steps are marked, or as many as go into so many seconds: one at least."""
+READ_STEPS, LONGEST_READ_S = 3, 1.0
+SLOWED = 4
+"""Steps that are only read: so many, none where one takes longer. Of the time that they take usual
+steps so much is allowed for: the tracer slows steps of many small operators."""
+READING_S = 1.0
 GRACE_S = 10.0
 """Seconds that reading and writing a trace may take, beside its steps."""
 
@@ -33,22 +41,39 @@ class NotTraced(Exception):  # noqa: N818 - names an outcome
 
 
 def begin(driver: Any) -> Tracing | None:
-    """The tracing of the steps that follow; None where it was not asked for, or cannot be."""
+    """The tracing of the steps that follow; None where it is not wanted, or cannot be."""
     settings = driver.process.settings
-    if not settings.get("trace") or settings.get("leg") is not None:
+    asked = bool(settings.get("trace"))
+    if settings.get("leg") is not None:
         return None
     try:
         tracer = driver.tracer()
-        if tracer is None:
-            raise NotTraced("this kind of loop cannot be traced")
-        return Tracing(driver, tracer, *_agreed(driver))
+        if tracer is None or not (asked or tracer.short):
+            if asked:
+                raise NotTraced("this kind of loop cannot be traced")
+            return None
+        return Tracing(driver, tracer, *(_agreed(driver) if asked else _few(driver)), asked)
     except Exception as error:
-        _missing(driver, error)
+        _missing(driver, error, asked)
         return None
 
 
-def _agreed(driver: Any) -> tuple[int, int]:
-    """How many steps settle and how many are marked, the same on all ranks of a job."""
+def _few(driver: Any) -> tuple[int, int, int]:
+    """How many steps settle, go unmarked and are marked, where they are only read."""
+    step_s, now = driver.plan.step_estimate(), driver.clock()
+    if driver.world is not None:
+        raise NotTraced(completing.ALONE)
+    if step_s > LONGEST_READ_S:
+        raise NotTraced(f"a step takes {step_s:.2g} s, too long to be traced")
+    budget = Budget.of(driver)
+    takes_s = SLOWED * (1 + READ_STEPS) * step_s + READING_S
+    if now + takes_s > min(budget.extra_by(now), budget.end):
+        raise NotTraced(budget.lacking(takes_s, now))
+    return 0, 1, READ_STEPS
+
+
+def _agreed(driver: Any) -> tuple[int, int, int]:
+    """How many steps settle, go unmarked and are marked, the same on all ranks of a job."""
     step_s = driver.plan.step_estimate()
     steps = max(1, min(STEPS, int(STEPS_S / max(step_s, 1e-6))))
     settle = 0 if driver.plan.slow else SETTLE
@@ -61,36 +86,48 @@ def _agreed(driver: Any) -> tuple[int, int]:
         settle, steps = said[0] if said is not None else (0, 0)
     if not steps:
         raise NotTraced(LACKING)
-    return settle, steps
+    return settle, settle, steps
 
 
 class Tracing:
     """The steps that are traced, from the boundary at which all else was measured.
 
-    Of several ranks the first is traced; all take the same steps, whatever fails on one.
+    `settle` come before the tracer, `unmarked` and `steps` under it; a file is left that was
+    `asked` for. Of several ranks the first is traced; all take the same steps, whatever fails on
+    one.
     """
 
-    def __init__(self, driver: Any, tracer: Tracer, settle: int, steps: int) -> None:
+    def __init__(
+        self, driver: Any, tracer: Tracer, settle: int, unmarked: int, steps: int, asked: bool
+    ) -> None:
         self._driver = driver
         self._tracer = tracer
-        self._settle, self._steps = settle, steps
+        self._settle, self._unmarked, self._steps = settle, unmarked, steps
+        self._asked = asked
         self._taken = self._marked = 0
         self._idle = driver.world is not None and driver.world.rank != 0
-        self._running = self._over = False
+        self._running = self._over = self._waits = False
         self._mark = ExitStack()
-        limit_s = 2 * (2 * settle + steps) * driver.plan.step_estimate() + GRACE_S
+        limit_s = 2 * (settle + unmarked + steps) * driver.plan.step_estimate() + GRACE_S
         driver.record.write("tracing", limit_s=limit_s)
         driver.record.write("phase", p=PHASE, b=0)
         driver.record.flush()
+        self._attempt(self._refused)
 
     def boundary(self) -> bool:
         """A step ends and the next one begins; whether that is still one of these."""
-        if self._over:
-            return False
-        number = self._taken - 2 * self._settle
-        self._attempt(lambda: self._turn(number))
+        number = self._taken - self._settle - self._unmarked
+        if self._waits:
+            self._attempt(self._unheard)
+        if not self._idle and not self._over:
+            self._waits = True
+            self._attempt(lambda: self._tracer.outside(lambda: self._turn(number)))
         self._taken += 1
-        self._over = number == self._steps or (self._idle and self._driver.world is None)
+        if self._idle:
+            self._over = number >= self._steps or self._driver.world is None
+        if self._over or self._idle:
+            with Attempt(self._driver.process, "leaving the tracer"):
+                self._tracer.drop()
         return not self._over
 
     def end(self, reason: str) -> None:
@@ -99,14 +136,24 @@ class Tracing:
             self._over = True
             self._attempt(lambda: self._close(reason))
 
+    def _refused(self) -> None:
+        if reason := self._tracer.refusal(self._asked):
+            raise NotTraced(reason)
+
+    def _unheard(self) -> None:
+        raise NotTraced("no call of the framework's was seen between two steps")
+
     def _turn(self, number: int) -> None:
+        self._waits = False
+        self._attempt(lambda: self._next(number))
+        self._over = self._over or number == self._steps
+
+    def _next(self, number: int) -> None:
         self._mark.close()
         if number == self._steps:
             self._close()
             return
-        if self._taken == self._settle:
-            if reason := self._tracer.refusal():
-                raise NotTraced(reason)
+        if number == -self._unmarked:
             with Unseen(self._driver.process):
                 self._tracer.start()
             self._running = True
@@ -119,10 +166,13 @@ class Tracing:
         if not self._marked:
             raise NotTraced(reason)
         self._stop()
-        file = os.path.join(self._driver.process.settings["folder"], f"trace-{os.getpid()}.json")
         with Unseen(self._driver.process):
-            note = self._tracer.save(file)
-        self._driver.record.write("traced_steps", steps=self._marked, file=file, note=note)
+            if self._asked:
+                folder = self._driver.process.settings["folder"]
+                file = os.path.join(folder, f"trace-{os.getpid()}.json")
+                note = self._tracer.save(file)
+                self._driver.record.write("traced_steps", steps=self._marked, file=file, note=note)
+            self._tracer.read()
         self._driver.record.flush()
 
     def _stop(self) -> None:
@@ -138,12 +188,12 @@ class Tracing:
             act()
         except Exception as error:
             self._idle = True
-            _missing(self._driver, error)
+            _missing(self._driver, error, self._asked)
             with Attempt(self._driver.process, "stopping the tracer"):
                 self._stop()
 
 
-def _missing(driver: Any, error: Exception) -> None:
+def _missing(driver: Any, error: Exception, asked: bool) -> None:
     reason = str(error) if isinstance(error, NotTraced) else f"{type(error).__name__}: {error}"
-    driver.record.write("missing", what=WHAT, reason=reason[:500])
+    driver.record.write("missing", what=WHAT if asked else LINES, reason=reason[:500])
     driver.record.flush()

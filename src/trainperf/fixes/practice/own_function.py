@@ -189,15 +189,10 @@ def _of_lines(evidence: Evidence, function: FunctionLines, name: str) -> str:
     ]
     told = [f"{percent(seconds / real)} {words}" for seconds, words in parts if seconds]
     text += f": {', '.join(told)}." if function.calls else "."
-    dearest_lines = ", ".join(
-        f"line {line.where.line} `{line.text}` {percent(line.seconds / real)}"
-        for line in function.lines[:MOST_TOLD]
-    )
-    text += f" Its dearest: {dearest_lines}."
     loops = dict.fromkeys((line.loop, line.loop_line) for line in function.lines if line.loop)
     if loops:
         loop, number = next(iter(loops))
-        text += f" They stand in the loop `{loop.rstrip(':')}`, line {number}."
+        text += f" Its lines stand in the loop `{loop.rstrip(':')}`, line {number}."
     called = function.lines[0].callers[-1:]
     return text + (f" It is called at {at(called[0])}." if called else "")
 

@@ -68,27 +68,24 @@ class StopRetracing(Fix):
         seen = evidence.retracing
         if seen is None or seen.count < RECURRING or seen.steps <= 0:
             return None
-        per_step = seen.seconds / seen.steps
-        real = evidence.times.real
-        if per_step >= real:  # they fell into the warm-up, and had ended when steps were timed
-            return None
+        per_step, real = evidence.tracing_s, evidence.times.real
         bound = bound_if_saved(evidence, per_step)
-        if "python" not in seen.cause.lower() and is_taken(evidence.times.resident_):
-            # One batch replayed has one shape, so the resident step has no tracings.
+        # One batch replayed has one shape, so the resident step has no tracings.
+        without = "python" not in seen.cause.lower() and is_taken(evidence.times.resident_)
+        if without:
             bound = min(bound, max(1.0, real / evidence.times.resident))
         if not worth(evidence, bound):
             return None
         place = f" ({at(seen.where)})" if seen.where else ""
         cause = f" What changed: {seen.cause}." if seen.cause else ""
         share = per_step / real
-        known = seen.count < EVERY_STEP * seen.steps
-        if not known:
-            cause += " The first run of each new graph costs more on top: TensorFlow optimises it."
+        known = without or seen.count < EVERY_STEP * seen.steps
         advice, snippet, equivalence = _advice(seen)
         return self.finding(
             title=f"`{seen.function}`{place} is traced again and again",
-            text=f"{seen.count} tracings in {seen.steps} steps took {ms(seen.seconds)}: "
-            f"{ms(per_step)} of each step on average ({percent(share)}).{cause}",
+            text=f"{seen.count} tracings in {seen.steps} steps, and the first runs of the new "
+            f"graphs, took {ms(seen.seconds)}: {ms(per_step)} of a timed step on average "
+            f"({percent(share)}).{cause}",
             bound=bound if known else None,
             bound_basis="the time of the tracings seen; those that end by themselves included"
             if known

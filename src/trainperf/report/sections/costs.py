@@ -1,8 +1,8 @@
-"""Where the time goes: input stages, between epochs, callbacks, functions, late steps."""
+"""Where the time goes: input stages, between epochs, callbacks, late steps."""
 
 from __future__ import annotations
 
-from trainperf.model import BetweenEpochs, CallbackCost, Diagnosis, Site
+from trainperf.model import BetweenEpochs, CallbackCost, Diagnosis
 from trainperf.model import words as units
 from trainperf.report.document import SHORT, WARN, Page, Words, say
 from trainperf.report.plain import defined, place
@@ -15,12 +15,6 @@ CALLBACK_MATTERS = 0.01
 
 REST_MATTERS = 0.10
 """Share of a pause between epochs from which what was not told apart in it is named."""
-
-FUNCTION_MATTERS = 0.02
-"""Share of the stack samples from which a function is named: fewer are chance."""
-
-FUNCTIONS = 5
-"""How many of the user's functions are named."""
 
 
 def input_stages(diagnosis: Diagnosis, page: Page) -> None:
@@ -110,31 +104,6 @@ def callbacks(diagnosis: Diagnosis, page: Page) -> None:
             right=(2, 3, 4),
             elastic=(0, 1),
         )
-
-
-def functions(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the functions of the user's that were seen at work most often."""
-    seen = sorted(diagnosis.functions, key=lambda function: -function.share)
-    top = [function for function in seen if function.share >= FUNCTION_MATTERS][:FUNCTIONS]
-    if not top:
-        return
-    page.heading("Your functions, by how often they were seen at work")
-    rows: list[list[Words | str]] = [
-        [
-            function.name,
-            place(Site(function.file, function.line), diagnosis.cwd),
-            f"{function.thread} thread",
-            _share(function.share),
-            f"in {function.calls_into}" if function.calls_into else "",
-        ]
-        for function in top
-    ]
-    page.table(
-        rows,
-        header=("function", "line", "thread", "share", "mostly"),
-        right=(3,),
-        elastic=(0, 1, 4),
-    )
 
 
 def _share(share: float | None) -> Words | str:

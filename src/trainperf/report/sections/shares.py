@@ -40,7 +40,8 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
         return []
     busy = min(resident, real)
     host = None if times.host_s is None else min(times.host_s, busy)
-    gap = real - busy
+    compiling = min(real - busy, _compiling(diagnosis))
+    gap = real - busy - compiling
     waiting = gap if times.input_s is None else min(gap, times.input_s)
     verdict = diagnosis.verdict
     blamed = verdict.bottleneck in ("input", "storage") or verdict.grade == "settled"
@@ -63,6 +64,8 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
         parts.append((f"your own {own}", seconds, HOST))
     if host is not None:
         parts.append(("host work: Python, callbacks", host, HOST))
+    if compiling > 0:
+        parts.append(("tracing and compiling", compiling, HOST))
     if exchange > 0:
         parts.append(("exchange of gradients", exchange, EXCHANGE))
     if others + held_up > 0:
@@ -72,6 +75,15 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     if gap - waiting - others > 1e-9:
         parts.append(("not explained", gap - waiting - others, UNEXPLAINED))
     return parts
+
+
+def _compiling(diagnosis: Diagnosis) -> float:
+    """Seconds of a step that traces and first runs take, which no resident step has; 0 if few."""
+    lines, real = diagnosis.lines, diagnosis.times.real_s
+    if lines is None or not real:
+        return 0.0
+    share = lines.kinds().get("compiling", 0.0) / lines.seconds
+    return share * real if share >= WORTH_NAMING else 0.0
 
 
 def _own(diagnosis: Diagnosis) -> tuple[str, float]:

@@ -26,10 +26,21 @@ from trainperf.reporters.html.sheet import Shown, View, shown, view
 DRAWN = ("One step", "Data alone")
 """The facts of the terminal's that the page shows as figures and bars."""
 
-HEAD = ("partial", "absent", "verdict", "answer", "output", "step", "parts", "spent", "proofs")
+HEAD = (
+    "partial",
+    "absent",
+    "verdict",
+    "answer",
+    "output",
+    "step",
+    "lines",
+    "parts",
+    "spent",
+    "proofs",
+)
 """The sections of a report that stand above the parts of the page, in its step or its foot."""
 
-COSTS = ("outside", "operators", "syncs", "logs", "between", "callbacks", "functions")
+COSTS = ("outside", "operators", "syncs", "logs", "between", "callbacks")
 PARTS = (
     ("step", "A step", ()),
     ("timeline", "The observed run", ()),
@@ -140,7 +151,7 @@ def _parts(whole: Document, diagnosis: Diagnosis) -> Iterator[Part]:
     for id_, title, names in PARTS:
         views = [view(whole, one) for one in (*names, *(others if id_ == "costs" else ()))]
         if id_ == "step":
-            views = [view(whole, "parts"), times(diagnosis), _seen(whole)]
+            views = [view(whole, "lines"), view(whole, "parts"), times(diagnosis), _seen(whole)]
         if id_ == "machine":
             box = [Shown("fact", prose(told), label) for label, told in _machine(diagnosis.machine)]
             views.append(View("What it is", tuple(box)))

@@ -20,8 +20,10 @@ from trainperf.report.document import (
     Fact,
     Heading,
     Item,
+    Lines,
     Output,
     Prose,
+    SourceRow,
     Table,
     TrialRows,
     Tried,
@@ -31,7 +33,7 @@ from trainperf.report.document import (
 from trainperf.report.plain import one_line, plain
 from trainperf.reporters.html.code import coloured
 from trainperf.reporters.html.drawing import percent
-from trainperf.reporters.html.markup import LONGEST_CELL, prose, styled
+from trainperf.reporters.html.markup import LONGEST_CELL, clipped, prose, styled
 
 EMPTY = Markup("")
 
@@ -40,11 +42,24 @@ LONGEST_LINE = 2000
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """A line of source or a function, with its place on the step: (x, width, tone) of its parts."""
+
+    share: str
+    source: Markup
+    where: str
+    what: Markup
+    depth: int
+    pieces: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True)
 class Shown:
     """One thing that a section shows.
 
     `kind` is "heading", "title" (of a finding, `label` its number), "prose", "fact" (with a label),
-    "item", "table", "code", "command" (`label` says what it does), "trials" or "output". Of a
+    "item", "table", "code", "command" (`label` says what it does), "trials", "output" or "lines"
+    (`stretches`, and the names and tones of their `kinds`). Of a
     table, `rows` are the cells, `head` their headings, `right` the columns of numbers, and `drawn`
     the width and the tone of the bar behind each row, where it has them.
     """
@@ -57,6 +72,8 @@ class Shown:
     right: tuple[int, ...] = ()
     drawn: tuple[tuple[str, str], ...] = ()
     trials: tuple[Tried, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+    kinds: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,6 +128,11 @@ def _shown(block: Block) -> list[Shown]:
             return [Shown("trials", trials=tried)]
         case Table():
             return [_table(block)]
+        case Lines(rows, kinds):
+            stretches = tuple(map(_stretch, rows))
+            deeper = any(tone == REST for stretch in stretches for *_, tone in stretch.pieces)
+            more = (("in what it calls", REST),) if kinds and deeper else ()
+            return [Shown("lines", stretches=stretches, kinds=(*kinds, *more))]
     return []
 
 
@@ -125,4 +147,29 @@ def _table(table: Table) -> Shown:
         drawn=tuple(
             ("", "") if one is None else (percent(one[0]), one[1]) for one in table.lengths
         ),
+    )
+
+
+REST = "rest"
+"""The tone of what passes beneath a line."""
+
+DEEPEST = 9
+"""How far a line moves to the right at most."""
+
+
+def _stretch(row: SourceRow) -> Stretch:
+    """A row with its bar: what passes on the line itself, then what passes beneath it."""
+    pieces, at = [], row.start
+    for share, tone in row.parts:
+        pieces.append((percent(at), percent(share), tone))
+        at += share
+    if (beneath := row.start + row.share - at) > 1e-6:
+        pieces.append((percent(at), percent(beneath), REST))
+    return Stretch(
+        row.shown,
+        coloured(clipped(one_line(row.text)), "python") if row.text else prose(row.what),
+        row.where,
+        prose(row.what) if row.text else EMPTY,
+        min(row.depth, DEEPEST),
+        tuple(pieces),
     )

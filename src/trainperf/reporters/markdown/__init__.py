@@ -15,6 +15,7 @@ from trainperf.report.sections import (
     closing,
     experiment,
     findings,
+    lines,
     proofs,
     step,
     training,
@@ -83,6 +84,7 @@ def _head(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[str]:
         yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
     yield written([section("proofs", diagnosis, proofs.proofs)])
     yield _times(diagnosis)
+    yield written([section("lines", diagnosis, lines.short)])
     yield written([section("outside", diagnosis, training.outside)])
     if diagnosis.cost is not None:
         yield inline(f"Cost: {costs(diagnosis.cost)}")

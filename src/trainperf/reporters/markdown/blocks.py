@@ -15,6 +15,7 @@ from trainperf.report.document import (
     Fact,
     Heading,
     Item,
+    Lines,
     Output,
     Prose,
     Section,
@@ -64,6 +65,9 @@ def _block(block: Block) -> str:
             return "\n".join(f"- {code(command)}: {inline(what)}" for command, what in rows)
         case Table():
             return _table(block)
+        case Lines(rows):
+            cells = [(row.shown, code(row.where), code(row.text), within(row.what)) for row in rows]
+            return table(("Share", "Line", "Source", "What passes there"), cells, right=(0,))
     return ""
 
 

@@ -17,14 +17,17 @@ from trainperf.report.document import (
     Gap,
     Heading,
     Item,
+    Lines,
     Output,
     Prose,
     Section,
+    SourceRow,
     Table,
     TrialRows,
     Tried,
     Words,
 )
+from trainperf.report.plain import one_line
 from trainperf.reporters.terminal.paper import Paper
 
 STYLES = {
@@ -63,6 +66,9 @@ SHORTEST = 8
 
 WHOLE = 60
 """Columns of a bar that is a whole at most."""
+
+LEAST_SOURCE = 60
+"""Columns of source that are not given up to have something beside it."""
 
 LAYOUTS = (("fix", "at most", "measured", "pairs", "steps"), ("fix", "at most", "measured"))
 """The columns of the trials, and those of a terminal that is too narrow for them."""
@@ -103,6 +109,8 @@ def _write(block: Block, paper: Paper) -> None:
             _bar(block, paper)
         case Table():
             _table(block, paper)
+        case Lines(rows):
+            _lines(rows, paper)
         case TrialRows(rows):
             _trials(rows, paper)
         case Commands(rows):
@@ -159,6 +167,30 @@ def _table(table: Table, paper: Paper) -> None:
             share, tone = length
             line = line + Text("  ") + paper.length(share, room, STYLES[tone])
         paper.line(line, table.indent)
+
+
+def _lines(rows: tuple[SourceRow, ...], paper: Paper) -> None:
+    """Write lines of source, what each is beside it, or beneath it where both have no room."""
+    sources = [_source(row, paper) for row in rows]
+    kinds = [paper.say(row.what, "dim") if row.text else Text("") for row in rows]
+    before = ([row.shown for row in rows], [row.where for row in rows])
+    room = paper.full - 2 - sum(2 + max(map(cell_len, column)) for column in before)
+    widest, kind_widest = (max(cell_len(text.plain) for text in each) for each in (sources, kinds))
+    beside = min(widest, LEAST_SOURCE) + 2 + kind_widest <= room
+    table: list[list[Text | str]] = []
+    for row, source, kind in zip(rows, sources, kinds, strict=True):
+        table.append([row.shown, paper.raw(row.where), source, kind if beside else ""])
+        if kind and not beside:
+            indent = Text("  " * row.depth)
+            wrapped = kind.wrap(paper.console, max(10, room - len(indent)))
+            table += [["", "", indent + piece, ""] for piece in wrapped]
+    paper.table(table, right=(0,), elastic=(1, 2))
+
+
+def _source(row: SourceRow, paper: Paper) -> Text:
+    """The source of a row, or what it is where it has none."""
+    text = paper.raw(one_line(row.text)) if row.text else paper.say(row.what)
+    return Text("  " * row.depth) + text
 
 
 def _commands(rows: tuple[tuple[str, str], ...], paper: Paper) -> None:

@@ -190,7 +190,7 @@ def shortened(text: str, width: int, mark: str = "…") -> str:
     if cell_len(text) <= width:
         return text
     room = max(0, width - len(mark))
-    if "/" not in text:
+    if "/" not in text or " " in text:
         return set_cell_size(text, room) + mark
     tail = text[-room:] if room else ""  # characters of no width aside
     while cell_len(tail) > room:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ...process.process import in_words
 from ...timing.budget import Budget
 from ...timing.probing.alternating import CALLS, PROBE_S, alternate
 from .. import batches, memory
@@ -142,7 +143,7 @@ class Probing:
 
 def text(error: Exception) -> str:
     """An error as the reason why something was not measured."""
-    return f"{type(error).__name__}: {error}"[:300]
+    return in_words(error)
 
 
 def _size(module: Any) -> tuple[bool, int]:

@@ -112,7 +112,9 @@ class TorchTracer:
         self._driver = driver
         self._profile: Any = None
 
-    def refusal(self) -> str:
+    short = False
+
+    def refusal(self, asked: bool) -> str:
         """Why it cannot be used now: a profiler of the script's, also one that waits for a step."""
         waits = "ProfilerStep" in self._torch.autograd.profiler.KinetoStepTracker._step_dict
         return OWN if waits or self._torch._C._autograd._profiler_enabled() else ""
@@ -133,6 +135,13 @@ class TorchTracer:
         self._driver.sync()
         with _quiet():
             self._profile.__exit__(None, None, None)
+
+    def outside(self, act: Any) -> None:
+        act()
+
+    def drop(self) -> None: ...
+
+    def read(self) -> None: ...
 
     def save(self, file: str) -> str:
         results = self._profile.kineto_results

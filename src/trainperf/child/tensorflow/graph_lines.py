@@ -1,0 +1,337 @@
+"""Operators of compiled graphs, by the lines of the user's that created them.
+
+A trace names an operator by its path through the functions that it was inlined from; the graphs
+they were traced into know on which stack each operator was made. What a gradient's operator is the
+gradient of, and which scope is a layer's, is noted while a function is traced.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ..process import frames
+from ..process.process import Attempt
+
+GRADIENT = "gradient_tape/"
+"""The scope of what a tape derives; that of the operator it derives follows."""
+
+_OF_A_FUNCTION = re.compile(r".*gradients(?:_\d+)?/(.+?)_grad(?:_\d+)?/")
+"""In the gradient of a whole function: the name of the operator that it derives."""
+
+_INLINED = re.compile(r"(?:(?:body|cond|then|else|branch\d*)/)?_\d+/")
+"""What stands between a loop's or a branch's operator and those in it."""
+
+_RENAMED = re.compile(r"\w*Optimizer/|-\d+-.*$")
+"""What graph optimisers add to an operator's name."""
+
+_HOLDERS = ("PartitionedCall", "While", "If", "Case", "_XlaRun", "IteratorGetNext")
+"""How types of operators end whose time is that of others, or of the input."""
+
+PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+"""Operators that run Python, which is sampled."""
+
+_WAITS = "IteratorGetNextOp::DoCompute"
+"""What waits for the input within a graph."""
+
+MOST_LINES = 200
+LONGEST = 160
+
+
+class Origins:
+    """What is noted of graphs while functions are traced."""
+
+    def __init__(self, process: Any) -> None:
+        self._process = process
+        self.gradients: weakref.WeakKeyDictionary[Any, list[tuple[int, int, str]]]
+        self.gradients = weakref.WeakKeyDictionary()
+        self.layers: weakref.WeakKeyDictionary[Any, dict[str, tuple[str, Any]]]
+        self.layers = weakref.WeakKeyDictionary()
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note within which operators are made as the gradient of which."""
+        from tensorflow.python import pywrap_tfe
+        from tensorflow.python.eager import backprop
+
+        original = backprop._gradient_function
+
+        def gradient(name: Any, attributes: Any, count: Any, *given: Any) -> Any:
+            graph = _graph()
+            began = graph.version
+            result = original(name, attributes, count, *given)
+            with Attempt(self._process, "what an operator is the gradient of"):
+                forward = _derived(name, given[0], given[1])
+                if forward is not None and graph.version > began:
+                    made = (began, graph.version, forward)
+                    self.gradients.setdefault(graph, []).append(made)
+            return result
+
+        pywrap_tfe.TFE_Py_RegisterGradientFunction(gradient)
+        try:
+            yield
+        finally:
+            pywrap_tfe.TFE_Py_RegisterGradientFunction(original)
+
+    def entered(self, name: str, site: Any) -> None:
+        """Keras entered the scope of a layer of that name, which was built at a site."""
+        graph = _graph()
+        self.layers.setdefault(graph, {})[graph.get_name_scope()] = name, site
+
+    def derived(self, graph: Any) -> dict[int, str]:
+        """The names of operators, by the ids of those that a tape made as their gradient."""
+        later = graph.get_operations()[-1]._id - graph.version
+        return {
+            number + later: name
+            for began, ended, name in self.gradients.get(graph, ())
+            for number in range(began + 1, ended + 1)
+        }
+
+    def layer(self, op: Any) -> tuple[str, Any]:
+        """The layer whose scope an operator is in, and where that was built."""
+        scopes = self.layers.get(op.graph, {})
+        scope = op.name
+        while scope:
+            scope = scope.rpartition("/")[0]
+            if scope in scopes:
+                return scopes[scope]
+        return "", None
+
+
+def _graph() -> Any:
+    from tensorflow.python.framework import ops
+
+    return ops.get_default_graph()
+
+
+def _derived(name: str, inputs: Any, outputs: Any) -> str | None:
+    """The name of the operator whose gradient is asked for: what is not needed is not given."""
+    for tensor in outputs or ():
+        if hasattr(tensor, "op"):
+            return str(tensor.op.name)
+    for tensor in inputs or ():
+        if not hasattr(tensor, "op"):
+            continue
+        for op in tensor.consumers():
+            if op.type == name and not op.name.startswith(GRADIENT):
+                return str(op.name)
+    return None
+
+
+class Made(NamedTuple):
+    """Where the user made an operator, None where no line of theirs did, and in which layer."""
+
+    where: tuple[str, int, str] | None
+    layer: str
+
+
+class Graphs:
+    """The graphs of this process by the names of their functions."""
+
+    def __init__(self, origins: Origins) -> None:
+        from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicFunction
+
+        found = [value for value in gc.get_objects() if isinstance(value, AtomicFunction)]
+        self._graphs: dict[str, Any] = {
+            value.name.decode(): value._cached_graph for value in found if value._cached_graph
+        }
+        self._origins = origins
+        self._derived: dict[int, dict[int, str]] = {}
+        self._calls: dict[str, tuple[str, int, str] | None] = {}
+        self._known: dict[tuple[str, str], Made | None] = {}
+
+    def made(self, function: str, path: str) -> Made | None:
+        """Where the operator at a path of a function was made; None where it is not found."""
+        key = function, path
+        if key not in self._known:
+            root = self._graphs.get(function)
+            op = None if root is None else self._find(root, path)
+            self._known[key] = None if op is None else self._of(op, function)
+        return self._known[key]
+
+    def _of(self, op: Any, function: str) -> Made:
+        op = self._forward(op)
+        if function not in self._calls:  # its first operator is made before any of it runs
+            self._calls[function] = _users(self._graphs[function].get_operations()[0])
+        layer, built = self._origins.layer(op)
+        where = _users(op)
+        if where == self._calls[function]:
+            where = None if built is None else (built["file"], built["line"], built["function"])
+        return Made(where, layer)
+
+    def _find(self, graph: Any, path: str) -> Any:
+        """The operator that runs under a path, else the one that it was made of."""
+        plain = _RENAMED.sub("", path)
+        spellings = [path, plain]
+        head, _, name = plain.rpartition("/")
+        while "_" in name:  # "ReplaceMulWithSquare_mul" was "mul"
+            name = name.partition("_")[2]
+            spellings.append(f"{head}/{name}" if head else name)
+        nearest = None
+        for spelling in spellings:
+            op, exact = self._walk(graph, spelling)
+            if exact:
+                return op
+            nearest = nearest or op
+        return nearest
+
+    def _walk(self, graph: Any, path: str) -> tuple[Any, bool]:
+        parts = path.split("/")
+        for end in range(len(parts), 0, -1):
+            op = _named(graph, "/".join(parts[:end]))
+            if op is None:
+                continue
+            rest = "/".join(parts[end:])
+            if not rest:
+                return op, True
+            for inner in self._functions(op):
+                for inlined in (_INLINED.sub("", rest, count=1), rest):
+                    found, exact = self._walk(inner, inlined)
+                    if exact:
+                        return found, True
+            return op, False
+        return None, False
+
+    def _functions(self, op: Any) -> Iterator[Any]:
+        for value in op.node_def.attr.values():
+            for function in (value.func, *value.list.func):
+                if function.name in self._graphs:
+                    yield self._graphs[function.name]
+
+    def _forward(self, op: Any) -> Any:
+        """The operator that one is the gradient of; itself where it is none."""
+        if id(op.graph) not in self._derived:
+            self._derived[id(op.graph)] = self._origins.derived(op.graph)
+        if (name := self._derived[id(op.graph)].get(op._id)) is not None:
+            return _named(op.graph, name) or op
+        if (found := _OF_A_FUNCTION.match(op.name)) is not None:
+            of_graphs = (_named(other, found[1]) for other in self._graphs.values())
+            return next((forward for forward in of_graphs if forward is not None), op)
+        if op.type == "AddN" and op.inputs[0].op.name.startswith(GRADIENT):
+            return self._forward(op.inputs[0].op)
+        if op.name.startswith(GRADIENT):
+            scope = op.name.removeprefix(GRADIENT).rpartition("/")[0]
+            return _named(op.graph, scope) or op
+        return op
+
+
+def _named(graph: Any, name: str) -> Any:
+    try:
+        return graph.get_operation_by_name(name)
+    except (KeyError, ValueError):
+        return None
+
+
+def _users(op: Any) -> tuple[str, int, str] | None:
+    """The innermost line of the user's on the stack that an operator was made on."""
+    for frame in reversed(list(op.traceback)):
+        if frames.is_users(frame.filename):
+            return os.path.abspath(frame.filename), int(frame.lineno), str(frame.name)
+    return None
+
+
+class _Line:
+    """What was traced of operators that one line made."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.operators = 0
+        self.types: Counter[str] = Counter()
+        self.layers: Counter[str] = Counter()
+
+
+def lines_of(trace: Any, mark: str, graphs: Graphs) -> dict[str, Any] | None:
+    """The steps of a trace that bear a `mark`, by the lines that made their operators.
+
+    Seconds are those of a step. None where no graph ran whose operators are known.
+    """
+    events = sorted(trace.trace_events, key=lambda event: event.timestamp_ps)
+    steps = [event for event in events if event.name.startswith(mark)]
+    runs = _runs(events, steps)
+    lines: defaultdict[tuple[str, int, str], _Line] = defaultdict(_Line)
+    whole = python = waits = 0.0
+    for event, name in _operators(events):
+        function = next((f for began, ended, f in runs if began <= event.timestamp_ps < ended), "")
+        if not function:
+            continue
+        seconds = event.duration_ps / 1e12
+        if not name:
+            waits += seconds
+            continue
+        path, _, kind = name.rpartition(":")
+        if kind in PYTHON:
+            python += seconds
+        elif not kind.endswith(_HOLDERS):
+            whole += seconds
+            made = graphs.made(function, path)
+            if made is not None and made.where is not None:
+                line = lines[made.where]
+                line.seconds += seconds
+                line.operators += 1
+                line.types[kind] += event.duration_ps
+                line.layers[made.layer] += event.duration_ps
+    count = len(steps)
+    if not count or not lines:
+        return None
+    dearest = sorted(lines.items(), key=lambda item: -item[1].seconds)[:MOST_LINES]
+    running = sum(ended - began for began, ended, _ in runs) / 1e12
+    return {
+        "steps": count,
+        "step_s": sum(event.duration_ps for event in steps) / 1e12 / count,
+        "running_s": max(0.0, running - python) / count,
+        "input_s": waits / count,
+        "all_seconds": whole / count,
+        "lines": [
+            {
+                "where": dict(zip(("file", "line", "function"), place, strict=True)),
+                "text": _text(place),
+                "seconds": line.seconds / count,
+                "operators": line.operators / count,
+                "name": line.types.most_common(1)[0][0],
+                "layer": line.layers.most_common(1)[0][0],
+                "elements": None,
+            }
+            for place, line in dearest
+        ],
+    }
+
+
+def _runs(events: list[Any], steps: list[Any]) -> list[tuple[int, int, str]]:
+    """When functions ran in steps, each with its name."""
+    within = [(step.timestamp_ps, step.timestamp_ps + step.duration_ps) for step in steps]
+    return [
+        (event.timestamp_ps, event.timestamp_ps + event.duration_ps, event.args["eager_op"])
+        for event in events
+        if event.name == "EagerExecute"
+        and event.args["is_func"] == "1"
+        and any(began <= event.timestamp_ps < ended for began, ended in within)
+    ]
+
+
+def _operators(events: list[Any]) -> Iterator[tuple[Any, str]]:
+    """Operators with their full names, none of tf.data's own; waits for it have no name."""
+    captured = {
+        event.args["id"]
+        for event in events
+        if event.name.startswith("InstantiatedCapturedFunction::Run")
+    }
+    inputs: dict[int, int] = {}  # by thread: until when it works for tf.data
+    for event in events:
+        thread, at = event.resource_id, event.timestamp_ps
+        if event.name == "ExecutorState::Process" and event.args["id"] in captured:
+            inputs[thread] = at + event.duration_ps
+        elif event.name == _WAITS:
+            yield event, ""
+        elif at >= inputs.get(thread, 0) and (name := event.args.get("long_name", "")):
+            yield event, name
+
+
+def _text(place: tuple[str, int, str]) -> str:
+    lines = frames.lines_of(place[0])
+    return lines[place[1] - 1].strip()[:LONGEST] if place[1] <= len(lines) else ""

@@ -1,0 +1,329 @@
+"""A step by lines of the user's own files: the heaviest ones in short, all as a tree in full."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from trainperf.model import Diagnosis, Line, LineKind, Site, StepLines
+from trainperf.model import words as units
+from trainperf.model.lines import MANY
+from trainperf.report.document import (
+    DATA,
+    EXCHANGE,
+    HOST,
+    MODEL,
+    QUIET,
+    RANKS,
+    Lines,
+    Page,
+    SourceRow,
+    say,
+)
+from trainperf.report.plain import place
+
+HEADING = "By line"
+
+KINDS: dict[LineKind, tuple[str, str]] = {
+    "python": ("Python", HOST),
+    "library": ("library code", "library"),
+    "operators": ("operators", MODEL),
+    "backward": ("backward", "backward"),
+    "graph": ("compiled graph", "graph"),
+    "input": ("input", DATA),
+    "compiling": ("tracing and compiling", EXCHANGE),
+    "waiting": ("waiting for the device", RANKS),
+}
+"""Each kind in words, and its tone."""
+
+WORTH_A_ROW = 0.03
+"""Share of a step from which a line is named in the short report, and what is on no line."""
+
+WORTH_A_FUNCTION = 0.10
+"""Share of a step from which a function is named none of whose lines is among the heaviest."""
+
+WORTH_A_NODE = 0.02
+"""Share of a step from which a line or a function has its place in the tree."""
+
+HEAVIEST = 5
+"""How many lines the short report names, and lines of other threads the whole one."""
+
+UNSURE = 0.05
+"""Half of the interval of a share from which it is told."""
+
+NEARLY = 0.9
+"""Share of a function from which a line stands for it."""
+
+SECOND = 0.15
+"""Share of a line from which the second of the ways in which its time passes is told."""
+
+TOP = "<module>"
+
+OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
+"""Libraries whose functions are operators, where their time is told apart."""
+
+
+def short(diagnosis: Diagnosis, page: Page) -> None:
+    """Write the heaviest lines beneath their functions, and what is on others and on none."""
+    lines = diagnosis.lines
+    if lines is None or _only_the_loop(lines, diagnosis):
+        return
+    least = WORTH_A_ROW * lines.seconds
+    heavy = [line for line in lines.lines if line.seconds >= least][:HEAVIEST]
+    rows: list[SourceRow] = []
+    told, others = 0.0, 0
+    for function in _by_function(lines.lines):
+        named = [line for line in function if line in heavy]
+        whole = _sum(function)
+        if not named and whole < WORTH_A_FUNCTION * lines.seconds:
+            others += len(function)
+            continue
+        alone = len(named) == 1 and named[0].seconds >= NEARLY * whole
+        if alone:
+            others, whole = others + len(function) - 1, named[0].seconds
+        else:
+            rows.append(_head(function[0].where, whole, lines, len(function)))
+        told += whole
+        rows += [_line(line, lines, diagnosis, alone=alone) for line in named]
+    rest = _sum(lines.lines) - told
+    if rest >= least:
+        rows.append(_rest(rest, units.count(others, "other line"), lines))
+    _write(rows, least, "time in a library counts for the line that called it", diagnosis, page)
+
+
+def tree(diagnosis: Diagnosis, page: Page) -> None:
+    """Write the lines beneath those that call them, and the lines that other threads are at."""
+    lines = diagnosis.lines
+    if lines is None:
+        return
+    least = WORTH_A_NODE * lines.seconds
+    root = _Branch(Site("", 0))
+    for line in lines.lines:
+        branch = root
+        for site in (*line.callers, line.where):
+            branch = branch.beneath.setdefault(site, _Branch(site))
+            branch.seconds += line.seconds
+        branch.line = line
+    rows = list(_nodes(root, least, lines, diagnosis))
+    _write(rows, least, "each holds all that runs beneath it", diagnosis, page)
+    beside = [line for line in lines.beside if line.seconds >= least][:HEAVIEST]
+    if beside:
+        page.heading("Beside the step, on other threads")
+        rows = [
+            replace(_line(line, lines, diagnosis, alone=True), shown=units.seconds(line.seconds))
+            for line in beside
+        ]
+        page.add(Lines(tuple(rows), ()))
+        how = "How long threads were there while a step passed; they overlap with it."
+        page.prose(say(how, QUIET), indent=2)
+
+
+def _only_the_loop(lines: StepLines, diagnosis: Diagnosis) -> bool:
+    """Whether all there is to name is the call of a framework that holds the loop."""
+    named = [line for line in lines.lines if line.seconds >= WORTH_A_ROW * lines.seconds]
+    return len(named) == 1 and _runs_the_loop(named[0], diagnosis)
+
+
+def _runs_the_loop(line: Line, diagnosis: Diagnosis) -> bool:
+    """Whether a line is the call in which a framework makes the steps."""
+    loop = diagnosis.loop
+    where = None if loop is None or loop.kind not in ("fit", "call") else loop.where
+    if where is None or not line.call or line.kind not in ("operators", "library", "graph"):
+        return False
+    last = max(where.line, where.end_line)
+    return line.where.file == where.file and where.line <= line.where.line <= last
+
+
+def _by_function(lines: Iterable[Line]) -> list[list[Line]]:
+    """The lines in groups of a function, the dearest function first."""
+    groups: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[line.where.file, line.where.function].append(line)
+    return sorted(groups.values(), key=_sum, reverse=True)
+
+
+def _sum(lines: Iterable[Line]) -> float:
+    return sum(line.seconds for line in lines)
+
+
+# ----------------------------------------------------------------------------- the tree
+
+
+@dataclass
+class _Branch:
+    """A line of the user's on a path to others, with the seconds on it and beneath it."""
+
+    where: Site
+    seconds: float = 0.0
+    line: Line | None = None
+    beneath: dict[Site, _Branch] = field(default_factory=dict)
+
+    def functions(self) -> list[list[_Branch]]:
+        """What it calls, in groups of a function, the dearest first."""
+        groups: defaultdict[tuple[str, str], list[_Branch]] = defaultdict(list)
+        for branch in sorted(self.beneath.values(), key=lambda branch: -branch.seconds):
+            groups[branch.where.file, branch.where.function].append(branch)
+        return sorted(groups.values(), key=_seconds, reverse=True)
+
+
+def _seconds(branches: Iterable[_Branch]) -> float:
+    return sum(branch.seconds for branch in branches)
+
+
+def _nodes(
+    branch: _Branch,
+    least: float,
+    lines: StepLines,
+    diagnosis: Diagnosis,
+    depth: int = 0,
+    start: float = 0.0,
+) -> Iterator[SourceRow]:
+    """The rows of what a branch calls: functions, their lines, what those call.
+
+    `start` are the seconds of the step that are drawn before it.
+    """
+    functions = branch.functions()
+    introduced = depth > 0 and branch.line is None and len(functions) == 1  # "calls `it`"
+    for function in functions:
+        whole = _seconds(function)
+        if whole < least:
+            continue
+        first, *more = function
+        if depth == 0 and not more and first.line is None:  # the call of `main`
+            yield from _nodes(first, least, lines, diagnosis, depth, start)
+            start += whole
+            continue
+        named = [line for line in function if line.seconds >= least]
+        inner, alone = depth, len(named) == 1
+        if not alone and not introduced:
+            yield replace(
+                _head(first.where, whole, lines), depth=depth, start=start / lines.seconds
+            )
+            inner += 1
+        at = start
+        for line in named:
+            row = _branch_row(line, lines, diagnosis, alone=alone and not introduced)
+            yield replace(row, depth=inner, start=at / lines.seconds)
+            own = 0.0 if line.line is None else line.line.seconds
+            yield from _nodes(line, least, lines, diagnosis, inner + 1, at + own)
+            at += line.seconds
+        start += whole
+
+
+def _branch_row(
+    branch: _Branch, lines: StepLines, diagnosis: Diagnosis, *, alone: bool
+) -> SourceRow:
+    """The row of a line with what it calls, and what passes on itself where that is enough."""
+    least = WORTH_A_NODE * lines.seconds
+    worth = [function[0].where for function in branch.functions() if _seconds(function) >= least]
+    names = [f"`{where.function}`" for where in worth]
+    called = [f"calls {', '.join(names)}"] if names else []
+    line = branch.line
+    row = _line(line or Line(branch.where, "", 0.0, ()), lines, diagnosis, alone=alone)
+    if line is not None and names:
+        own = f"itself {_share(line.seconds, lines)}: {what(line, diagnosis)}"
+        called += [own] if line.seconds >= least else []
+    return replace(
+        row,
+        shown=_share(branch.seconds, lines),
+        share=_of(branch.seconds, lines),
+        what=_within("; ".join(called), branch.where, alone) if called else row.what,
+    )
+
+
+# ----------------------------------------------------------------------------- the rows
+
+
+def _write(rows: list[SourceRow], least: float, how: str, diagnosis: Diagnosis, page: Page) -> None:
+    """Write rows under their heading, what is on no line last, and `how` they are counted."""
+    lines = diagnosis.lines
+    if lines is None or not rows:
+        return
+    if lines.elsewhere_s >= least:
+        row = _rest(lines.elsewhere_s, "on no line of yours", lines)
+        rows.append(replace(row, start=1 - row.share))
+    page.heading(HEADING)
+    tones = {tone for row in rows for _, tone in row.parts}
+    page.add(Lines(tuple(rows), tuple(pair for pair in KINDS.values() if pair[1] in tones)))
+    text = f"Shares of a step, from {units.count(lines.samples, 'stack sample')}; {how}."
+    page.prose(say(text, QUIET), indent=2)
+
+
+def _line(line: Line, lines: StepLines, diagnosis: Diagnosis, *, alone: bool) -> SourceRow:
+    """The row of a line; `alone` where no row above it names its function."""
+    return SourceRow(
+        _share(line.seconds, lines),
+        _of(line.seconds, lines),
+        place(line.where, diagnosis.cwd),
+        line.text,
+        _within(what(line, diagnosis), line.where, alone),
+        tuple((_of(part.seconds, lines), KINDS[part.kind][1]) for part in line.parts),
+        depth=0 if alone else 1,
+    )
+
+
+def _within(text: str, where: Site, alone: bool) -> str:
+    """Say what passes, and in which function."""
+    return f"{within}: {text}" if alone and (within := _in(where)) else text
+
+
+def _head(where: Site, whole: float, lines: StepLines, many: int = 0) -> SourceRow:
+    """The row of a function, with all its lines where they are not beneath it."""
+    name = _in(where) or "at the top level"
+    count = f", {many} lines" if many else ""
+    return SourceRow(_share(whole, lines), _of(whole, lines), what=f"{name}{count}")
+
+
+def _rest(seconds: float, where: str, lines: StepLines) -> SourceRow:
+    return SourceRow(_share(seconds, lines), _of(seconds, lines), what=where)
+
+
+def _in(where: Site) -> str:
+    return f"in `{where.function}`" if where.function not in ("", TOP) else ""
+
+
+def _of(seconds: float, lines: StepLines) -> float:
+    return min(1.0, seconds / lines.seconds) if lines.seconds else 0.0
+
+
+def _share(seconds: float, lines: StepLines) -> str:
+    """Say a share, with half of its interval where the samples are few."""
+    share = _of(seconds, lines)
+    half = lines.half_width(share)
+    return f"{share * 100:.0f} ± {half * 100:.0f} %" if half > UNSURE else units.share(share)
+
+
+def what(line: Line, diagnosis: Diagnosis) -> str:
+    """Say in a few words how the time of a line passes."""
+    kinds = [part.kind for part in line.parts if part.seconds >= SECOND * line.seconds][:2]
+    if (line.operators or 0) >= MANY and "operators" not in kinds:
+        kinds[1:] = ["operators"]
+    if kinds == ["operators", "backward"]:
+        return f"{_kind(line, 'operators')} and their backward"
+    words = [_kind(line, kind) for kind in kinds]
+    if _runs_the_loop(line, diagnosis):
+        words[0] = f"the framework's own work in `{line.call.rpartition('.')[2]}`"
+    return " and ".join(words)
+
+
+def _kind(line: Line, kind: LineKind) -> str:
+    word = KINDS[kind][0]
+    if kind == "library" and (called := _called(line)):
+        return f"{word} in `{called}`"
+    if kind == "operators" and (line.operators or 0) >= MANY:
+        small = "small " if line.makes_small_calls else ""
+        size = "" if line.elements is None else units.count(line.elements, "element")
+        median = f" (median {size})" if size else ""
+        return f"{line.operators:,.0f} calls of {small}operators{median}"
+    return word
+
+
+def _called(line: Line) -> str:
+    """The function of a library that takes most of a line, where its text does not show it."""
+    names = line.call.split(".")
+    known = len(names) > 1 and all(name.isidentifier() for name in names)
+    if not known or names[-1] in line.text or line.call.startswith(OF_FRAMEWORKS):
+        return ""
+    of_a_class = names[-2].strip("_")[:1].isupper()
+    return f"{names[-2] if of_a_class else names[0]}.{names[-1]}"

@@ -1,0 +1,180 @@
+"""A step by lines of the user's: where it passes, in every format, and no more than all of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reporters.pages import parsed
+from reporters.rendering import section, text
+from reporters.samples import BY_LINE, INPUT_BOUND, LINES, TORCH
+from trainperf.model import Diagnosis, Loop, Site, StepLines
+from trainperf.report.document import Lines, Page, SourceRow
+from trainperf.report.sections import lines
+from trainperf.reporters import reporter
+
+SHORT = """\
+By line
+  65 ± 7 %               in `train`, 5 lines
+  41 ± 7 %  train.py:83    images, _ = next(iter(loader))
+                           input
+  15 ± 5 %  train.py:87    loss.backward()
+                           backward
+     7.6 %  train.py:88    optimizer.step()
+                           operators
+  27 ± 7 %               in `VQVAE.forward`, 2 lines
+  14 ± 5 %  train.py:74    quantized, loss = self.quantizer(self.encoder(…
+                           operators
+      13 %  train.py:75    return self.decoder(quantized), loss
+                           operators
+     8.1 %               5 other lines
+  Shares of a step, from 172 stack samples; time in a library counts for
+  the line that called it.
+"""
+
+
+LOSS = next(line for line in LINES["torch_triplets"].lines if line.where.line == 68)
+"""`if other != anchor and labels[other] == labels[anchor]:`, in the loop of a loss."""
+
+
+def of(name: str, **laid_over: Any) -> Diagnosis:
+    """PyTorch's sample as if its step had been this one."""
+    return replace(TORCH, lines=replace(LINES[name], **laid_over))
+
+
+def rows(writer: Callable[[Diagnosis, Page], None], diagnosis: Diagnosis) -> tuple[SourceRow, ...]:
+    page = Page()
+    writer(diagnosis, page)
+    return next(block.rows for block in page.blocks if isinstance(block, Lines))
+
+
+def moved(found: StepLines, file: str, line: int) -> StepLines:
+    """Lines as if they stood in another file, so many lines further down."""
+    own = [
+        replace(each, where=Site(file, each.where.line + line, each.where.function), callers=())
+        for each in found.lines
+    ]
+    return replace(found, lines=tuple(own))
+
+
+# ---------------------------------------------------------------- what is not to be said
+
+
+def test_nothing_is_said_of_lines_that_were_not_sampled() -> None:
+    assert TORCH.lines is None
+    assert lines.HEADING not in text(TORCH) + text(TORCH, full=False)
+
+
+def test_a_script_that_is_one_call_of_a_framework_has_no_lines_to_name_in_short() -> None:
+    (fit,) = [line for line in LINES["keras_py_metric"].lines if line.call.endswith(".fit")]
+    alone = replace(INPUT_BOUND, lines=replace(LINES["keras_py_metric"], lines=(fit,)))
+    loop = Loop("fit", fit.where)
+    assert lines.HEADING not in text(replace(alone, loop=loop), full=False)
+    assert "the framework's own work in `fit`" in section(lines.tree, replace(alone, loop=loop))
+    elsewhere = replace(loop, where=replace(fit.where, line=1))
+    assert lines.HEADING in text(replace(alone, loop=elsewhere), full=False)
+
+
+# ------------------------------------------------------------------------ what it adds up to
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_functions_and_what_is_elsewhere_are_no_more_than_a_step(name: str) -> None:
+    found = rows(lines.short, of(name, elsewhere_s=0.0))
+    heads = [row for row in found if row.depth == 0]
+    assert 0.9 <= sum(row.share for row in heads) <= 1.0001
+    for at, head in enumerate(heads):
+        beneath = found[found.index(head) + 1 :]
+        if at + 1 < len(heads):
+            beneath = beneath[: beneath.index(heads[at + 1])]
+        assert sum(row.share for row in beneath) <= head.share + 1e-9
+    half = replace(LINES[name], seconds=2 * LINES[name].seconds, elsewhere_s=LINES[name].seconds)
+    last = rows(lines.short, replace(TORCH, lines=half))[-1]
+    assert (last.what, round(last.share, 6)) == ("on no line of yours", 0.5)
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("sample", [TORCH, INPUT_BOUND])
+def test_in_the_tree_each_stands_within_what_calls_it_and_beside_its_neighbours(
+    name: str, sample: Diagnosis
+) -> None:
+    path: list[tuple[float, float]] = []
+    for row in rows(lines.tree, replace(sample, lines=LINES[name])):
+        del path[row.depth :]
+        start, end = path[-1] if path else (0.0, 1.0)
+        assert start - 1e-9 <= row.start <= row.start + row.share <= end + 1e-9
+        assert sum(share for share, _ in row.parts) <= row.share + 1e-9
+        path.append((row.start, row.start + row.share))
+        if row.depth:  # the next of this depth begins where this one ends
+            path[row.depth - 1] = (row.start + row.share, end)
+
+
+# ------------------------------------------------------------------------------ what it says
+
+
+def test_the_heaviest_lines_stand_beneath_their_functions() -> None:
+    report = text(BY_LINE, 74, full=False)
+    assert SHORT in report
+    assert report.index("waiting for data") < report.index(SHORT) < report.index("What to change")
+    wide = text(BY_LINE, 120, full=False).split("\n")
+    assert [line.split()[-1] for line in wide if "next(iter(loader))" in line] == ["input"]
+
+
+def test_a_function_of_many_light_lines_is_named_as_well() -> None:
+    light = [
+        replace(LOSS, where=replace(LOSS.where, line=at), seconds=0.02 * 0.045, parts=())
+        for at in range(200, 220)
+    ]
+    found = rows(lines.short, of("torch_triplets", lines=tuple(light), seconds=0.045))
+    assert [(row.what, row.shown) for row in found] == [
+        ("in `HardTripletLoss.forward`, 20 lines", "40 ± 8 %")
+    ]
+
+
+def test_many_calls_of_operators_are_counted_and_their_backward_is_theirs() -> None:
+    kinds = ("operators", "backward")
+    parts = tuple(replace(part, kind=kind) for part, kind in zip(LOSS.parts, kinds, strict=True))
+    counted = replace(LOSS, parts=parts, operators=4032.0, elements=1)
+    told = section(lines.short, of("torch_triplets", lines=(counted,)))
+    assert "4,032 calls of small operators (median 1 element) and their backward" in told
+    large = replace(counted, elements=250_000)
+    told = section(lines.short, of("torch_triplets", lines=(large,)))
+    assert "4,032 calls of operators (median 250,000 elements)" in told
+
+
+def test_the_tree_says_what_a_line_calls_and_what_other_threads_do_meanwhile() -> None:
+    told = section(lines.tree, BY_LINE, width=120)
+    assert "calls `Quantizer.forward`; itself 14 ± 5 %: operators" in told
+    assert "train.py:85 calls `VQVAE.forward`" in told
+    told = section(lines.tree, of("torch_triplets", beside=(replace(LOSS, seconds=0.0163),)))
+    assert "Beside the step, on other threads 16.3 ms train.py:68 if other != anchor" in told
+
+
+def test_source_is_cut_at_its_end_and_a_path_at_its_beginning() -> None:
+    ratio = replace(LOSS, text="total = total + weights[anchor, other] / scale.sum() / count")
+    assert "total = total + wei" in section(lines.short, of("torch_triplets", lines=(ratio,)), 50)
+    far = moved(LINES["torch_triplets"], "/elsewhere/" + "deep/" * 20 + "losses.py", 0)
+    assert "losses.py:68" in section(lines.short, replace(TORCH, lines=far), 60)
+
+
+def test_a_line_of_a_notebook_is_a_line_of_its_cell_in_every_format() -> None:
+    found = replace(TORCH, lines=moved(LINES["torch_triplets"], f"{TORCH.cwd}/a.ipynb", 3000))
+    for name in ("markdown", "html"):
+        page = reporter(name)(found) or ""
+        assert "cell 3, line 68" in page
+        assert "3068" not in page
+    assert "cell 3, line 68" in text(found, full=False)
+    report = json.loads(reporter("json")(found) or "")
+    assert 3068 in [line["where"]["line"] for line in report["lines"]["lines"]]
+
+
+def test_in_markdown_the_lines_are_a_table_and_on_a_page_each_has_its_bar() -> None:
+    table = reporter("markdown")(BY_LINE) or ""
+    assert "| 41 ± 7 % | `train.py:83` | `images, _ = next(iter(loader))` | input |" in table
+    assert table.index("### By line") < table.index("### What to change")
+    step = parsed(reporter("html")(BY_LINE) or "").at("step")
+    assert "images, _ = next(iter(loader))train.py:83 · input" in " ".join(step.text.split())

@@ -36,7 +36,7 @@ UNSEEN = {
     "a record cut short": "Evidence.unread",
     "a script that has it": "Access BetweenEpochs.callbacks_s CallbackCost.epoch_s "
     "CompileCall.dynamic Ddp.comm_hook Ddp.given Ddp.graph_is_static Evaluation GraphBreak "
-    "Length.others Line.elements Loader.persistent_workers Loader.shared_state "
+    "Length.others Loader.persistent_workers Loader.shared_state "
     "Loop.real_tokens "
     "Loop.steps_per_execution ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
     "ModelFacts.steps_per_execution OwnWork.statement Outside.whole Packing Padding.collator "

@@ -6,7 +6,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.evidence.events import Observed
@@ -17,6 +17,7 @@ from trainperf.model import (
     Line,
     LineKind,
     LinePart,
+    Looks,
     Missing,
     Site,
     StepLines,
@@ -61,6 +62,8 @@ class _Tally:
     callers: Counter[tuple[Site, ...]] = field(default_factory=Counter)
     operators: float | None = None
     elements: int | None = None
+    turns: Site | None = None
+    looks: Looks | None = None
     loop: tuple[int, str] | None = None
     native_s: float = 0.0  # of "library", code that is not Python
 
@@ -91,6 +94,8 @@ class _Tally:
             callers[0][0] if callers else (),
             self.loop[0] if self.loop else None,
             self.loop[1] if self.loop else "",
+            self.turns,
+            self.looks,
         )
 
 
@@ -105,14 +110,15 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
     if isinstance(real, Missing):
         return real
     total = sum(int(event.get("whole", 0)) for event in observed.of("stacks"))
-    if total < LEAST_SAMPLES:
+    total_s = sum(float(event.get("whole_s", 0.0)) for event in observed.of("stacks"))
+    if total < LEAST_SAMPLES or not total_s:
         return NOT_SAMPLED
     own: defaultdict[Place, _Tally] = defaultdict(_Tally)
     beside: defaultdict[Place, _Tally] = defaultdict(_Tally)
     for event in observed.of("stacks"):
         for stack in event.get("stacks", ()):
             if stack["path"]:
-                _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total)
+                _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total_s)
     for event in observed.of("torch_lines"):
         _with_operators(own, event)
     if observed.framework == "torch" and next(observed.of("torch_lines"), None) is None:
@@ -214,15 +220,16 @@ def _place(site: dict[str, Any]) -> Place:
 
 
 def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: float) -> None:
-    """Count a stack for its innermost line; a sample stands for `second` seconds."""
+    """Count a stack for its innermost line; `second` are those of a step for each sampled one."""
     *callers, innermost = stack["path"]
     tally, counted = tallies[_place(innermost)], int(stack["n"])
+    seconds = stack["s"] * second
     tally.function, tally.text = innermost["function"], stack["text"]
     tally.samples += counted
     kind = _kind(stack)
-    tally.seconds[kind] += counted * second
+    tally.seconds[kind] += seconds
     if kind == "library" and not stack["into"]:
-        tally.native_s += counted * second
+        tally.native_s += seconds
     called = (Site(*_place(caller), caller["function"]) for caller in callers)
     tally.callers[tuple(called)] += counted
     if call := stack["call"] or stack["into"]:
@@ -252,8 +259,25 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
         tally.made_at(line)
         tally.operators = line["operators"]
         tally.elements = line["elements"]
+        loop = line["loop"]
+        tally.turns = loop and Site(loop["file"], loop["line"], loop["function"])
+        tally.looks = _looks(line["looks"])
+        tally.calls.setdefault(line["name"], 0)
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
     _spread(tallies, _owners(tallies, event, "backward_s"), "backward", "backward")
+
+
+def _looks(seen: dict[str, Any]) -> Looks | None:
+    """What the operators of a line were given, None where nothing of it is worth a word."""
+    zeros, rows = seen.get("zeros"), seen.get("rows")
+    looks = Looks(same=bool(seen.get("same")))
+    if zeros is not None:
+        shape = tuple(zeros["shape"])
+        looks = replace(looks, zeros=zeros["share"], shape=shape, variable=zeros["variable"] or "")
+    if rows is not None:
+        used, sparse = rows["used"], bool(rows["sparse"])
+        looks = replace(looks, rows_used=used, rows=rows["of"], sparse=sparse)
+    return None if looks == Looks() else looks
 
 
 def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) -> None:

@@ -45,7 +45,7 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
-from trainperf.model.lines import FunctionLines, Line, LineKind, LinePart, StepLines
+from trainperf.model.lines import FunctionLines, Line, LineKind, LinePart, Looks, StepLines
 from trainperf.model.outside import InPlace, Outside, Spent
 from trainperf.model.parallel import (
     AllReduce,

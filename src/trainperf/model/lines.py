@@ -33,6 +33,26 @@ class LinePart:
 
 
 @dataclass(frozen=True)
+class Looks:
+    """What the operators of a line were seen to be given in a few steps.
+
+    `zeros` is the share of zeros in the largest operand of a matrix product that is the same in
+    each step, of this `shape`, and `variable` its name in the source, "" where it has none.
+    `rows_used` of `rows` rows of a trained table were looked up in a step, its gradient `sparse` or
+    not. `same` says that the line computes the same of the same in each step. What is None, or
+    False, was not seen.
+    """
+
+    zeros: float | None = None
+    shape: tuple[int, ...] = ()
+    variable: str = ""
+    rows_used: int | None = None
+    rows: int | None = None
+    sparse: bool = False
+    same: bool = False
+
+
+@dataclass(frozen=True)
 class Line:
     """A line of the user's, and the seconds of a step that pass on it and on no deeper one.
 
@@ -42,7 +62,8 @@ class Line:
     operators a step makes there, None where they were not counted, and `elements` the median
     size of their largest operand. `callers` are the user's lines that lead to it, the outermost
     first. `loop` is the head of the innermost loop in its function that it stands in, at
-    `loop_line`; "" where it is in none.
+    `loop_line`; "" where it is in none. `turns` is where the innermost loop begins, around it or
+    around its callers, that was seen to turn within a step.
     """
 
     where: Site
@@ -56,6 +77,8 @@ class Line:
     callers: tuple[Site, ...] = ()
     loop_line: int | None = None
     loop: str = ""
+    turns: Site | None = None
+    looks: Looks | None = None
 
     @property
     def kind(self) -> LineKind:

@@ -21,7 +21,7 @@ class Tracer:
         self.fails = fails
         self.file = ""
 
-    short = False
+    short = full = late = False
 
     def refusal(self, asked: bool) -> str:
         return ""

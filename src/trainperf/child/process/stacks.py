@@ -9,9 +9,11 @@ import gc
 import os
 import sys
 import threading
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from opcode import opname
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -47,7 +49,7 @@ OF_LOADERS = (
 )
 """Modules whose frames open an input, take from it or close it, wherever they are called."""
 
-OF_COMPILERS = ("torch._dynamo.", "torch._inductor.")
+OF_COMPILERS = ("torch._dynamo.convert_frame", "torch._inductor.compile_fx")
 TRACES = ("_create_concrete_function", "func_graph_from_py_func")
 """Modules, and functions of TensorFlow, in which code is traced or compiled, not looked up."""
 
@@ -63,6 +65,13 @@ DEEPEST = 24
 OF_PYTHON = ("tensorflow.python.ops.script_ops", "FuncRegistry.__call__")
 TOKENS = set[str]()
 """The function in which TensorFlow runs Python, and what it calls that which makes input."""
+
+Key = tuple[str, str, str, tuple[Place, ...], bool]
+"""A thread's stack: which thread, what the user's line has called, why the framework ran it, the
+user's places, and whether the sample came late."""
+
+LATE_S = 0.0015
+"""So much later than asked for a sample comes only where something held the interpreter."""
 
 PARKED = ("wait", "get", "acquire", "select", "poll", "recv", "accept", "sleep", "join", "_recv")
 """Functions of the standard library in which a thread stands still."""
@@ -97,8 +106,10 @@ class StackSampler:
         self.fetching = 0  # samples in which the main thread was getting its next batch
         self.samples = 0
         self.in_steps = 0  # those within a step
+        self._in_step = False
         self.whole = 0  # those of them whose stacks were kept
-        self._stacks: Counter[tuple[str, str, str, tuple[Place, ...]]] = Counter()
+        self.whole_s = 0.0  # the time that these stand for
+        self._stacks: defaultdict[Key, list[float]] = defaultdict(lambda: [0, 0.0])
         self._thread = threading.Thread(target=self._run, name="trainperf-stacks", daemon=True)
 
     def start(self) -> None:
@@ -153,9 +164,9 @@ class StackSampler:
         seen: Counter[CodeType] = Counter()
         for (file, first, function, *_), n in self._held.items():
             seen[self._codes[file, first, function]] += n
-        for (*_, places), n in self._stacks.items():
+        for (_, _, _, places, _), (times, _) in self._stacks.items():
             if places and places[0].f_code not in seen:  # on a thread of the framework's
-                seen[places[0].f_code] += n
+                seen[places[0].f_code] += int(times)
         return [
             {
                 "file": code.co_filename,
@@ -168,7 +179,7 @@ class StackSampler:
         ]
 
     def stacks(self) -> list[dict[str, Any]]:
-        """Return whole stacks and how often each was seen in steps, once stopped.
+        """Return whole stacks, how often each was seen in steps and for how long, once stopped.
 
         `path` are the user's lines, the outermost first, with the `text` of the last of them.
         `into` is the library function that it has called; without one `call` is the text of the
@@ -177,35 +188,40 @@ class StackSampler:
         where the framework runs it elsewhere.
         """
         told = []
-        for (thread, into, within, places), n in self._stacks.most_common(MOST_STACKS):
+        dearest = sorted(self._stacks.items(), key=lambda item: -item[1][1])[:MOST_STACKS]
+        for (thread, into, within, places, late), (n, seconds) in dearest:
+            if late:
+                places = (_call_before(places[0]), *places[1:])
             call, native = _call_of(places[0]) if places and not into else ("", False)
             told.append(
                 {
                     "thread": thread,
-                    "path": [_site(place) for place in reversed(places)],
-                    "text": _line_text(places[0]) if places else "",
+                    "path": [users_site(place) for place in reversed(places)],
+                    "text": line_text(places[0]) if places else "",
                     "call": call,
                     "into": into,
                     "native": native,
                     "within": within,
                     "n": n,
+                    "s": seconds,
                 }
             )
         return told
 
     def _run(self) -> None:
-        own = threading.get_ident()
+        own, last = threading.get_ident(), time.perf_counter()
         while not self._stop.wait(self._interval):
+            before, last = last, time.perf_counter()
             try:
                 if not self._started or self._over():
                     continue
                 with no_collection():
-                    self._sample(own)
+                    self._sample(own, last - before)
             except Exception:  # a frame that its thread was just replacing, a module of odd names
                 continue
             self.samples += 1
 
-    def _sample(self, own: int) -> None:
+    def _sample(self, own: int, since_s: float) -> None:
         in_step = not self._between()
         self.in_steps += in_step
         threads: list[tuple[Stack, int]] = []
@@ -217,14 +233,18 @@ class StackSampler:
             if in_step and ident != own:
                 threads.append((stack_of(frame), ident))
         if in_step:
-            self._whole(threads)
+            self._whole(threads, since_s if self._in_step else self._interval)
+        self._in_step = in_step
 
-    def _whole(self, threads: list[tuple[Stack, int]]) -> None:
+    def _whole(self, threads: list[tuple[Stack, int]], since_s: float = INTERVAL_S) -> None:
         """Count whole stacks, one of them as what the step passes in.
 
         That is the main thread's; while it is in a call of the framework it is the one that this
         runs on a thread of its own, as TensorFlow runs `numpy_function`. Threads that make the
         input work ahead: theirs it is only while the main thread waits for that.
+
+        Where code that is not Python kept the interpreter from us, the sample comes late: it stands
+        for all of that time.
         """
         owner = next((stack for stack, ident in threads if ident == self._main), None)
         if owner is None or owner.ours:
@@ -237,11 +257,17 @@ class StackSampler:
             if stack.within == INPUT if waits else stack.of_framework and stack.within != INPUT:
                 owner = stack
                 break
+        late = since_s > self._interval + LATE_S
         self.whole += 1
-        self._stacks[owner.key("main")] += 1
+        self.whole_s += since_s
+        self._add(owner.key("main", late), since_s)
         for stack in others:
             if stack is not owner:
-                self._stacks[stack.key("worker")] += 1
+                self._add(stack.key("worker"), since_s)
+
+    def _add(self, key: Key, seconds: float) -> None:
+        self._stacks[key][0] += 1
+        self._stacks[key][1] += seconds
 
     def _count(self, thread: str, frame: FrameType | None, hold: bool = False) -> None:
         """Count the user's innermost frame, unless what runs beneath it is our own work.
@@ -297,8 +323,8 @@ class Stack(NamedTuple):
     of_framework: bool  # a thread that the framework made, not `threading`
     works: bool  # it runs the user's code, and does not stand still
 
-    def key(self, thread: str) -> tuple[str, str, str, tuple[Place, ...]]:
-        return thread, self.into, self.within, self.places
+    def key(self, thread: str, late: bool = False) -> Key:
+        return thread, self.into, self.within, self.places, late and self.of_users
 
 
 def stack_of(frame: FrameType | None) -> Stack:
@@ -354,7 +380,7 @@ def _reason(within: str, module: str, name: str) -> str:
     return MODEL if name in OF_THE_MODEL else within
 
 
-def _site(place: Place) -> dict[str, Any]:
+def users_site(place: Place) -> dict[str, Any]:
     """A line of the user's, with its function's name as its class has it."""
     code = place.f_code
     return {
@@ -374,18 +400,31 @@ _NATIVE = ("CALL", "BINARY", "COMPARE", "UNARY", "FOR_ITER", "GET_ITER", "STORE_
 """How instructions begin that may run code that is not Python; a loop's jump does not."""
 
 
+def _call_before(place: Place) -> Place:
+    """The last call that an innermost line made: it had the interpreter until now."""
+    names = _names(place)
+    calls = (number for number in range(len(names) - 1, -1, -1) if names[number].startswith("CALL"))
+    lasti = 2 * next(calls, len(names) - 1)
+    line = next(islice(place.f_code.co_positions(), lasti // 2, None), (None,))[0]
+    return Place(place.f_code, lasti, line or place.f_lineno)
+
+
 def _call_of(place: Place) -> tuple[str, bool]:
     """The text of what an innermost line was in, and whether that may be code not in Python."""
-    if place.f_lasti < 0:
-        return "", False
-    name = opname[place.f_code.co_code[place.f_lasti]]
+    name = (_names(place) or [""])[-1]
     where = site(place) or {}
     whole = name.startswith("CALL") and where.get("end_line") == where.get("line")
     text = _source(place)[where["col"] : where["end_col"]][:MOST_OF_A_CALL] if whole else ""
     return text, name.startswith(_NATIVE)
 
 
-def _line_text(place: Place) -> str:
+def _names(place: Place) -> list[str]:
+    """The instructions of a function up to the one that it is at."""
+    return [opname[number] for number in place.f_code.co_code[: max(0, place.f_lasti + 2) : 2]]
+
+
+def line_text(place: Place) -> str:
+    """The source of a line, stripped and cut."""
     return _source(place).strip()[:MOST_OF_A_LINE]
 
 

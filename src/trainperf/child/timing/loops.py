@@ -46,6 +46,12 @@ class Tracer(Protocol):
     """The tracer of a framework; a `short` trace is made without `--trace` as well, to be read."""
 
     short: bool
+    late: bool
+    """Whether the first step under it is none of the usual ones: it pays, or was queued before."""
+
+    @property
+    def full(self) -> bool:
+        """Whether so much was traced that it takes long to read more."""
 
     def refusal(self, asked: bool) -> str:
         """Why it cannot be used now, "" if it can; whether its file was `asked` for."""

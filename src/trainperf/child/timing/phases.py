@@ -98,17 +98,19 @@ class Phases:
             self._driver.profile_ends()
         finally:
             counts = stacks.stop()
-            self._driver.record.write(
-                "stacks",
-                total=stacks.samples,
-                counts=counts,
-                held=stacks.held(),
-                sources=stacks.sources(),
-                stacks=stacks.stacks(),
-                whole=stacks.whole,
-                steps=stacks.in_steps,
-                fetching=stacks.fetching,
-            )
+            with Attempt(self._driver.process, "the stacks of the steps"):
+                self._driver.record.write(
+                    "stacks",
+                    total=stacks.samples,
+                    counts=counts,
+                    held=stacks.held(),
+                    sources=stacks.sources(),
+                    stacks=stacks.stacks(),
+                    whole=stacks.whole,
+                    whole_s=stacks.whole_s,
+                    steps=stacks.in_steps,
+                    fetching=stacks.fetching,
+                )
 
     def end(self) -> None:
         """Leave the loop alone, whatever is under way: it is over, or timing it has failed."""

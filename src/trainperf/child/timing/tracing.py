@@ -52,13 +52,15 @@ def begin(driver: Any) -> Tracing | None:
             if asked:
                 raise NotTraced("this kind of loop cannot be traced")
             return None
-        return Tracing(driver, tracer, *(_agreed(driver) if asked else _few(driver)), asked)
+        return Tracing(
+            driver, tracer, *(_agreed(driver) if asked else _few(driver, tracer.late)), asked
+        )
     except Exception as error:
         _missing(driver, error, asked)
         return None
 
 
-def _few(driver: Any) -> tuple[int, int, int]:
+def _few(driver: Any, late: bool) -> tuple[int, int, int]:
     """How many steps settle, go unmarked and are marked, where they are only read."""
     step_s, now = driver.plan.step_estimate(), driver.clock()
     if driver.world is not None:
@@ -69,7 +71,7 @@ def _few(driver: Any) -> tuple[int, int, int]:
     takes_s = SLOWED * (1 + READ_STEPS) * step_s + READING_S
     if now + takes_s > min(budget.extra_by(now), budget.end):
         raise NotTraced(budget.lacking(takes_s, now))
-    return 0, 1, READ_STEPS
+    return int(not late), int(late), READ_STEPS
 
 
 def _agreed(driver: Any) -> tuple[int, int, int]:
@@ -145,6 +147,8 @@ class Tracing:
 
     def _turn(self, number: int) -> None:
         self._waits = False
+        if number > 0 and not self._asked and self._tracer.full:
+            self._steps = number
         self._attempt(lambda: self._next(number))
         self._over = self._over or number == self._steps
 

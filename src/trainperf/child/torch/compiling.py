@@ -33,6 +33,7 @@ def watch_calls(loops: Any, module: Any) -> None:
     process = loops.process
 
     def note(context: Any, function: Any) -> None:
+        loops.compiles = True
         frame, called = frames.users_frame()
         if called in COMPILES:
             dynamic = getattr(context, "_dynamic", None)

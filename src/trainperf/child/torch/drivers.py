@@ -9,7 +9,6 @@ from ..process.process import Unseen
 from ..timing.drivers.driver import Driver
 from ..timing.drivers.iterator_driver import FitDriver, IteratorDriver
 from ..timing.drivers.loop_drivers import UpdateDriver
-from ..timing.tracing import NotTraced
 from . import batches
 from .loader import items, loaders
 
@@ -188,11 +187,8 @@ class TorchFitDriver(FitDriver, LoaderDriver):
 class TorchUpdateDriver(UpdateDriver, TorchDriver):
     """A loop that makes its own batches: `x, y = get_batch()`."""
 
-    def tracer(self) -> Tracer | None:
-        """Raises `NotTraced`: its steps end within `Optimizer.step`, under a mark of PyTorch's.
+    def tracer(self) -> Tracer:
+        """One for steps that end within `Optimizer.step`."""
+        from .step.pass_trace import TorchTracer
 
-        Where the tracer was started within such a mark, PyTorch 2.13 crashed in one of seven runs.
-        """
-        raise NotTraced(
-            "its steps are seen within `Optimizer.step`, where starting PyTorch's tracer may crash"
-        )
+        return TorchTracer(self, within=True)

@@ -169,10 +169,10 @@ def _does(function: FunctionLines) -> tuple[str, str]:
     line = function.lines[0]
     if function.small_s > 0.2 * function.own_s and function.calls >= MANY:
         return "small calls", f"makes {function.calls:,.0f} calls of small operators in each step"
-    python = sum(one.of("python") for one in function.lines)
-    if python >= 0.5 * function.python_s or not line.call:
-        return "loop", "computes in Python, turn by turn" if line.loop else "computes in Python"
-    return "call", f"passes its time in `{line.call}`"
+    call = line.call or (line.text if "(" in line.text else "")
+    if call or not line.loop:
+        return "call", f"passes its time in `{call or line.text}`"
+    return "loop", f"loops in Python (`{line.loop.rstrip(':')}`)"
 
 
 def _of_lines(evidence: Evidence, function: FunctionLines, name: str) -> str:

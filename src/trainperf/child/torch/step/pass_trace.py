@@ -13,10 +13,11 @@ import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...timing.budget import Budget
+from ...timing.tracing import LINES
 from ..probes.passes import NotOffered, Pass
 from ..probes.probing import Probing, text
 
@@ -31,6 +32,7 @@ RESERVED_S = 0.5
 PASSES = 3
 """Passes that are read at most. One more goes before them: the first pays for the tracer."""
 OWN = "the script's own profiler is on"
+NO_KERNEL = "the tracer saw no kernel on the GPU: CUPTI is missing, or not permitted here"
 ASKED = {"KINETO_LOG_LEVEL": "99", "TEARDOWN_CUPTI": "0"}
 """A level above all levels: Kineto reads it when a process first traces, and would else write
 "profiler_start" to the user's standard error. And CUPTI is not to be taken down: below CUDA 12.6 a
@@ -103,21 +105,48 @@ def _events(driver: Driver, one: Pass, passes: int) -> list[Any]:
 
 
 class TorchTracer:
-    """Kineto around a few steps of the loop, as `torch.profiler` uses it: `--trace`."""
+    """Kineto around a few steps of the loop, as `torch.profiler` uses it; see `lines.py`.
 
-    def __init__(self, driver: Driver) -> None:
+    `within` says that steps end within `Optimizer.step`, under a mark of PyTorch's: where the
+    tracer was started within such a mark, PyTorch 2.13 crashed in one of seven runs.
+    """
+
+    short = True
+
+    def __init__(self, driver: Driver, within: bool = False) -> None:
         import torch
+
+        from .lines import LineTrace
 
         self._torch: Any = torch
         self._driver = driver
+        self.late = bool(driver.device.asynchronous)
+        self._within = within
         self._profile: Any = None
-
-    short = False
+        self._lines: LineTrace | None = LineTrace(driver)
 
     def refusal(self, asked: bool) -> str:
-        """Why it cannot be used now: a profiler of the script's, also one that waits for a step."""
+        """Why it cannot be used now: a profiler of the script's, also one that waits for a step.
+
+        A trace that was `asked` for is made without lines where these cannot be had.
+        """
         waits = "ProfilerStep" in self._torch.autograd.profiler.KinetoStepTracker._step_dict
-        return OWN if waits or self._torch._C._autograd._profiler_enabled() else ""
+        if waits or self._torch._C._autograd._profiler_enabled():
+            return OWN
+        reason = self._lines.refusal() if self._lines is not None else ""
+        if reason and asked and not self._within:
+            self._lines = None
+            self._driver.record.write("missing", what=LINES, reason=reason)
+            return ""
+        return reason
+
+    def outside(self, act: Callable[[], None]) -> None:
+        if self._lines is not None:
+            self._lines.boundary()
+        if self._lines is not None and self._within:
+            self._lines.outside(act)
+        else:
+            act()
 
     def start(self) -> None:
         with _quiet():
@@ -125,34 +154,50 @@ class TorchTracer:
             profile.__enter__()
         self._profile = profile
 
-    def step(self, number: int) -> contextlib.AbstractContextManager[Any]:
+    @contextlib.contextmanager
+    def step(self, number: int) -> Iterator[None]:
         """The mark of a step, as `torch.profiler` names it: what reads its traces knows it."""
-        mark: contextlib.AbstractContextManager[Any]
         mark = self._torch.autograd.profiler.record_function(f"ProfilerStep#{number}")
-        return mark
+        with mark, self._lines.step() if self._lines else contextlib.nullcontext():
+            yield
 
     def stop(self) -> None:
+        self.drop()
         self._driver.sync()
         with _quiet():
             self._profile.__exit__(None, None, None)
 
-    def outside(self, act: Any) -> None:
-        act()
+    def drop(self) -> None:
+        if self._lines is not None:
+            self._lines.stop()
 
-    def drop(self) -> None: ...
-
-    def read(self) -> None: ...
+    @property
+    def full(self) -> bool:
+        return self._lines is not None and self._lines.full
 
     def save(self, file: str) -> str:
         results = self._profile.kineto_results
         results.save(file)
-        on_host = all(str(event.device_type()).endswith("CPU") for event in results.events())
-        unseen = self._torch.cuda.is_initialized() and on_host
-        return (
-            "the tracer saw no kernel on the GPU: CUPTI is missing, or not permitted here"
-            if unseen
-            else ""
-        )
+        on_host = all(map(_on_host, results.events()))
+        return NO_KERNEL if self._torch.cuda.is_initialized() and on_host else ""
+
+    def read(self) -> None:
+        """Record the event `torch_lines`, or `missing` with the reason why there is none."""
+        if self._lines is None:
+            return
+        cuda = device() == "cuda"
+        operators, work = list[Any](), list[Any]()
+        for event in self._profile.kineto_results.events():
+            if _kind(event) == "cpu_op" or _is_operator(event):
+                operators.append(event)
+            elif cuda and _is_work(event):
+                work.append(event)
+        fault = self._lines.fault or (NO_KERNEL if cuda and not work else "")
+        if fault:
+            self._driver.record.write("missing", what=LINES, reason=fault)
+            return
+        with self._torch.no_grad():
+            self._driver.record.write("torch_lines", **self._lines.event(operators, work, cuda))
 
 
 def device() -> str | None:

@@ -1,0 +1,498 @@
+"""A few steps under PyTorch's tracer by lines of the user's: operators, and their backward.
+
+A mode of `torch.overrides` sees each call of PyTorch's functions on the main thread, and puts a
+mark with the user's line around it. Operators within a mark are the line's; a node of the backward
+graph is that of the operator with its sequence number; a kernel that of the operator it is linked
+to.
+"""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import sys
+import threading
+import time
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from ...process.frames import Place, is_ours, is_users, line_of, lines_of, site
+from ...process.stacks import INLINE, line_text, users_site
+from .looks import Looks, Observer
+
+if TYPE_CHECKING:
+    from ...timing.drivers.driver import Driver
+
+COMPILES = "TorchDynamo compiles in this process, and would do so anew under trainperf's mode"
+MODES = "the script has set a mode for functions of PyTorch itself"
+MOST_LINES = 60
+MOST_CALLS, MOST_ELEMENTS = 5_000, 10_000
+OWN = "trainperf: its own"
+ENGINE = "autograd::engine::evaluate_function: "
+"""Stands before the name of a node of the backward graph while the engine is at it."""
+SILENT = frozenset(
+    (
+        *("__get__", "__set__", "__len__", "_set_grad_enabled", "data_ptr", "device", "dim"),
+        *("element_size", "get_device", "is_complex", "is_contiguous", "is_floating_point"),
+        *("nelement", "numel", "register_hook", "size", "storage_offset", "stride"),
+    )
+)
+"""Functions of PyTorch that run no operator."""
+MARKS = "_record_function_"
+"""Begins the names of the functions that put a mark of PyTorch's own, or take it away."""
+BETWEEN = ("overrides.py", "functional.py")
+"""Files of `torch` whose functions stand between a line and what it called by that name."""
+
+_USERS, _BETWEEN, _LIBRARY = range(3)
+
+
+@dataclass(eq=False)
+class UsersLine:
+    """A line of the user's in traced steps; times in nanoseconds, of all these steps."""
+
+    where: dict[str, Any]
+    text: str
+    callers: tuple[Place, ...]
+    looks: Looks = field(default_factory=Looks)
+    elements: list[int] = field(default_factory=list)
+    calls: int = 0
+    forward: int = 0
+    backward: int = 0
+    device: int = 0
+    functions: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def whole(self) -> int:
+        return max(self.forward, self.device) + self.backward
+
+
+@dataclass(eq=False)
+class Mark:
+    """What stands around calls of one function on one line."""
+
+    name: str
+    function: str
+    line: UsersLine
+    place: Place | None  # of the call, where nothing of a library's stands between
+
+
+class LineTrace:
+    """The mode, its marks, and what the tracer's events say of them.
+
+    A fault of ours is kept in `fault`: from then on calls are passed on as they come.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._torch: Any = sys.modules["torch"]
+        self._driver: Any = driver
+        self._mode = _mode(self._torch, self.call)
+        self._main = driver.loops.main
+        self._codes: dict[CodeType, int] = {}
+        self._marks: dict[tuple[CodeType, int, str], Mark] = {}
+        self._lines: dict[tuple[str, int, str], UsersLine] = {}
+        self._around = self._torch._C._profiler._RecordFunctionFast
+        self._observer = Observer()
+        self._loops: set[tuple[str, int]] = set()  # those around the steps
+        self._windows: list[tuple[int, int]] = []
+        self._calls = 0
+        self._marked = False  # the step that is under way
+        self._turns = -1
+        self._open = 0  # marks of PyTorch's own, since the mode was set
+        self._pending: Callable[[], None] | None = None
+        self._function: Any = self._torch.autograd.Function
+        self._apply: Any = vars(self._function)["apply"]
+        self._over = False
+        self.fault = ""
+        reference = weakref.ref(self)
+        driver.process.after_fork(lambda: _forked(reference))
+
+    def refusal(self) -> str:
+        """Why the mode cannot be used now, "" if it can."""
+        if self._driver.loops.compiles:
+            return COMPILES
+        usual = getattr(self._torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+        return MODES if any(mode is not usual for mode in self._stack()) else ""
+
+    # ------------------------------------------------------------ called by the tracer
+
+    def boundary(self) -> None:
+        """A step ends and the next one begins: the loops that hold this turn not within a step.
+
+        The mode is set by the first, and taken out by the one after `stop`.
+        """
+        self._turns += 1
+        if self._over:
+            self.stop()
+        elif not any(mode is self._mode for mode in self._stack()):
+            self._mode.__enter__()
+            self._function.apply = classmethod(self._applied)
+            for place in self._places(sys._getframe(1)):
+                file = place.f_code.co_filename
+                self._loops |= {(file, node.lineno) for node in loops_at(file, place.f_lineno)}
+
+    def outside(self, act: Callable[[], None]) -> None:
+        """Call `act` with the next call of PyTorch's that is in no mark open now.
+
+        So what was asked for at the end of `Optimizer.step` is done when that is over.
+        """
+        self._pending, self._open = act, 0
+
+    def stop(self) -> None:
+        """See nothing more; the mode is taken out where nothing stands over it, or runs in it."""
+        self._over = True
+        self._pending = None
+        self._function.apply = self._apply
+        if any(mode is self._mode for mode in self._stack()[-1:]):
+            self._mode.__exit__(None, None, None)
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A step that counts."""
+        self._marked, began = True, time.time_ns()
+        try:
+            yield
+        finally:
+            self._marked = False
+            self._windows.append((began, time.time_ns()))
+
+    @property
+    def full(self) -> bool:
+        """Whether so many calls were seen that it takes long to read more of them."""
+        return self._calls > MOST_CALLS
+
+    # ------------------------------------------------------------------- the mode
+
+    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Make a call of PyTorch's that the program makes, within a mark of its line."""
+        mark = value = None
+        if not self._over:
+            try:
+                mark, value = self._mark(function, args, kwargs)
+            except Exception as error:
+                self._failed(error)
+        if mark is None:
+            return function(*args, **kwargs)
+        with self._around(mark.name):
+            result = function(*args, **kwargs)
+        if value is not None:
+            try:
+                self._observer.after(value, args, result)
+            except Exception as error:
+                self._failed(error)
+        return result
+
+    def _applied(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
+        """`autograd.Function.apply`, of which modes are told nothing."""
+        return self.call(self._apply.__get__(None, owner), args, kwargs)
+
+    def _mark(self, function: Any, args: Any, kwargs: Any) -> tuple[Mark | None, int | None]:
+        if threading.get_ident() != self._main or self._driver.process.off:
+            return None, None
+        name = str(getattr(function, "__name__", type(function).__name__))
+        if name.startswith(MARKS):
+            self._open += 1 if "_enter" in name else -1
+            return None, None
+        if self._pending is not None and self._open < 0:
+            act, self._pending = self._pending, None
+            act()
+        if name in SILENT or self._over:
+            return None, None
+        direct = True
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            kind = self._kind(frame.f_code)
+            if kind == _USERS:
+                break
+            direct = direct and kind == _BETWEEN
+            frame = frame.f_back
+        if frame is None:
+            return None, None
+        key = (frame.f_code, frame.f_lasti, name)
+        mark = self._marks.get(key)
+        if mark is None:
+            mark = self._marks[key] = self._new(frame, name, function, direct)
+        self._calls += 1
+        line = mark.line
+        if self._marked and len(line.elements) < MOST_ELEMENTS:
+            line.elements += filter(None, (self._largest(args, kwargs),))
+        if not self._observer.on:
+            return mark, None
+        with self._around(OWN):
+            observe = self._observer.before
+            return mark, observe(line.looks, mark.place, name, self._turns, args, kwargs)
+
+    def _kind(self, code: CodeType) -> int:
+        kind = self._codes.get(code)
+        if kind is None:
+            file = code.co_filename
+            kind = _LIBRARY
+            if is_users(file):
+                kind = _LIBRARY if code.co_name in INLINE else _USERS
+            elif is_ours(file) or file.endswith(tuple(f"/torch/{name}" for name in BETWEEN)):
+                kind = _BETWEEN
+            self._codes[code] = kind
+        return kind
+
+    def _new(self, frame: FrameType, name: str, function: Any, direct: bool) -> Mark:
+        places = self._places(frame)
+        where: dict[str, Any] = {**(site(places[0]) or {}), **users_site(places[0])}
+        key = (where["file"], where["line"], where["function"])
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = UsersLine(where, line_text(places[0]), tuple(places))
+        marked = f"trainperf line {where['line']}: {name} ({len(self._marks)})"
+        return Mark(marked, name_of(function), line, places[0] if direct else None)
+
+    def _places(self, frame: FrameType | None) -> list[Place]:
+        """The user's own lines on a stack, the innermost first."""
+        places = []
+        while frame is not None:
+            if self._kind(frame.f_code) == _USERS:
+                places.append(Place(frame.f_code, frame.f_lasti, line_of(frame)))
+            frame = frame.f_back
+        return places
+
+    def _largest(self, args: Any, kwargs: Any) -> int:
+        tensor, most = self._torch.Tensor, 0
+        for given in (*args, *kwargs.values()):
+            for one in given[:1] if isinstance(given, (tuple, list)) else (given,):
+                if isinstance(one, tensor):
+                    most = max(most, one.numel())
+        return most
+
+    def _stack(self) -> list[Any]:
+        c = self._torch._C
+        return [c._get_function_stack_at(at) for at in range(c._len_torch_function_stack())]
+
+    def _failed(self, error: Exception) -> None:
+        self.fault = f"{type(error).__name__}: {error}"[:500]
+        self._over = True
+
+    # ------------------------------------------------------------------- the event
+
+    def event(self, operators: Iterable[Any], kernels: Iterable[Any], cuda: bool) -> dict[str, Any]:
+        """The fields of `torch_lines`: times in seconds a step, the dearest lines first."""
+        reader = Reader({mark.name: mark for mark in self._marks.values()})
+        threads: dict[int, list[tuple[int, int, int, Any]]] = defaultdict(list)
+        for number, event in enumerate(operators):
+            if self._inside(start := event.start_ns()):
+                spot = start, -event.end_ns(), number, event
+                threads[event.start_thread_id()].append(spot)
+        for spots in threads.values():
+            reader.read(sorted(spots))
+        host = reader.host()
+        for mark, (forward, _) in host.items():
+            if mark is not None:
+                mark.line.forward += forward
+                mark.line.calls += reader.calls[mark]
+        times = reader.device(kernels, self._inside) if cuda else host
+        for mark, (forward, backward) in times.items():
+            if mark is not None:
+                mark.line.backward += backward
+                mark.line.device += forward if cuda else 0
+                mark.line.functions[mark.function] += forward + backward
+        each = len(self._windows) * 1e9
+        lines = sorted(self._lines.values(), key=lambda line: -line.whole)
+        device = sum(map(sum, times.values())) if cuda else 0
+        return {
+            "steps": len(self._windows),
+            "all_forward_s": sum(forward for forward, _ in host.values()) / each,
+            "all_backward_s": sum(backward for _, backward in times.values()) / each,
+            "all_device_s": device / each,
+            "lines": [self._told(line) for line in lines[:MOST_LINES] if line.calls],
+        }
+
+    def _inside(self, at: int) -> bool:
+        return any(first <= at < last for first, last in self._windows)
+
+    def _told(self, line: UsersLine) -> dict[str, Any]:
+        each = len(self._windows) * 1e9
+        return {
+            "where": line.where,
+            "text": line.text,
+            "operators": line.calls / len(self._windows),
+            "elements": int(statistics.median(line.elements)) if line.elements else None,
+            "forward_s": line.forward / each,
+            "backward_s": line.backward / each,
+            "device_s": line.device / each,
+            "name": max(line.functions, key=lambda name: line.functions[name], default=""),
+            "loop": self._loop(line),
+            "looks": self._observer.seen(line.looks, self._turns),
+        }
+
+    def _loop(self, line: UsersLine) -> dict[str, Any] | None:
+        """The innermost loop around a line that turns within a step, or around its callers."""
+        for place in line.callers:
+            file = place.f_code.co_filename
+            for node in reversed(loops_at(file, place.f_lineno, inside=True)):
+                if (file, node.lineno) not in self._loops:
+                    return users_site(place) | {"line": node.lineno}
+        return None
+
+
+def _mode(torch: Any, call: Callable[[Any, Any, Any], Any]) -> Any:
+    class Lines(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return call(func, args, kwargs or {})
+
+    return Lines()
+
+
+def _forked(reference: Callable[[], LineTrace | None]) -> None:
+    trace = reference()
+    if trace is not None:
+        trace.stop()
+
+
+def name_of(function: Any) -> str:
+    """The name of a function of PyTorch's, as users write it: "torch.mm", "Tensor.add"."""
+    name = str(getattr(function, "__name__", type(function).__name__))
+    if isinstance(getattr(function, "__self__", None), type):
+        return f"{function.__self__.__name__}.{name}"
+    owner = str(getattr(function, "__qualname__", "")).partition(".")[0]
+    if owner in ("TensorBase", "_TensorBase", "Tensor"):
+        return f"Tensor.{name}"
+    module = str(getattr(function, "__module__", None) or "torch")
+    if module == "torch._C._nn":
+        module = "torch.nn.functional"
+    return (
+        f"{module.removesuffix('.functional') if module == 'torch.functional' else module}.{name}"
+    )
+
+
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+_nodes: dict[str, list[Any]] = {}  # the loops and functions of a file
+
+
+def loops_at(file: str, line: int, inside: bool = False) -> list[Any]:
+    """The loops of a function that hold a line of it, the outermost first.
+
+    With `inside` the line is one that turns with the loop, not where its iterator is made.
+    """
+    if file not in _nodes:
+        try:
+            tree = ast.parse("".join(lines_of(file)))
+        except (SyntaxError, ValueError):
+            tree = ast.Module([], [])
+        kinds = (*LOOPS, *COMPREHENSIONS, *FUNCTIONS)
+        _nodes[file] = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    holding = [node for node in _nodes[file] if node.lineno <= line <= (node.end_lineno or 0)]
+    first = max((node.lineno for node in holding if isinstance(node, FUNCTIONS)), default=0)
+    found: list[Any] = []
+    for node in holding:
+        if isinstance(node, LOOPS) and node.lineno >= first:
+            turns = isinstance(node, ast.While) or line >= node.body[0].lineno
+            found += [node] if turns or not inside else []
+        elif isinstance(node, COMPREHENSIONS) and node.lineno >= first:
+            found.append(node)
+    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+# What the tracer's events say.
+
+
+Node = tuple[int, int]
+"""A node of the backward graph: the thread of its forward, and its sequence number."""
+
+
+class Reader:
+    """The events of operators, thread by thread: own times by marks and by nodes, in nanoseconds.
+
+    An operator belongs to the innermost mark around it; where it is in a node of the backward
+    graph, to that.
+    """
+
+    def __init__(self, marks: dict[str, Mark]) -> None:
+        self._marks = marks
+        self._forward: Counter[Mark | None] = Counter()
+        self.calls: Counter[Mark | None] = Counter()  # that ran any operator
+        self._backward: Counter[Node] = Counter()
+        self._makers: dict[Node, Mark | None] = {}
+        self._of: dict[int, Mark | Node | None] = {}  # by the number that kernels are linked to
+
+    def read(self, spots: list[tuple[int, int, int, Any]]) -> None:
+        """Read the events of one thread by start and end, the first and the longer ones first."""
+        running: list[_Running] = []
+        for start, minus_end, _, event in spots:
+            end = -minus_end
+            while running and running[-1].end <= start:
+                self._close(running.pop())
+            around = running[-1] if running else None
+            if around is not None:
+                around.own -= min(end, around.end) - start
+            running.append(self._begin(event, around, start, end))
+        while running:
+            self._close(running.pop())
+
+    def _begin(self, event: Any, around: _Running | None, start: int, end: int) -> _Running:
+        name, number = event.name(), event.sequence_nr()
+        mark = around.mark if around is not None else None
+        node = around.node if around is not None else None
+        if name in self._marks:
+            return _Running(end, 0, self._marks[name], node, fresh=True)
+        if name == OWN:
+            return _Running(end, 0, None, None, skipped=True)
+        skipped = around is not None and around.skipped
+        if name.startswith(ENGINE):
+            node = (event.fwd_thread_id(), number)
+        elif node is None and number >= 0 and not skipped:
+            self._makers[event.start_thread_id(), number] = mark  # the last one makes the node
+        if around is not None and around.fresh and node is None:
+            self.calls[around.mark] += 1
+            around.fresh = False
+        self._of[event.correlation_id()] = mark if node is None else node
+        return _Running(end, end - start, mark, node, skipped)
+
+    def _close(self, one: _Running) -> None:
+        if one.skipped or one.fresh is not None:
+            return
+        if one.node is None:
+            self._forward[one.mark] += one.own
+        else:
+            self._backward[one.node] += one.own
+
+    def host(self) -> dict[Mark | None, tuple[int, int]]:
+        """Time of forward and backward on the host, by mark; None is what no mark owns."""
+        backward: Counter[Mark | None] = Counter()
+        for node, spent in self._backward.items():
+            backward[self._makers.get(node)] += spent
+        both = {*self._forward, *backward}
+        return {mark: (self._forward[mark], backward[mark]) for mark in both}
+
+    def device(
+        self, kernels: Iterable[Any], inside: Callable[[int], bool]
+    ) -> dict[Mark | None, tuple[int, int]]:
+        """The same of what was started on the device, in its own time.
+
+        What no operator started counts where it began in a step.
+        """
+        times: dict[Mark | None, list[int]] = defaultdict(lambda: [0, 0])
+        for kernel in kernels:
+            by = kernel.linked_correlation_id()
+            if by not in self._of and (by or not inside(kernel.start_ns())):
+                continue
+            of = self._of.get(by)
+            backward = isinstance(of, tuple)
+            mark = self._makers.get(of) if isinstance(of, tuple) else of
+            times[mark][backward] += kernel.duration_ns()
+        return {mark: (spent[0], spent[1]) for mark, spent in times.items()}
+
+
+@dataclass(slots=True)
+class _Running:
+    end: int
+    own: int
+    mark: Mark | None
+    node: Node | None
+    skipped: bool = False  # within what we do ourselves
+    fresh: bool | None = None  # of a mark, whether no operator ran in it yet

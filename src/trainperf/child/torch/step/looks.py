@@ -1,0 +1,302 @@
+"""What the operators of a line are given in traced steps: zeros, rows of a table, the same again.
+
+No tensor is kept alive: what is remembered of one is a weak reference and its version.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import time
+import weakref
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...process.frames import Place, lines_of, site
+from ..graphs import capturing
+
+LARGE = 2**17
+"""Elements of an operand from which its zeros are counted."""
+PRODUCTS = frozenset(
+    (
+        *("addbmm", "addmm", "addmv", "baddbmm", "bmm", "einsum", "linear", "matmul", "mm", "mv"),
+        *("__matmul__", "__rmatmul__"),
+    )
+)
+LOOK_UPS = frozenset(("embedding", "embedding_bag"))
+RANDOM = (
+    *("rand", "dropout", "bernoulli", "multinomial", "normal", "uniform", "poisson", "attention"),
+    *("exponential", "geometric", "cauchy", "rrelu", "gumbel", "empty", "apply"),
+)
+"""Stands in the names of functions whose result may be another one each time."""
+COPIES = frozenset(
+    ("clone", "detach", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "to")
+)
+"""Functions whose result is wanted anew, as a rule, because it is written into."""
+
+MOST_CALLS = 64
+"""So many calls of a line are compared between steps: one with more is a loop's."""
+MOST_OPERANDS = 64
+MOST_INDICES = 2**22
+MOST_SHARE = 0.1
+"""Looking may take so much of the time of the steps, or `LEAST_S` where they are short."""
+LEAST_S = 0.01
+CHUNK, MOST_CHUNKS = 2**22, 16
+"""Zeros are counted in so many elements at a time, and so often at most."""
+SAMPLED = 64
+"""So many elements of a tensor are compared as well: its version does not tell of all writes."""
+
+
+class Unknown(Exception):  # noqa: N818 - names an outcome
+    """Whether a call is given the same as in another step cannot be told."""
+
+
+@dataclass
+class Looks:
+    """What was seen of one line: large operands, look-ups, and its calls in each step."""
+
+    operands: dict[tuple[Any, ...], _Operand] = field(default_factory=dict)
+    rows: dict[int, _Rows] = field(default_factory=dict)
+    calls: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    differs: bool = False
+    works: bool = False  # a call that is no mere copy had a tensor
+
+
+@dataclass
+class _Operand:
+    place: Place | None  # of the call, where the user's own line makes it
+    position: int
+    tensor: weakref.ref[Any]
+    version: int
+    size: int
+    steps: set[int]
+
+
+@dataclass
+class _Rows:
+    of: int
+    weight: int
+    sparse: bool
+    used: list[Any] = field(default_factory=list)
+
+
+class Observer:
+    """Looks at what calls are given, as long as that takes little of the steps."""
+
+    def __init__(self) -> None:
+        self._torch: Any = sys.modules["torch"]
+        self._values = Values(self._torch)
+        self._multiplied: set[int] = set()
+        self._spent_s = 0.0
+        self._since: float | None = None
+        self.on = True
+
+    def before(
+        self, looks: Looks, place: Place | None, name: str, step: int, args: Any, kwargs: Any
+    ) -> int | None:
+        """Look at a call that is made now, in a step by number; the value of what it will return.
+
+        None where that is not known. Raises nothing that a tensor of an odd kind does.
+        """
+        began = time.perf_counter()
+        if self._since is None:
+            self._since = began
+        elif self._spent_s > max(LEAST_S, MOST_SHARE * (began - self._since)):
+            self.on = False
+        if not self.on or capturing():
+            return None
+        try:
+            if name in PRODUCTS:
+                self._product(looks, place, step, args)
+            elif name in LOOK_UPS and step == 0:
+                self._look_up(looks, args, kwargs)
+            return self._call(looks, name, step, args, kwargs)
+        except Exception:  # of tensors that have no storage, no version, no plain shape
+            looks.differs = True
+            return None
+        finally:
+            self._spent_s += time.perf_counter() - began
+
+    def after(self, value: int, args: Any, result: Any) -> None:
+        """The call returned `result`: what it computes of what is the same is the same."""
+        many = result if isinstance(result, (tuple, list)) else (result,)
+        for number, tensor in enumerate(many[:MOST_OPERANDS]):
+            if isinstance(tensor, self._torch.Tensor) and all(tensor is not one for one in args):
+                self._values.put(tensor, hash((value, number)))
+
+    def _product(self, looks: Looks, place: Place | None, step: int, args: Any) -> None:
+        for position, tensor in enumerate(args):
+            if not isinstance(tensor, self._torch.Tensor) or tensor.numel() < LARGE:
+                continue
+            self._multiplied.add(tensor.data_ptr())
+            if not tensor.is_floating_point() or tensor.layout != self._torch.strided:
+                continue
+            root = tensor._base if tensor._is_view() else tensor
+            key = (place, position, id(root), tensor.data_ptr(), tuple(tensor.shape))
+            known = looks.operands.get(key)
+            before: Any = known.tensor() if known is not None else None
+            if known is not None and before is root and known.version == root._version:
+                known.steps.add(step)
+            elif len(looks.operands) < MOST_CALLS:
+                looks.operands[key] = _Operand(
+                    place, position, weakref.ref(root), root._version, tensor.numel(), {step}
+                )
+
+    def _look_up(self, looks: Looks, args: Any, kwargs: Any) -> None:
+        indices, weight = args[0], args[1]
+        if not weight.requires_grad or indices.numel() > MOST_INDICES:
+            return
+        sparse = bool(kwargs.get("sparse"))
+        rows = looks.rows.setdefault(
+            id(weight), _Rows(int(weight.shape[0]), weight.data_ptr(), sparse)
+        )
+        if len(rows.used) < MOST_CALLS:
+            rows.used.append(self._torch.unique(indices.detach()))
+
+    def _call(self, looks: Looks, name: str, step: int, args: Any, kwargs: Any) -> int | None:
+        calls = looks.calls[step]
+        if looks.differs or len(calls) >= MOST_CALLS or any(word in name for word in RANDOM):
+            looks.differs = True
+            return None
+        try:
+            value = hash((name, *self._hashed(args), *self._hashed(tuple(kwargs.items()))))
+        except Unknown:
+            looks.differs = True
+            return None
+        calls.append(value)
+        looks.works |= name not in COPIES and any(
+            isinstance(one, self._torch.Tensor) for one in (*args, *kwargs.values())
+        )
+        return value
+
+    def _hashed(self, given: Any) -> Iterator[Any]:
+        if len(given) > MOST_OPERANDS:
+            raise Unknown
+        for one in given:
+            if isinstance(one, self._torch.Tensor):
+                if one.requires_grad:
+                    raise Unknown
+                yield self._values.of(one)
+            elif isinstance(one, (tuple, list)):
+                yield hash(tuple(self._hashed(one)))
+            elif isinstance(one, slice):
+                yield hash(tuple(self._hashed((one.start, one.stop, one.step))))
+            elif one is None or one is ... or isinstance(one, (int, float, complex, str)):
+                yield hash((type(one).__name__, one))
+            elif type(one).__module__ == "torch":  # a type, a device, a layout
+                yield hash(repr(one))
+            else:
+                raise Unknown
+
+    def seen(self, looks: Looks, steps: int) -> dict[str, Any]:
+        """What is told of a line, once so many steps were seen; {} where there is nothing."""
+        told: dict[str, Any] = {}
+        if not self.on:
+            return told
+        if zeros := self._zeros(looks, steps):
+            told["zeros"] = zeros
+        rows = [one for one in looks.rows.values() if one.weight not in self._multiplied]
+        if rows:
+            widest = max(rows, key=lambda one: one.of)
+            used = int(self._torch.unique(self._torch.cat(widest.used)).numel())
+            told["rows"] = {"used": used, "of": widest.of, "sparse": widest.sparse}
+        if steps > 1 and looks.works and not looks.differs:
+            first = looks.calls[0]
+            if first and all(looks.calls[step] == first for step in range(steps)):
+                told["same"] = True
+        return told
+
+    def _zeros(self, looks: Looks, steps: int) -> dict[str, Any] | None:
+        """The zeros of the largest operand that is the same in all steps, of two at least."""
+        for known in sorted(looks.operands.values(), key=lambda one: -one.size):
+            tensor: Any = known.tensor()
+            if tensor is None or tensor._version != known.version:
+                continue
+            if steps > 1 and known.steps >= set(range(steps)):
+                return {
+                    "share": self._share_of_zeros(tensor.detach()),
+                    "shape": list(tensor.shape),
+                    "variable": variable(known.place, known.position),
+                }
+        return None
+
+    def _share_of_zeros(self, tensor: Any) -> float:
+        count = tensor.shape[0]
+        each = max(1, CHUNK * count // tensor.numel())
+        apart = each * max(1, -(-count // each) // MOST_CHUNKS)
+        others = looked_at = 0
+        for start in range(0, count, apart):
+            part = tensor[start : start + each]
+            others += int(self._torch.count_nonzero(part))
+            looked_at += part.numel()
+        return 1 - others / looked_at
+
+
+class Values:
+    """Tells whether tensors hold what they held in another step.
+
+    A tensor that is still there and was not written into holds the same; one that a known
+    function made of the same holds the same, whether or not it is another object.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._known: dict[int, tuple[weakref.ref[Any], int, int]] = {}
+        self._new = 0
+
+    def of(self, tensor: Any) -> int:
+        """The value of a tensor: equal numbers hold the same. Raises `Unknown`."""
+        sample = self._sample(tensor)
+        reference, version, value = self._known.get(id(tensor), (None, 0, 0))
+        before: Any = reference() if reference is not None else None
+        if before is not tensor or version != tensor._version:
+            self._new += 1
+            value = self._new
+            self.put(tensor, value)
+        return hash((value, sample))
+
+    def put(self, tensor: Any, value: int) -> None:
+        if not tensor.is_inference():
+            self._known[id(tensor)] = weakref.ref(tensor), tensor._version, value
+
+    def _sample(self, tensor: Any) -> str:
+        """A few of its elements: an array of NumPy's may share its memory, and be written into."""
+        if tensor.device.type != "cpu":
+            return ""
+        if not tensor.is_contiguous() and tensor.numel() > LARGE:
+            raise Unknown
+        flat = tensor.detach().reshape(-1)
+        return repr(flat[:: max(1, flat.numel() // SAMPLED)][: 2 * SAMPLED].tolist())
+
+
+def variable(place: Place | None, position: int) -> str | None:
+    """The name that a call is given at a position, as the source has it; None if it is no name."""
+    where = site(place)
+    if where is None or "col" not in where:
+        return None
+    lines = lines_of(where["file"])[where["line"] - 1 : where["end_line"]]
+    try:
+        text = "".join(lines)
+        last = sum(map(len, lines[:-1])) + where["end_col"]
+        node = ast.parse(f"({text[where['col'] : last]})", mode="eval").body
+    except SyntaxError:
+        return None
+    given: list[ast.expr] = []
+    if isinstance(node, ast.BinOp):
+        given = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        is_module = isinstance(owner, ast.Name) and owner.id in ("torch", "F", "functional", "nn")
+        given = [*([] if owner is None or is_module else [owner]), *node.args]
+    named = given[position] if position < len(given) else None
+    return _dotted(named) if named is not None else None
+
+
+def _dotted(node: ast.expr) -> str | None:
+    """`a`, `self.a`; None of anything else."""
+    if isinstance(node, ast.Attribute):
+        owner = _dotted(node.value)
+        return f"{owner}.{node.attr}" if owner else None
+    return node.id if isinstance(node, ast.Name) else None

@@ -1,0 +1,289 @@
+"""Steps of small loops in real PyTorch, traced by lines: whose operators and backward they are."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import textwrap
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kit.child import FakeProcess
+from trainperf.child.timing import tracing
+from trainperf.child.torch.step import lines
+from trainperf.child.torch.step.pass_trace import TorchTracer
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.manual_seed(0)
+
+
+def loss_of(rows):
+    losses = []
+    for i in range(20):
+        for j in range(10):
+            losses.append(F.relu(rows[i] - rows[j]).sum())
+    return torch.stack(losses).mean()
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * ctx.saved_tensors[0] * gradient
+
+
+"""
+
+
+class Driver:
+    """As much of a driver as tracing asks; steps end where `boundary` is called."""
+
+    def __init__(self) -> None:
+        self.process: Any = FakeProcess({"leg": None, "folder": "/run"}, time.monotonic)
+        self.process.after_fork = lambda call: None
+        self.record, self.clock = self.process.record, time.monotonic
+        self.world = None
+        self.device = SimpleNamespace(asynchronous=False)
+        self.plan = SimpleNamespace(step_estimate=lambda: 0.001, slow=False)
+        self.loops = SimpleNamespace(main=threading.get_ident(), compiles=False)
+        self.within = False
+
+    def sync(self) -> None: ...
+
+    def tracer(self) -> Any:
+        return TorchTracer(self, within=self.within)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _single_thread() -> Iterator[None]:
+    """A product of 8 columns is no work for several threads, which wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def loop(tmp_path, monkeypatch) -> Callable[..., Any]:
+    """Make a step of some source, in a file of the user's; its names come with it."""
+
+    def make(setup: str, step: str) -> Any:
+        file = tmp_path / "train.py"
+        body = textwrap.indent(step, "    ")
+        file.write_text(f"{HEAD}{setup}\n\ndef step():\n{body}    return loss\n")
+        names: dict[str, Any] = {}
+        exec(compile(file.read_text(), str(file), "exec"), names)
+        return SimpleNamespace(**names)
+
+    return make
+
+
+def traced(script: Any, driver: Driver | None = None) -> tuple[dict[str, Any], list[float]]:
+    """The event that some steps of a loop leave, and the losses of its steps."""
+    driver = driver or Driver()
+    losses = [script.step() for _ in range(2)]
+    tracing_ = tracing.begin(driver)
+    while tracing_ is not None and tracing_.boundary():
+        losses.append(script.step())
+    assert torch._C._len_torch_function_stack() == 0
+    [event] = [one for one in driver.record.events if one["e"] in ("torch_lines", "missing")]
+    return event, [loss.item() for loss in losses]
+
+
+def of(event: dict[str, Any], text: str) -> dict[str, Any]:
+    [line] = [line for line in event["lines"] if text in line["text"]]
+    return dict(line)
+
+
+RANKING = (
+    "layer = nn.Linear(8, 8)\nx = torch.randn(64, 8)",
+    "layer.weight.grad = None\nloss = loss_of(layer(x))\nloss.backward()\n",
+)
+SPARSE = (
+    (
+        "graph = torch.eye(512)\nlayer = nn.Linear(64, 64)\nx = torch.randn(512, 64)\n"
+        "optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)"
+    ),
+    (
+        "optimizer.zero_grad()\nhidden = torch.mm(graph, layer(x))\nloss = hidden.square().mean()\n"
+        "loss.backward()\noptimizer.step()\n"
+    ),
+)
+TABLE = (
+    "table = nn.Embedding(5000, 8)\noptimizer = torch.optim.SGD(table.parameters(), lr=0.01)",
+    (
+        "optimizer.zero_grad()\nindices = torch.randint(0, 50, (400,))\n"
+        "loss = table(indices).square().mean()\nloss.backward()\noptimizer.step()\n"
+    ),
+)
+
+
+# What must not be told, and what must stay as it is.
+
+
+@pytest.mark.parametrize("source", [RANKING, SPARSE, TABLE])
+def test_numbers_and_random_numbers_are_those_of_an_untraced_run(loop, source):
+    event, losses = traced(loop(*source))
+    again = loop(*source)
+    assert event["e"] == "torch_lines"
+    assert losses == [again.step().item() for _ in losses]
+
+
+def test_where_something_is_compiled_there_is_no_event_and_no_compilation(loop):
+    script = loop(
+        "layer = torch.compile(nn.Linear(4, 4), backend='eager')\nx = torch.randn(8, 4)",
+        "loss = layer(x).sum()\nloss.backward()\n",
+    )
+    driver = Driver()
+    driver.loops.compiles = True
+    script.step()
+    graphs = dict(torch._dynamo.utils.counters["stats"])
+    event, _ = traced(script, driver)
+    assert event == {"e": "missing", "what": tracing.LINES, "reason": lines.COMPILES}
+    assert torch._dynamo.utils.counters["stats"] == graphs
+    torch._dynamo.reset()
+
+
+def test_a_mode_of_the_scripts_own_is_left_alone(loop):
+    script, driver = loop(*SPARSE), Driver()
+    with torch.overrides.BaseTorchFunctionMode():
+        assert tracing.begin(driver).boundary() is False
+        assert torch._C._len_torch_function_stack() == 1
+    assert driver.record.of("missing")[0]["reason"] == lines.MODES
+    script.step()
+
+
+def test_a_fault_of_ours_leaves_the_steps_alone_and_is_a_reason(loop, monkeypatch):
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("no such line")
+
+    monkeypatch.setattr(lines.LineTrace, "_new", fails)
+    event, losses = traced(loop(*SPARSE))
+    assert event["reason"] == "RuntimeError: no such line"
+    again = loop(*SPARSE)
+    assert losses == [again.step().item() for _ in losses]
+
+
+def test_no_tensor_is_kept_alive(loop):
+    script = loop(
+        "table = nn.Embedding(500, 8)\nkept = []",
+        "indices = torch.randint(0, 9, (40,))\nkept.append(indices)\n"
+        "loss = (table(indices) @ torch.ones(8, 4)).mean()\nloss.backward()\n",
+    )
+    event, _ = traced(script)
+    assert of(event, "table(indices)")["operators"] == 4
+    references = [weakref.ref(tensor) for tensor in script.kept]
+    script.kept.clear()
+    gc.collect()
+    assert not any(reference() is not None for reference in references)
+
+
+def test_batches_at_the_same_place_and_arrays_that_are_written_into_are_not_the_same(loop):
+    script = loop(
+        "import numpy as np\narray = np.zeros(64, 'float32')\nshared = torch.from_numpy(array)\n"
+        "weight = torch.ones(64, requires_grad=True)",
+        "array[:] = array + 1\nbatch = torch.rand(64)\na = batch.cumsum(0)\nb = shared.cumsum(0)\n"
+        "loss = (a + b + weight).sum()\n",
+    )
+    event, _ = traced(script)
+    assert not [line for line in event["lines"] if "same" in line["looks"]]
+
+
+# What must be told.
+
+
+def test_a_loss_in_a_python_loop_owns_its_backward_and_tells_its_loop(loop):
+    script = loop(*RANKING)
+    event, _ = traced(script)
+    line = of(event, "losses.append")
+    assert line["operators"] == 200 * 5
+    assert line["loop"]["line"] == 11
+    assert line["elements"] == 8
+    assert line["backward_s"] > 0.7 * event["all_backward_s"]
+    assert of(event, "loss.backward()")["backward_s"] < 0.05 * event["all_backward_s"]
+    assert of(event, "loss_of(layer(x))")["loop"] is None
+    owned = sum(line["backward_s"] for line in event["lines"])
+    assert owned == pytest.approx(event["all_backward_s"], rel=0.15)
+
+
+def test_zeros_of_an_operand_that_stays_are_counted_and_named(loop):
+    event, _ = traced(loop(*SPARSE))
+    line = of(event, "torch.mm")
+    assert line["looks"] == {
+        "zeros": {"share": 1 - 1 / 512, "shape": [512, 512], "variable": "graph"}
+    }
+    assert of(event, "optimizer.step()")["forward_s"] > 0
+
+
+def test_steps_that_end_within_an_optimizer_are_traced_once_it_is_left(loop):
+    script, driver = loop(*SPARSE), Driver()
+    driver.within = True
+    script.step()
+    tracing_ = tracing.begin(driver)
+    assert tracing_ is not None
+    going = [True]
+    hook = sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(
+        lambda *_: going.append(going[-1] and tracing_.boundary())
+    )
+    while going[-1]:
+        script.step()
+    hook.remove()
+    [event] = driver.record.of("torch_lines")
+    assert torch._C._len_torch_function_stack() == 0
+    assert of(event, "torch.mm")["backward_s"] > 0
+
+
+def test_rows_that_are_looked_up_are_counted(loop):
+    event, _ = traced(loop(*TABLE))
+    looks = of(event, "table(indices)")["looks"]
+    assert looks["rows"] == {"used": 50, "of": 5000, "sparse": False}
+
+
+def test_what_is_computed_anew_of_the_same_is_told(loop):
+    script = loop(
+        "graph = torch.rand(64, 64)\nweight = torch.ones(64, requires_grad=True)",
+        "degree = graph.sum(1)\nmask = torch.triu(torch.ones(64, 64))\n"
+        "noise = torch.rand(64) * degree\nloss = (mask @ (degree * weight + noise)).mean()\n",
+    )
+    event, _ = traced(script)
+    told = {line["text"].partition(" ")[0]: line["looks"].get("same") for line in event["lines"]}
+    assert told == {"degree": True, "mask": True, "noise": None, "loss": None}
+
+
+def test_the_backward_of_a_function_of_the_users_own_is_its_callers(loop):
+    script = loop(
+        "x = torch.randn(256, 256, requires_grad=True)",
+        "hidden = Square.apply(x)\nloss = hidden.mean()\nloss.backward()\n",
+    )
+    event, _ = traced(script)
+    line = of(event, "Square.apply")
+    assert line["name"] == "Square.apply"
+    assert line["backward_s"] > 0.3 * event["all_backward_s"]
+    assert of(event, "return x * x")["forward_s"] > 0
+
+
+def test_closures_are_lines_as_well(loop):
+    script = loop(
+        "layer = nn.Linear(8, 1)\nx = torch.randn(16, 8)\n"
+        "optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=3)\n\n"
+        "def closure():\n    optimizer.zero_grad()\n    loss = layer(x).square().mean()\n"
+        "    loss.backward()\n    return loss",
+        "loss = optimizer.step(closure)\n",
+    )
+    event, _ = traced(script)
+    assert of(event, "layer(x).square()")["backward_s"] > 0

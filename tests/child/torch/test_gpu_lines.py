@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,13 +35,19 @@ def on_device(events: list[Seen], marks: set[str]) -> Times:
     return {mark: (forward / 1e6, backward / 1e6) for mark, (forward, backward) in times.items()}
 
 
-def by_line(run: str) -> Times:
-    """The same by the lines in the stacks of operators, each of them marked."""
-    marked = []
+def by_line(run: str, without: str = "") -> Times:
+    """The same by the lines in the stacks of operators, each of them marked.
+
+    What an operator `without` started is as if its mark had: a kernel of Triton's.
+    """
+    marked, links = [], {}
     for seen in recorded(run):
         if line := re.search(r"\.py\((\d+)\)", seen.stack):
-            marked.append(Seen(line[1], seen.at, seen.long, "mark", thread=seen.thread))
-    return on_device([*marked, *recorded(run)], {seen.label for seen in marked})
+            mark = Seen(line[1], seen.at, seen.long, "mark", -seen.number, thread=seen.thread)
+            marked.append(mark)
+            links |= {seen.number: mark.number} if seen.label == without else {}
+    events = [replace(seen, by=links.get(seen.by, seen.by)) for seen in recorded(run)]
+    return on_device([*marked, *events], {seen.label for seen in marked})
 
 
 def busy(run: str, thread: int | None = None) -> float:
@@ -65,6 +72,10 @@ def test_each_line_has_the_kernels_that_it_launched_and_their_backward(run, devi
     assert times[ZERO_GRAD][0] == pytest.approx(1.0, rel=0.05)
     # No line is told of adding up gradients: that node of the backward graph has no number.
     assert sum(times[None]) == pytest.approx(18.8, rel=0.01)
+
+
+def test_what_no_operator_started_is_of_the_line_all_the_same():
+    assert by_line(WORKERS_0, without="aten::copy_") == by_line(WORKERS_0)
 
 
 def test_workers_move_no_time_from_one_line_to_another():

@@ -76,6 +76,23 @@ def traces(name: str) -> list[dict[str, Any]]:
     ]
 
 
+def test_what_a_gpu_runs_is_of_the_line_that_launched_it_beside_the_hosts_own_seconds() -> None:
+    recorded = zoo.load("ranking_loop")
+    on_cpu = lines_of("ranking_loop")
+    assert isinstance(on_cpu, StepLines)
+    assert all(line.device_s is None for line in on_cpu.lines)
+    events = next(iter(recorded.recording.events.values()))
+    (traced,) = [event for event in events if event["e"] == "torch_lines"]
+    product = next(line for line in traced["lines"] if "torch.mm" in line["text"])
+    traced["all_device_s"], product["device_s"] = 0.008, 0.007
+    found = recorded.evidence.lines_
+    assert isinstance(found, StepLines)
+    heaviest = max(found.lines, key=lambda line: line.weight)
+    assert heaviest.text == product["text"]
+    assert heaviest.device_s == pytest.approx(0.007 + product["backward_s"])
+    assert [line.seconds for line in found.lines] == [line.seconds for line in on_cpu.lines]
+
+
 def test_without_samples_no_line_is_known() -> None:
     assert isinstance(lines_of("loop_debugged"), Missing)
 

@@ -68,7 +68,9 @@ class Line:
     size of their largest operand. `callers` are the user's lines that lead to it, the outermost
     first. `loop` is the head of the innermost loop in its function that it stands in, at
     `loop_line`; "" where it is in none. `turns` is where the innermost loop begins, around it or
-    around its callers, that was seen to turn within a step.
+    around its callers, that was seen to turn within a step. `device_s` are the seconds of a step in
+    which a GPU runs what it launched, and the backward of that, on the GPU's own clock: they pass
+    while the host is at other lines. None without a GPU, or where it was not traced.
     """
 
     where: Site
@@ -84,6 +86,12 @@ class Line:
     loop: str = ""
     turns: Site | None = None
     looks: Looks | None = None
+    device_s: float | None = None
+
+    @property
+    def weight(self) -> float:
+        """Seconds of a step by which it is heavy: the host's, or the GPU's where they are more."""
+        return max(self.seconds, self.device_s or 0.0)
 
     @property
     def kind(self) -> LineKind:

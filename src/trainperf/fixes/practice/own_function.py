@@ -109,7 +109,10 @@ class OwnFunction(Fix):
             data={
                 "kind": kind,
                 "share": share,
-                "pieces": [(share, whole), *((0.0, whole) for _ in where[1:])],
+                "pieces": [
+                    (share, not function.alone),
+                    *((0.0, not function.alone) for _ in where[1:]),
+                ],
                 "name": name,
                 "does": does,
                 "takes": share - lines.half_width(share) >= MOST,

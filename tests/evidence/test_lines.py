@@ -76,6 +76,23 @@ def traces(name: str) -> list[dict[str, Any]]:
     ]
 
 
+def test_what_a_gpu_runs_is_of_the_line_that_launched_it_beside_the_hosts_own_seconds() -> None:
+    recorded = zoo.load("ranking_loop")
+    on_cpu = lines_of("ranking_loop")
+    assert isinstance(on_cpu, StepLines)
+    assert all(line.device_s is None for line in on_cpu.lines)
+    events = next(iter(recorded.recording.events.values()))
+    (traced,) = [event for event in events if event["e"] == "torch_lines"]
+    product = next(line for line in traced["lines"] if "torch.mm" in line["text"])
+    traced["all_device_s"], product["device_s"] = 0.008, 0.007
+    found = recorded.evidence.lines_
+    assert isinstance(found, StepLines)
+    heaviest = max(found.lines, key=lambda line: line.weight)
+    assert heaviest.text == product["text"]
+    assert heaviest.device_s == pytest.approx(0.007 + product["backward_s"])
+    assert [line.seconds for line in found.lines] == [line.seconds for line in on_cpu.lines]
+
+
 def test_without_samples_no_line_is_known() -> None:
     assert isinstance(lines_of("loop_debugged"), Missing)
 
@@ -103,7 +120,7 @@ def test_of_the_function_that_holds_the_loop_each_line_stands_for_itself() -> No
 
 
 def test_small_operators_count_with_their_backward_large_ones_do_not() -> None:
-    many = replace(line(3, "f", operators=0.3, backward=0.3), operators=400.0, elements=64)
+    many = replace(line(3, "f", operators=0.3, backward=0.3), operators=8_000.0, elements=64)
     large = replace(many, elements=1 << 20)
     owned = [StepLines(1.0, (each,), 0.4, 100).functions(None)[0].own_s for each in (many, large)]
     assert owned == pytest.approx([0.6, 0.0])

@@ -124,6 +124,7 @@ ON_A_GPU = replace(
         kernels=702.0,
         others_s=TORCH.traced.others_s + 0.050 - TORCH.traced.operators_s,
         gap_s=0.005,
+        unqueued_s=0.004,
         tensor_core_s=0.030,
         fusable_s=0.020,
     ),

@@ -13,6 +13,7 @@ from reporters.pages import parsed
 from reporters.rendering import section, text
 from reporters.samples import BY_LINE, INPUT_BOUND, LINES, TORCH
 from trainperf.model import Diagnosis, Loop, Site, StepLines
+from trainperf.model import words as units
 from trainperf.report.document import Lines, Page, SourceRow
 from trainperf.report.sections import lines
 from trainperf.reporters import reporter
@@ -114,6 +115,15 @@ def test_in_the_tree_each_stands_within_what_calls_it_and_beside_its_neighbours(
 
 
 # ------------------------------------------------------------------------------ what it says
+
+
+def test_a_line_whose_work_the_gpu_does_later_is_named_with_it() -> None:
+    found = LINES["torch_triplets"]
+    light = found.lines[-1]
+    on_gpu = replace(light, device_s=0.8 * found.seconds)
+    shown = section(lines.short, of("torch_triplets", lines=(*found.lines[:-1], on_gpu)))
+    assert f"; {units.seconds(0.8 * found.seconds)} on the GPU" in " ".join(shown.split())
+    assert "on the GPU" not in section(lines.short, of("torch_triplets"))
 
 
 def test_the_heaviest_lines_stand_beneath_their_functions() -> None:

@@ -195,7 +195,9 @@ def test_operators_have_their_calls_their_time_and_their_share() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "702 kernels a pass; none runs for 5.00 ms of it (9.1 %), traced; tensor cores"),
+        ({}, "702 kernels a pass; none runs for 5.00 ms of it (9.1 %), traced: in 80 % of that"),
+        ({"unqueued_s": None}, "none runs for 5.00 ms of it (9.1 %), traced; tensor cores"),
+        ({"device_s": (0.040, 0.035), "together_s": 0.030}, "5.00 ms of it (10 %), traced"),
         ({}, "40 % of their time is that of kernels which compiling can put together"),
         ({"tensor_core_s": 0.0}, "none is named as one that uses tensor cores"),
         ({"gap_s": None, "tensor_core_s": None, "fusable_s": None}, "702 kernels a pass."),

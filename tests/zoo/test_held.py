@@ -21,9 +21,9 @@ NAMED = {"fact": "facts", "flag": "flags", "probe": "probes"}
 UNSEEN = {
     "a GPU": "CudaDevice.index CudaDevice.mig CudaDevice.slice Device.of_others DeviceWait Gpu "
     "Loader.pin_memory Machine.driver_cuda MigSlice PhaseUse.gpu Rank.gpu Torch.memory "
-    "TorchModel.scattered Trace.device_s Trace.gap_s Trace.tensor_core_s "
-    "Trace.together_s facts.cuda_failed facts.cuda_visible_devices facts.matmul flags.alloc_conf "
-    "flags.cudnn_benchmark flags.launch_blocking",
+    "Line.device_s TorchModel.scattered Trace.device_s Trace.gap_s Trace.tensor_core_s "
+    "Trace.together_s Trace.unqueued_s facts.cuda_failed facts.cuda_visible_devices facts.matmul "
+    "flags.alloc_conf flags.cudnn_benchmark flags.launch_blocking",
     "several GPUs": "facts.data_parallel facts.model_devices facts.nccl_environment",
     "AWS": "Channel Instance InstanceType Objects Price Volume.limit_basis Volume.limit_bytes_s "
     "Volume.model facts.s3_paths",
@@ -37,6 +37,7 @@ UNSEEN = {
     "a script that has it": "Access BetweenEpochs.callbacks_s CallbackCost.epoch_s "
     "CompileCall.dynamic Ddp.comm_hook Ddp.given Ddp.graph_is_static Evaluation GraphBreak "
     "Length.others Loader.persistent_workers Loader.shared_state "
+    "Looks.sparse "
     "Loop.real_tokens "
     "Loop.steps_per_execution ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
     "ModelFacts.steps_per_execution OwnWork.statement Outside.whole Packing Padding.collator "

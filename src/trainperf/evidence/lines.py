@@ -66,6 +66,7 @@ class _Tally:
     looks: Looks | None = None
     loop: tuple[int, str] | None = None
     native_s: float = 0.0  # of "library", code that is not Python
+    device_s: float | None = None
 
     def made_at(self, traced: dict[str, Any]) -> None:
         """Name a line that was traced and perhaps not sampled."""
@@ -96,6 +97,7 @@ class _Tally:
             self.loop[1] if self.loop else "",
             self.turns,
             self.looks,
+            self.device_s,
         )
 
 
@@ -133,7 +135,7 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
     _leave_heads(own)
     _in_loops(own, observed)
     found = [tally.line(place) for place, tally in own.items() if tally.seconds]
-    found = [line for line in found if line.seconds >= LEAST_SHARE * real.seconds]
+    found = [line for line in found if line.parts and line.weight >= LEAST_SHARE * real.seconds]
     return StepLines(
         real.seconds,
         _dearest_first(found),
@@ -262,6 +264,8 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
         loop = line["loop"]
         tally.turns = loop and Site(loop["file"], loop["line"], loop["function"])
         tally.looks = _looks(line["looks"])
+        if event["all_device_s"]:
+            tally.device_s = line["device_s"] + line["backward_s"]
         tally.calls.setdefault(line["name"], 0)
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
     _spread(tallies, _owners(tallies, event, "backward_s"), "backward", "backward")
@@ -276,7 +280,7 @@ def _looks(seen: dict[str, Any]) -> Looks | None:
         looks = replace(looks, zeros=zeros["share"], shape=shape, variable=zeros["variable"] or "")
     if rows is not None:
         used, sparse = rows["used"], bool(rows["sparse"])
-        looks = replace(looks, rows_used=used, rows=rows["of"], sparse=sparse)
+        looks = replace(looks, rows_used=used, rows=rows["of"], width=rows["width"], sparse=sparse)
     return None if looks == Looks() else looks
 
 

@@ -19,6 +19,10 @@ an input ("input"), tracing or compiling ("compiling"), waiting for a device ("w
 MANY = 30
 """Calls of operators on one line in a step, from which their number is what they cost."""
 
+CALL_S = 100e-6
+"""Seconds that a call of an operator from Python takes at most, on a slow core; 5 to 20 µs is
+usual. Where calls take longer than that on average they do work."""
+
 SMALL = 1 << 14
 """Elements of an operand up to which an operator takes about as long as calling it: some 10 µs, in
 which one core does about so many additions."""
@@ -38,9 +42,9 @@ class Looks:
 
     `zeros` is the share of zeros in the largest operand of a matrix product that is the same in
     each step, of this `shape`, and `variable` its name in the source, "" where it has none.
-    `rows_used` of `rows` rows of a trained table were looked up in a step, its gradient `sparse` or
-    not. `same` says that the line computes the same of the same in each step. What is None, or
-    False, was not seen.
+    `rows_used` of `rows` rows of a trained table, each of `width` numbers, were looked up in a
+    step, its gradient `sparse` or not. `same` says that the line computes the same of the same in
+    each step. What is None, or False, was not seen.
     """
 
     zeros: float | None = None
@@ -48,6 +52,7 @@ class Looks:
     variable: str = ""
     rows_used: int | None = None
     rows: int | None = None
+    width: int = 0
     sparse: bool = False
     same: bool = False
 
@@ -63,7 +68,9 @@ class Line:
     size of their largest operand. `callers` are the user's lines that lead to it, the outermost
     first. `loop` is the head of the innermost loop in its function that it stands in, at
     `loop_line`; "" where it is in none. `turns` is where the innermost loop begins, around it or
-    around its callers, that was seen to turn within a step.
+    around its callers, that was seen to turn within a step. `device_s` are the seconds of a step in
+    which a GPU runs what it launched, and the backward of that, on the GPU's own clock: they pass
+    while the host is at other lines. None without a GPU, or where it was not traced.
     """
 
     where: Site
@@ -79,6 +86,12 @@ class Line:
     loop: str = ""
     turns: Site | None = None
     looks: Looks | None = None
+    device_s: float | None = None
+
+    @property
+    def weight(self) -> float:
+        """Seconds of a step by which it is heavy: the host's, or the GPU's where they are more."""
+        return max(self.seconds, self.device_s or 0.0)
 
     @property
     def kind(self) -> LineKind:
@@ -88,8 +101,9 @@ class Line:
     @property
     def makes_small_calls(self) -> bool:
         """Whether it calls many operators in a step whose work is smaller than a call costs."""
-        small = self.elements is not None and self.elements <= SMALL
-        return small and (self.operators or 0.0) >= MANY
+        if self.elements is None or self.elements > SMALL or (self.operators or 0.0) < MANY:
+            return False
+        return self.of("operators") <= CALL_S * (self.operators or 0.0)
 
     def of(self, *kinds: LineKind) -> float:
         """Seconds of a step that pass on it in these ways."""
@@ -111,6 +125,7 @@ class FunctionLines:
     python_s: float
     small_s: float
     calls: float
+    alone: bool = False  # a line that stands for itself
 
     @property
     def where(self) -> Site:
@@ -158,7 +173,7 @@ class StepLines:
             )
             apart = where.line if steps or where.function == "<module>" else 0
             groups.setdefault((where.file, where.function, apart), []).append(line)
-        found = (_function(tuple(lines)) for lines in groups.values())
+        found = (_function(tuple(lines), bool(apart)) for (*_, apart), lines in groups.items())
         return tuple(sorted(found, key=lambda function: -function.own_s))
 
     def kinds(self) -> dict[LineKind, float]:
@@ -170,7 +185,7 @@ class StepLines:
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def _function(lines: tuple[Line, ...]) -> FunctionLines:
+def _function(lines: tuple[Line, ...], alone: bool) -> FunctionLines:
     small = [line for line in lines if line.makes_small_calls]
     return FunctionLines(
         lines,
@@ -178,6 +193,7 @@ def _function(lines: tuple[Line, ...]) -> FunctionLines:
         sum(line.of("python", "library") for line in lines),
         sum(line.of("operators", "backward") for line in small),
         sum(line.operators or 0.0 for line in small),
+        alone,
     )
 
 

@@ -251,7 +251,7 @@ def test_steps_that_end_within_an_optimizer_are_traced_once_it_is_left(loop):
 def test_rows_that_are_looked_up_are_counted(loop):
     event, _ = traced(loop(*TABLE))
     looks = of(event, "table(indices)")["looks"]
-    assert looks["rows"] == {"used": 50, "of": 5000, "sparse": False}
+    assert looks["rows"] == {"used": 50, "of": 5000, "width": 8, "sparse": False}
 
 
 def test_what_is_computed_anew_of_the_same_is_told(loop):

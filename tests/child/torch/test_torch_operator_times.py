@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kit.kineto import Older, Seen
 from trainperf.child.torch.step.pass_trace import (
     OPERATORS,
     PASS,
@@ -14,62 +15,6 @@ from trainperf.child.torch.step.pass_trace import (
     OperatorTimes,
     is_fusable,
 )
-
-US = 1000
-
-
-@dataclass
-class Seen:
-    """As much of Kineto's event as is read; times in microseconds."""
-
-    label: str
-    at: int
-    long: int
-    kind: str = "cpu_op"
-    number: int = 0
-    by: int = 0
-    thread: int = 1
-    device: int = 0
-
-    def name(self) -> str:
-        return self.label
-
-    def start_ns(self) -> int:
-        return self.at * US
-
-    def duration_ns(self) -> int:
-        return self.long * US
-
-    def activity_type(self) -> str:
-        return self.kind
-
-    def device_type(self) -> str:
-        on_gpu = self.kind in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
-        return "DeviceType.CUDA" if on_gpu else "DeviceType.CPU"
-
-    def correlation_id(self) -> int:
-        return self.number
-
-    def linked_correlation_id(self) -> int:
-        return self.by
-
-    def device_index(self) -> int:
-        return self.device
-
-    def start_thread_id(self) -> int:
-        return self.thread
-
-    def is_async(self) -> bool:
-        return self.label == "async"
-
-
-class Older(Seen):
-    """From a version whose events do not say what kind they are."""
-
-    activity_type = None
-
-    def is_user_annotation(self) -> bool:
-        return self.kind.endswith("annotation")
 
 
 def a_pass(at: int, long: int = 1000) -> Seen:
@@ -125,19 +70,24 @@ def test_what_compiling_may_save_on_a_cpu_is_all_but_products_and_other_librarie
 
 
 def gpu(kind: type[Seen] = Seen) -> list[Seen]:
-    """Two passes; in each two operators start three kernels and a copy, with gaps of 30 µs."""
+    """Two passes; in each two operators start three kernels and a copy, with gaps of 30 µs.
+
+    The copy's call returns when the device has been idle for a while.
+    """
     made: list[Seen] = []
     for first in (0, 2000):
+        mm, add, call, late = (first + number for number in range(1, 5))
         made += [
-            kind(PASS, first, 1000, "user_annotation", number=first + 1),
-            kind("aten::mm", first + 10, 20, number=first + 2),
-            kind("cudaLaunchKernel", first + 12, 5, "cuda_runtime", by=first + 2),
-            kind("aten::add_", first + 40, 20, number=first + 3),
+            kind(PASS, first, 1000, "user_annotation", number=first + 5),
+            kind("aten::mm", first + 10, 20, number=mm),
+            kind("cudaLaunchKernel", first + 12, 5, "cuda_runtime", call, by=mm),
+            kind("aten::add_", first + 40, 230, number=add),
+            kind("cudaMemcpyAsync", first + 42, 200, "cuda_runtime", late, by=add),
             kind("region", first, 900, "gpu_user_annotation"),
-            kind(GEMM, first + 100, 100, "kernel", by=first + 2),
-            kind("splitKreduce_kernel", first + 210, 20, "kernel", by=first + 2),
-            kind("Memcpy HtoD (Pinned -> Device)", first + 220, 30, "gpu_memcpy", by=first + 3),
-            kind("elementwise_kernel", first + 270, 50, "kernel", by=first + 3),
+            kind(GEMM, first + 100, 100, "kernel", call, by=mm),
+            kind("splitKreduce_kernel", first + 210, 20, "kernel", call, by=mm),
+            kind("Memcpy HtoD (Pinned -> Device)", first + 250, 30, "gpu_memcpy", late, by=add),
+            kind("elementwise_kernel", first + 280, 50, "kernel", by=add),
         ]
     return made
 
@@ -145,13 +95,23 @@ def gpu(kind: type[Seen] = Seen) -> list[Seen]:
 @pytest.mark.parametrize("kind", [Seen, Older])
 def test_an_operator_on_a_gpu_has_the_time_of_what_it_started(kind):
     event = OperatorTimes(gpu(kind), "cuda").event()
-    assert named(event) == {"aten::mm": (1, 120), "aten::add_": (1, 80)}
+    copy = "aten::add_: Memcpy HtoD (Pinned -> Device)"
+    assert named(event) == {"aten::mm": (1, 120), "aten::add_": (1, 50), copy: (1, 30)}
     assert event["kernels"] == 3
 
 
 def test_the_gaps_are_where_nothing_runs_between_first_and_last_kernel_of_a_pass():
     event = OperatorTimes(gpu(), "cuda").event()
     assert event["gap_s"] == pytest.approx((10 + 20) * 1e-6)  # not from one pass to the next
+    assert event["unqueued_s"] == pytest.approx(20e-6)
+
+
+def test_work_is_of_the_pass_that_started_it_also_where_the_gpu_comes_to_it_later():
+    late = [
+        replace(seen, at=seen.at + 1500) if seen.device_type().endswith("CUDA") else seen
+        for seen in gpu()
+    ]
+    assert OperatorTimes(late, "cuda", leave_out=1).event()["device_s"] == pytest.approx([150e-6])
 
 
 def test_the_time_on_tensor_cores_is_that_of_kernels_named_for_them():
@@ -220,7 +180,12 @@ def test_these_operators_can_be_put_together(name):
         *("aten::mm", "aten::addmm", "aten::bmm", "aten::cudnn_convolution", "aten::_scaled_mm"),
         *("aten::_flash_attention_forward", "aten::_cudnn_rnn", "aten::embedding_dense_backward"),
         *("aten::index_select", "aten::sort", "flash_attn::_flash_attn_forward", "MmBackward0"),
-        *("c10d::allreduce_", "CompiledFunctionBackward", "triton_poi_fused_add_gelu_0"),
+        *(
+            "c10d::allreduce_",
+            "record_param_comms",
+            "CompiledFunctionBackward",
+            "triton_poi_fused_add_gelu_0",
+        ),
     ],
 )
 def test_these_operators_are_left_to_their_libraries(name):

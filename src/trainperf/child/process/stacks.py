@@ -13,7 +13,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from opcode import opname
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -66,12 +65,9 @@ OF_PYTHON = ("tensorflow.python.ops.script_ops", "FuncRegistry.__call__")
 TOKENS = set[str]()
 """The function in which TensorFlow runs Python, and what it calls that which makes input."""
 
-Key = tuple[str, str, str, tuple[Place, ...], bool]
-"""A thread's stack: which thread, what the user's line has called, why the framework ran it, the
-user's places, and whether the sample came late."""
-
-LATE_S = 0.0015
-"""So much later than asked for a sample comes only where something held the interpreter."""
+Key = tuple[str, str, str, tuple[Place, ...]]
+"""A thread's stack: which thread, what the user's line has called, why the framework ran it, and
+the user's places."""
 
 PARKED = ("wait", "get", "acquire", "select", "poll", "recv", "accept", "sleep", "join", "_recv")
 """Functions of the standard library in which a thread stands still."""
@@ -164,7 +160,7 @@ class StackSampler:
         seen: Counter[CodeType] = Counter()
         for (file, first, function, *_), n in self._held.items():
             seen[self._codes[file, first, function]] += n
-        for (_, _, _, places, _), (times, _) in self._stacks.items():
+        for (_, _, _, places), (times, _) in self._stacks.items():
             if places and places[0].f_code not in seen:  # on a thread of the framework's
                 seen[places[0].f_code] += int(times)
         return [
@@ -189,9 +185,7 @@ class StackSampler:
         """
         told = []
         dearest = sorted(self._stacks.items(), key=lambda item: -item[1][1])[:MOST_STACKS]
-        for (thread, into, within, places, late), (n, seconds) in dearest:
-            if late:
-                places = (_call_before(places[0]), *places[1:])
+        for (thread, into, within, places), (n, seconds) in dearest:
             call, native = _call_of(places[0]) if places and not into else ("", False)
             told.append(
                 {
@@ -257,10 +251,9 @@ class StackSampler:
             if stack.within == INPUT if waits else stack.of_framework and stack.within != INPUT:
                 owner = stack
                 break
-        late = since_s > self._interval + LATE_S
         self.whole += 1
         self.whole_s += since_s
-        self._add(owner.key("main", late), since_s)
+        self._add(owner.key("main"), since_s)
         for stack in others:
             if stack is not owner:
                 self._add(stack.key("worker"), since_s)
@@ -323,8 +316,8 @@ class Stack(NamedTuple):
     of_framework: bool  # a thread that the framework made, not `threading`
     works: bool  # it runs the user's code, and does not stand still
 
-    def key(self, thread: str, late: bool = False) -> Key:
-        return thread, self.into, self.within, self.places, late and self.of_users
+    def key(self, thread: str) -> Key:
+        return thread, self.into, self.within, self.places
 
 
 def stack_of(frame: FrameType | None) -> Stack:
@@ -400,27 +393,15 @@ _NATIVE = ("CALL", "BINARY", "COMPARE", "UNARY", "FOR_ITER", "GET_ITER", "STORE_
 """How instructions begin that may run code that is not Python; a loop's jump does not."""
 
 
-def _call_before(place: Place) -> Place:
-    """The last call that an innermost line made: it had the interpreter until now."""
-    names = _names(place)
-    calls = (number for number in range(len(names) - 1, -1, -1) if names[number].startswith("CALL"))
-    lasti = 2 * next(calls, len(names) - 1)
-    line = next(islice(place.f_code.co_positions(), lasti // 2, None), (None,))[0]
-    return Place(place.f_code, lasti, line or place.f_lineno)
-
-
 def _call_of(place: Place) -> tuple[str, bool]:
     """The text of what an innermost line was in, and whether that may be code not in Python."""
-    name = (_names(place) or [""])[-1]
+    if place.f_lasti < 0:
+        return "", False
+    name = opname[place.f_code.co_code[place.f_lasti]]
     where = site(place) or {}
     whole = name.startswith("CALL") and where.get("end_line") == where.get("line")
     text = _source(place)[where["col"] : where["end_col"]][:MOST_OF_A_CALL] if whole else ""
     return text, name.startswith(_NATIVE)
-
-
-def _names(place: Place) -> list[str]:
-    """The instructions of a function up to the one that it is at."""
-    return [opname[number] for number in place.f_code.co_code[: max(0, place.f_lasti + 2) : 2]]
 
 
 def line_text(place: Place) -> str:

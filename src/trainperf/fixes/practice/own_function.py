@@ -91,10 +91,11 @@ class OwnFunction(Fix):
         bound = evidence.bound_if_host_saves(share)
         if not worth_counted(bound):
             return None
-        whole = by_name(function)
-        name = f"`{line.where.function}`" if whole else f"The line {at(line.where)}"
+        name = f"`{line.text if function.alone else line.where.function}`"
         kind, does = _does(function)
         loop = f"`{line.loop}`" if line.loop else "it"
+        if not line.loop and line.turns is not None:
+            loop = f"the loop at {at(line.turns)}"
         call = line.call or line.text
         where = tuple(one.where for one in function.lines[:MOST_TOLD])
         return self.finding(
@@ -108,7 +109,10 @@ class OwnFunction(Fix):
             data={
                 "kind": kind,
                 "share": share,
-                "pieces": [(share, whole), *((0.0, whole) for _ in where[1:])],
+                "pieces": [
+                    (share, not function.alone),
+                    *((0.0, not function.alone) for _ in where[1:]),
+                ],
                 "name": name,
                 "does": does,
                 "takes": share - lines.half_width(share) >= MOST,
@@ -159,11 +163,6 @@ def dearest(evidence: Evidence) -> FunctionLines | None:
     return functions[0] if share - lines.half_width(share) >= LEAST else None
 
 
-def by_name(function: FunctionLines) -> bool:
-    """Whether it is told by its name: not where a line stands for itself."""
-    return len({line.where.line for line in function.lines}) > 1 or bool(function.lines[0].loop)
-
-
 def _does(function: FunctionLines) -> tuple[str, str]:
     """The kind of work that most of it is, and what it does."""
     line = function.lines[0]
@@ -193,6 +192,8 @@ def _of_lines(evidence: Evidence, function: FunctionLines, name: str) -> str:
     if loops:
         loop, number = next(iter(loops))
         text += f" Its lines stand in the loop `{loop.rstrip(':')}`, line {number}."
+    elif (turns := function.lines[0].turns) is not None:
+        text += f" Its lines run in each turn of the loop at {at(turns)}."
     called = function.lines[0].callers[-1:]
     return text + (f" It is called at {at(called[0])}." if called else "")
 

@@ -260,8 +260,9 @@ class Trace:
     products, convolutions, attention and look-ups; kernels only on a GPU, where they do little
     but read and write memory. `kernels` is how many kernels ran on a GPU; on a CPU, how many
     operators called no other. Only on a GPU: `gap_s`, how long nothing ran between the first
-    kernel of a pass and its last, and `tensor_core_s`, the time of kernels whose names say
-    that they compute on tensor cores, which is not all that do; None where not known.
+    kernel of a pass and its last, `unqueued_s`, how long of that the host had queued nothing, at
+    least, and `tensor_core_s`, the time of kernels whose names say that they compute on tensor
+    cores, which is not all that do; None where not known.
     `device_s` is how long each GPU that was used ran something, `together_s` how long several
     did at once.
     """
@@ -277,11 +278,17 @@ class Trace:
     fusable_s: float | None = None
     device_s: tuple[float, ...] = ()
     together_s: float | None = None
+    unqueued_s: float | None = None
 
     @property
     def operators_s(self) -> float:
         """Seconds of all operators of a pass; on a GPU those of its kernels and copies."""
         return sum(one.seconds for one in self.operators) + self.others_s
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds of a pass in which a GPU ran something, however many streams did at once."""
+        return sum(self.device_s) - (self.together_s or 0.0) if self.device_s else self.operators_s
 
 
 @dataclass(frozen=True)

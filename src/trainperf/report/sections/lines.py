@@ -70,7 +70,8 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     if lines is None or _only_the_loop(lines, diagnosis):
         return
     least = WORTH_A_ROW * lines.seconds
-    heavy = [line for line in lines.lines if line.seconds >= least][:HEAVIEST]
+    heavy = sorted(lines.lines, key=lambda line: -line.weight)[:HEAVIEST]
+    heavy = [line for line in heavy if line.weight >= least]
     rows: list[SourceRow] = []
     told, others = 0.0, 0
     for function in _by_function(lines.lines):
@@ -257,10 +258,17 @@ def _line(line: Line, lines: StepLines, diagnosis: Diagnosis, *, alone: bool) ->
         _of(line.seconds, lines),
         place(line.where, diagnosis.cwd),
         line.text,
-        _within(what(line, diagnosis), line.where, alone),
+        _within(what(line, diagnosis) + _on_device(line, lines), line.where, alone),
         tuple((_of(part.seconds, lines), KINDS[part.kind][1]) for part in line.parts),
         depth=0 if alone else 1,
     )
+
+
+def _on_device(line: Line, lines: StepLines) -> str:
+    """Say how long a GPU runs what a line launched, where that is worth a word."""
+    if line.device_s is None or line.device_s < WORTH_A_NODE * lines.seconds:
+        return ""
+    return f"; {units.seconds(line.device_s)} on the GPU"
 
 
 def _within(text: str, where: Site, alone: bool) -> str:

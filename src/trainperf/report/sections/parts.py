@@ -184,8 +184,11 @@ def _kernels(trace: Trace) -> str:
     busy = trace.operators_s
     said = [f"{trace.kernels:,.0f} kernels a pass"]
     if trace.gap_s is not None:
-        share = units.share(trace.gap_s / (busy + trace.gap_s))
+        share = units.share(trace.gap_s / (trace.busy_s + trace.gap_s))
         said.append(f"none runs for {units.seconds(trace.gap_s)} of it ({share}), traced")
+        if trace.unqueued_s is not None and trace.gap_s:
+            share = units.share(trace.unqueued_s / trace.gap_s)
+            said[-1] += f": in {share} of that Python had not queued the next one"
     if trace.tensor_core_s:
         share = units.share(trace.tensor_core_s / busy)
         said.append(f"tensor cores compute in at least {share} of their time")

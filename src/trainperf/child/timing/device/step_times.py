@@ -188,7 +188,8 @@ class DeviceQueue:
     def busy_s(self) -> float:
         """Seconds of a step that the devices are busy for, at least: the median of what is added.
 
-        All of it where the host only queues the step, and goes on to the next one.
+        All of it where the host only queues the step, and goes on to the next one. What is queued
+        behind other ranks counts as well, whether or not kernels run.
         """
         return max(0.0, statistics.median(added for _, added in self._added or [(0, 0.0)]))
 

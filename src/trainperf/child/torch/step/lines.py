@@ -439,7 +439,9 @@ class Reader:
         mark = around.mark if around is not None else None
         node = around.node if around is not None else None
         if name in self._marks:
-            return _Running(end, 0, self._marks[name], node, fresh=True)
+            mark = self._marks[name]
+            self._of[event.correlation_id()] = mark if node is None else node
+            return _Running(end, 0, mark, node, fresh=True)
         if name == OWN:
             return _Running(end, 0, None, None, skipped=True)
         skipped = around is not None and around.skipped

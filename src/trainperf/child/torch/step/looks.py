@@ -77,6 +77,7 @@ class _Operand:
 @dataclass
 class _Rows:
     of: int
+    width: int
     weight: int
     sparse: bool
     used: list[Any] = field(default_factory=list)
@@ -150,7 +151,7 @@ class Observer:
             return
         sparse = bool(kwargs.get("sparse"))
         rows = looks.rows.setdefault(
-            id(weight), _Rows(int(weight.shape[0]), weight.data_ptr(), sparse)
+            id(weight), _Rows(weight.shape[0], weight.shape[1], weight.data_ptr(), sparse)
         )
         if len(rows.used) < MOST_CALLS:
             rows.used.append(self._torch.unique(indices.detach()))
@@ -201,7 +202,12 @@ class Observer:
         if rows:
             widest = max(rows, key=lambda one: one.of)
             used = int(self._torch.unique(self._torch.cat(widest.used)).numel())
-            told["rows"] = {"used": used, "of": widest.of, "sparse": widest.sparse}
+            told["rows"] = {
+                "used": used,
+                "of": widest.of,
+                "width": widest.width,
+                "sparse": widest.sparse,
+            }
         if steps > 1 and looks.works and not looks.differs:
             first = looks.calls[0]
             if first and all(looks.calls[step] == first for step in range(steps)):

@@ -235,6 +235,8 @@ OPERATORS = 15
 ENGINE = "autograd::engine::evaluate_function: "
 """Stands before the name of a node of the backward graph while the engine is at it."""
 ATEN = "aten::"
+COPY = "Memcpy"
+"""Begins the names of copies; then Kineto says from where to where: "HtoD (Pageable -> Device)"."""
 LIBRARY = "another's::"
 """Stands for the operator of a kernel that none started."""
 LONGEST_NAME = 120
@@ -267,12 +269,14 @@ is found is a lower bound.
 LEFT = re.compile(
     r"mm\b|mm_|addmm|mmbackward|conv|matmul|linear|attention|rnn|lstm|gru|embedding|index|gather"
     r"|scatter|sort|topk|fft|cholesky|solve"
+    # The exchange between processes.
+    r"|^record_param_comms|^nccl:"
     # A compiled graph ("CompiledFunction", "## Call CompiledFxGraph", "Torch-Compiled Region").
     r"|compiled|^triton_",
     re.IGNORECASE,
 )
-"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups; and
-what it has put together already."""
+"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups, the
+exchange; and what it has put together already."""
 
 Interval = tuple[int, int]
 
@@ -281,7 +285,8 @@ class OperatorTimes:
     """The events of a few passes, in nanoseconds; the first `leave_out` are not read.
 
     On a CPU an operator's time is its own, without that of the operators it calls; on a
-    GPU it is that of the kernels and copies it started, wherever they ran.
+    GPU it is that of the kernels and copies it started, wherever and whenever they ran: a queue
+    may be longer than a pass.
     """
 
     def __init__(self, events: Iterable[Any], device: str, leave_out: int = 0) -> None:
@@ -290,6 +295,8 @@ class OperatorTimes:
         marks = (event for event in events if event.name() == PASS and _on_host(event))
         self.windows = sorted((_start(one), _end(one)) for one in marks)[leave_out:]
         self._starts = [start for start, _ in self.windows]
+        calls = ((event.correlation_id(), event) for event in events if _is_call(event))
+        self._calls = {number: (_start(event), _end(event)) for number, event in calls if number}
         inside = [event for event in events if self._pass_of(event) is not None]
         self.on_host = [event for event in inside if _is_operator(event)]
         self.on_device = [event for event in inside if _is_work(event)]
@@ -301,6 +308,7 @@ class OperatorTimes:
         leaves, times = self._by_operator() if cuda else self._own_times()
         own = (spent for name, (_, spent) in times.items() if is_fusable(name))
         fusable = self._fusable() if cuda else sum(own)
+        gaps, unqueued = self._gaps() if cuda else (0, 0)
         ranked = sorted(times.items(), key=lambda item: -item[1][1])
         listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
         return {
@@ -314,7 +322,8 @@ class OperatorTimes:
             "others_s": self._mean(sum(spent for _, (_, spent) in others)),
             "fusable_s": self._mean(fusable),
             "kernels": leaves / len(self.windows),
-            "gap_s": self._mean(self._gaps()) if cuda else None,
+            "gap_s": self._mean(gaps) if cuda else None,
+            "unqueued_s": self._mean(unqueued) if cuda else None,
             "device_s": [self._mean(each) for each in self._by_device()] if cuda else [],
             "together_s": self._mean(self._together()) if cuda else None,
             "tensor_core_s": self._mean(self._on_tensor_cores()) if cuda else None,
@@ -324,10 +333,15 @@ class OperatorTimes:
         return nanoseconds / len(self.windows) / 1e9
 
     def _pass_of(self, event: Any) -> int | None:
-        """The pass that the event began in; None for what is before or between them."""
-        start = _start(event)
+        """The pass that the event began in, or what started it; None if that was in none."""
+        start, _ = self._called(event)
         index = bisect.bisect_right(self._starts, start) - 1
         return index if index >= 0 and start < self.windows[index][1] else None
+
+    def _called(self, event: Any) -> Interval:
+        """From when until when the host was at the call that started what runs on a device."""
+        at = _start(event), _end(event)
+        return at if _on_host(event) else self._calls.get(event.correlation_id(), at)
 
     def _own_times(self) -> tuple[int, dict[str, list[int]]]:
         """How many operators called no other; calls and own time of each, by name."""
@@ -350,8 +364,10 @@ class OperatorTimes:
         found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         seen: set[tuple[str, int]] = set()
         for event in self.on_device:
-            by = event.linked_correlation_id()
-            name = names.get(by) or event.name()[:LONGEST_NAME]
+            by, label = event.linked_correlation_id(), event.name()[:LONGEST_NAME]
+            name = names.get(by, label)
+            if by in names and label.startswith(COPY):
+                name = f"{name}: {label}"
             found[name][1] += _end(event) - _start(event)
             if by not in names or (name, by) not in seen:  # one call may start several
                 found[name][0] += 1
@@ -375,14 +391,26 @@ class OperatorTimes:
             if is_fusable(names.get(event.linked_correlation_id(), LIBRARY))
         )
 
-    def _gaps(self) -> int:
-        """Time between first and last work of each pass in which the device had none."""
-        spans: dict[int, list[Interval]] = defaultdict(list)
+    def _gaps(self) -> Interval:
+        """Time between first and last work of each pass in which the devices had none.
+
+        And how much of it they had none queued either: what came next was not handed over yet as
+        they fell idle. That is less where the call that started it is not known.
+        """
+        passes: dict[int | None, list[Interval]] = defaultdict(list)
         for event in self.on_device:
-            index = self._pass_of(event)
-            if index is not None:
-                spans[index].append((_start(event), _end(event)))
-        return sum(_unused(one) for one in spans.values())
+            passes[self._pass_of(event)].append((_start(event), _end(event)))
+        spans = [(min(times)[0], max(end for _, end in times)) for times in passes.values()]
+        gaps = unqueued = until = 0
+        for event in sorted(self.on_device, key=_start):
+            start, (began, ended) = _start(event), self._called(event)
+            queued = ended if ended <= start else began  # it may wait for what it starts
+            if any(first < until < start <= last for first, last in spans):
+                gaps += start - until
+                known = event.correlation_id() in self._calls
+                unqueued += (start - until) * (known and queued > until)
+            until = max(until, _end(event))
+        return gaps, unqueued
 
     def _by_device(self) -> list[int]:
         """How long each GPU ran something, whatever it ran at the same time."""
@@ -432,20 +460,13 @@ def _closed(running: list[list[Any]]) -> tuple[str, int, bool]:
     return name, max(0, own), calls_others
 
 
-def _unused(spans: list[Interval]) -> int:
-    """How much between the first start and the last end none of the spans covers."""
-    gaps = 0
-    until = min(start for start, _ in spans)
-    for start, end in sorted(spans):
-        gaps += max(0, start - until)
-        until = max(until, end)
-    return gaps
-
-
 def _covered(spans: list[Interval]) -> int:
     """How much the spans cover, each moment once."""
-    first, last = min(start for start, _ in spans), max(end for _, end in spans)
-    return last - first - _unused(spans)
+    covered = until = 0
+    for start, end in sorted(spans):
+        covered += max(0, end - max(start, until))
+        until = max(until, end)
+    return covered
 
 
 def _start(event: Any) -> int:
@@ -470,8 +491,16 @@ def _is_operator(event: Any) -> bool:
     if not _on_host(event) or event.is_async() or event.name() == PASS:
         return False
     kind = _kind(event)
-    # Calls of CUDA's runtime are linked to the operator that made them.
-    return kind == "cpu_op" if kind else event.linked_correlation_id() == 0
+    return kind == "cpu_op" if kind else not _is_call(event)
+
+
+def _is_call(event: Any) -> bool:
+    """Whether it is a call of CUDA's on the host, with the number of what it started."""
+    kind = _kind(event)
+    if kind:
+        return kind in ("cuda_runtime", "cuda_driver")
+    # Those that an operator made are linked to it.
+    return _on_host(event) and event.linked_correlation_id() != 0
 
 
 def _is_work(event: Any) -> bool:
@@ -487,4 +516,4 @@ def _is_work(event: Any) -> bool:
 
 def _is_kernel(event: Any) -> bool:
     kind = _kind(event)
-    return kind == "kernel" if kind else not event.name().startswith(("Memcpy", "Memset"))
+    return kind == "kernel" if kind else not event.name().startswith((COPY, "Memset"))

@@ -254,7 +254,7 @@ def fusing(evidence: Evidence) -> Fusing:
     if evidence.device.kind == "GPU":
         # The tracer holds up what starts the kernels: gaps are no more than what forward and
         # backward take beyond them in the loop.
-        gaps = min(trace.gap_s or 0.0, max(0.0, compute / passes - trace.operators_s))
+        gaps = min(trace.gap_s or 0.0, max(0.0, compute / passes - trace.busy_s))
         saved = min(compute, passes * (gaps + trace.fusable_s))
         return Fusing(compute, passes * gaps, saved)
     left = trace.operators_s - trace.fusable_s

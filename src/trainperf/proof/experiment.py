@@ -222,6 +222,7 @@ def by_whole_runs(made: Experiment, script: Script) -> Experiment:
 
     Where these do not fit into what is left, by one run of each.
     """
+    began = script.clock.now()
     recording, over = made.recording, made.recording.ending is Ending.FINISHED
     whole_s = recording.ended - recording.started if over else ledger(made.evidence).seconds_now
     trials = {trial.fix: trial for trial in made.tried.trials}
@@ -234,7 +235,7 @@ def by_whole_runs(made: Experiment, script: Script) -> Experiment:
         once = needed is not None and needed > script.clock.left
         there = runs[name] = plain_runs.plain_runs(own, versions, once)
         shutil.rmtree(own.folder, ignore_errors=True)
-        trial = plain_runs.judged(name, there, 0, by_losses=True)
+        trial = plain_runs.judged(name, there, 0, by_losses=not made.allow_semantic)
         if trial is None:
             trial = Trial(name, Outcome.NOT_TRIED, f"{planning.ENDS}, and {there.reason}")
         elif trial.outcome is Outcome.FAILED:
@@ -257,7 +258,8 @@ def by_whole_runs(made: Experiment, script: Script) -> Experiment:
     made = replace(made, runs=runs, tried=tried)
     if not made.as_it_is:
         return made
-    trying = replace(tried.trying, reason=planning.BY_WHOLE_RUNS)
+    seconds = tried.trying.seconds + script.clock.now() - began
+    trying = replace(tried.trying, reason=planning.BY_WHOLE_RUNS, seconds=seconds)
     control = plain_runs.control_of(made.as_it_is)
     return replace(made, tried=replace(tried, control=control, trying=trying))
 

@@ -229,12 +229,13 @@ def judge_printed(unchanged: tuple[str, str], changed: tuple[str, str]) -> Parit
         first, again, *others = (run[name] for run in runs)
         itself = _apart(first, again)
         if itself > REPEATS:
-            return Parity(None, f"its runs as it is end with another {name}: {first} and {again}")
+            both = " and ".join(f"{float(text):.6g}" for text in (first, again))
+            return Parity(None, f"its runs as it is end with another {name}: {both}")
         value = max(others, key=lambda other: _apart(first, other))
         far = _apart(first, value)
         if far > max(NUMERICS, BAND * itself):
             told = far > SURELY
-            text = f"the last {name} printed is {value}, not {first}"
+            text = f"the last {name} printed is {float(value):.6g}, not {float(first):.6g}"
             return Parity(False if told else None, text)
         farthest = max(farthest, far)
     within = f"within {_percent(farthest)}" if farthest else "the same"

@@ -96,7 +96,8 @@ def common(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     if text and stack is not None and len(diagnosis.proofs) > 1:
         text += f" with {' + '.join(stack.fixes)}"
     if not text and whole.seconds_now is not None:
-        text = f"about {units.clock(whole.seconds_now)} as it is"
+        about = "about " if whole.basis == "ledger" else ""
+        text = f"{about}{units.clock(whole.seconds_now)} as it is"
         text += f"; with the change not known: {whole.reason}" if whole.reason else ""
     return [*found, ("Whole training", text or f"not known: {whole.reason}")]
 

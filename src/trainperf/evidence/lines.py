@@ -65,6 +65,8 @@ class _Tally:
     turns: Site | None = None
     looks: Looks | None = None
     loop: tuple[int, str] | None = None
+    in_layer: bool = False
+    of_model: int = 0  # samples in which a model or a layer ran, on it or around it
     native_s: float = 0.0  # of "library", code that is not Python
     device_s: float | None = None
 
@@ -98,6 +100,7 @@ class _Tally:
             self.turns,
             self.looks,
             self.device_s,
+            in_model=self.in_layer or 2 * self.of_model > max(1, self.samples),
         )
 
 
@@ -228,6 +231,7 @@ def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: f
     seconds = stack["s"] * second
     tally.function, tally.text = innermost["function"], stack["text"]
     tally.samples += counted
+    tally.of_model += counted if stack["within"] == "model" else 0
     kind = _kind(stack)
     tally.seconds[kind] += seconds
     if kind == "library" and not stack["into"]:
@@ -303,7 +307,9 @@ def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) ->
     for tally, share in owners:
         tally.seconds["graph"] += share * running
     for line in event["lines"]:
-        own[_place(line["where"])].operators = line["operators"]
+        tally = own[_place(line["where"])]
+        tally.operators = line["operators"]
+        tally.in_layer = bool(line["layer"])
 
 
 def _owners(

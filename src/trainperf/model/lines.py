@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,9 @@ an input ("input"), tracing or compiling ("compiling"), waiting for a device ("w
 MANY = 30
 """Calls of operators on one line in a step, from which their number is what they cost."""
 
+MANY_IN_GRAPH = 200
+"""The same of a compiled graph, whose layers have dozens of operators each."""
+
 CALL_S = 100e-6
 """Seconds that a call of an operator from Python takes at most, on a slow core; 5 to 20 µs is
 usual. Where calls take longer than that on average they do work."""
@@ -26,6 +30,13 @@ usual. Where calls take longer than that on average they do work."""
 SMALL = 1 << 14
 """Elements of an operand up to which an operator takes about as long as calling it: some 10 µs, in
 which one core does about so many additions."""
+
+
+OF_TRAINING = re.compile(
+    r"\.(backward|step|zero_grad|gradient|apply_gradients|apply|minimize|fit|train_on_batch)\("
+    r"|\.trainer\.|torch\.optim\.|\.optimizers\."
+)
+"""Calls by which a framework trains: what it does there is no code of the user's."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,8 @@ class Line:
     `loop_line`; "" where it is in none. `turns` is where the innermost loop begins, around it or
     around its callers, that was seen to turn within a step. `device_s` are the seconds of a step in
     which a GPU runs what it launched, and the backward of that, on the GPU's own clock: they pass
-    while the host is at other lines. None without a GPU, or where it was not traced.
+    while the host is at other lines. None without a GPU, or where it was not traced. `in_model`
+    says that it calls a model or a layer, or is run by one.
     """
 
     where: Site
@@ -87,6 +99,7 @@ class Line:
     turns: Site | None = None
     looks: Looks | None = None
     device_s: float | None = None
+    in_model: bool = False
 
     @property
     def weight(self) -> float:
@@ -99,11 +112,18 @@ class Line:
         return self.parts[0].kind
 
     @property
+    def of_training(self) -> bool:
+        """Whether it is a call by which the framework trains."""
+        return bool(OF_TRAINING.search(f"{self.text} {self.call}"))
+
+    @property
     def makes_small_calls(self) -> bool:
         """Whether it calls many operators in a step whose work is smaller than a call costs."""
-        if self.elements is None or self.elements > SMALL or (self.operators or 0.0) < MANY:
-            return False
-        return self.of("operators") <= CALL_S * (self.operators or 0.0)
+        calls = self.operators or 0.0
+        if self.kind == "graph":
+            return calls >= MANY_IN_GRAPH and self.of("graph") <= CALL_S * calls
+        small = self.elements is not None and self.elements <= SMALL
+        return small and calls >= MANY and self.of("operators") <= CALL_S * calls
 
     def of(self, *kinds: LineKind) -> float:
         """Seconds of a step that pass on it in these ways."""
@@ -176,6 +196,20 @@ class StepLines:
         found = (_function(tuple(lines), bool(apart)) for (*_, apart), lines in groups.items())
         return tuple(sorted(found, key=lambda function: -function.own_s))
 
+    def beside_model(self) -> tuple[Line, ...]:
+        """The lines whose operators are neither a model's or layer's nor the framework's own.
+
+        Calls of `fit`, of gradients and of optimizers are the framework's: they hold no code of the
+        user's that could be another.
+        """
+        return tuple(
+            line
+            for line in self.lines
+            if not line.in_model
+            and line.kind in ("python", "library", "operators", "backward", "graph")
+            and not line.of_training
+        )
+
     def kinds(self) -> dict[LineKind, float]:
         """Seconds of a step by what passes on lines, the dearest first."""
         sums: dict[LineKind, float] = {}
@@ -191,7 +225,7 @@ def _function(lines: tuple[Line, ...], alone: bool) -> FunctionLines:
         lines,
         sum(line.seconds for line in lines),
         sum(line.of("python", "library") for line in lines),
-        sum(line.of("operators", "backward") for line in small),
+        sum(line.of("operators", "backward", "graph") for line in small),
         sum(line.operators or 0.0 for line in small),
         alone,
     )

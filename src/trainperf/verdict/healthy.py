@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainperf.fixes.common.words import percent
+from trainperf.fixes.common.words import at, percent
 from trainperf.model import Evidence, Missing, Outcome, Trial, Verdict
 from trainperf.verdict import torch
 from trainperf.verdict.probable import not_examined, probably, varying, would
@@ -16,6 +16,10 @@ QUIET = 0.10
 
 HIDDEN = 0.25
 """An exchange of gradients that may take more than this of a step is no healthy one."""
+
+BESIDE = 0.15
+"""Share of a step beside the model above which a loop is not called healthy: no rule knows what
+else could be computed there."""
 
 NOT_MADE = re.compile(r"\btime\b|budget|several|processes|Error\b|failed|could not|interrupted")
 """Reasons for which a probe that applies was not made. Others say that it does not apply."""
@@ -55,6 +59,9 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
             f"{would(reasons)}."
         )
         return Verdict("none", text, utilization, grade="not examined")
+    if beside := _beside_model(evidence):
+        text = f"No cause that trainperf knows: {share}, but {beside}{came}."
+        return Verdict("none", text, utilization)
     also = f" (the exchange of gradients is up to {percent(hidden)})" if hidden else ""
     nothing = (
         ""
@@ -63,6 +70,22 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
         "this machine"
     )
     return Verdict("none", f"Healthy: {share}{also}{nothing}{came}.", utilization, healthy=True)
+
+
+def _beside_model(evidence: Evidence) -> str:
+    """What a step takes beside its model, on lines whose work could be another; "" for little."""
+    if isinstance(evidence.lines_, Missing):
+        return ""
+    lines = evidence.lines
+    beside = lines.beside_model()
+    share = sum(line.seconds for line in beside) / lines.seconds
+    if share - lines.half_width(share) < BESIDE:
+        return ""
+    first = beside[0]
+    return (
+        f"{percent(share)} of each step passes beside the model and its layers, first of all in "
+        f"`{first.text}`, {at(first.where)}"
+    )
 
 
 def tried(trials: Sequence[Trial]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id, concern
@@ -44,6 +46,9 @@ SIDES: dict[Category, str] = {
 }
 """How a verdict begins, by the category of what it names."""
 
+A_LINE, LONGEST_LINE = 0.2, 60
+"""A line is named from this share of a step on, by so many characters of its text at most."""
+
 MOSTLY_LOST = 0.5
 """Below this utilisation a step is bound by what it loses, or by nothing that is known."""
 
@@ -67,6 +72,30 @@ def verdict(
 
     `trials` are those that were made on the script, and came to nothing.
     """
+    found = _verdict(evidence, findings, trials)
+    return replace(found, text=found.text + passes(evidence)) if _of_model(found) else found
+
+
+def _of_model(found: Verdict) -> bool:
+    return found.bottleneck == "model" or found.healthy
+
+
+def passes(evidence: Evidence) -> str:
+    """A sentence on the line of the user's that most of a step passes on; "" where none stands out.
+
+    What the framework does to train is no such line: `fit`, a backward, an optimizer's step.
+    """
+    if isinstance(evidence.lines_, Missing):
+        return ""
+    lines = evidence.lines
+    line = next((line for line in lines.lines if not line.of_training), None)
+    if line is None or lines.share(line) < A_LINE:
+        return ""
+    shown = textwrap.shorten(line.text, LONGEST_LINE, placeholder=" …")
+    return f" {percent(lines.share(line))} of it passes in `{shown}`, {at(line.where)}."
+
+
+def _verdict(evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial]) -> Verdict:
     utilization = evidence.known_utilization
     if isinstance(evidence.times.real_, Missing):
         text = "Nothing was measured: the loop made too few steps."

@@ -100,6 +100,28 @@ def test_a_planted_gain_is_proved_and_no_file_is_changed(project: Path) -> None:
     assert names(project) == before
 
 
+@pytest.mark.alone
+@pytest.mark.timeout(600)
+def test_a_training_that_ends_by_itself_is_compared_by_whole_runs(project: Path) -> None:
+    loop = "for features, target in zip(x[:1600].split(32), x[:1600].sum(1, True).split(32)):"
+    short = SOURCE.replace("for features, target in loader:", loop).replace("1000", "1")
+    script(project, f"{short}print('loss: 0.25')\n", "train.py")
+    (project / "seconds.txt").write_text("0.06\n")
+    report = project.parent / "report.json"
+    for _ in tries("a short training", 3):
+        words = ("try", "-q", "--json", str(report), *other(project, FASTER))
+        status, output = trainperf(project, *words)
+        if status == 0:
+            break
+    assert status == 0, output
+    assert output.startswith("Faster and trains the same: 1.")
+    told = json.loads(report.read_text())
+    (trial,) = told["trials"]
+    assert (trial["basis"], trial["pairs"], trial["steps"]) == ("whole runs", 2, 0)
+    as_it_is, changed, *_ = told["training"]["runs"]
+    assert as_it_is - changed == pytest.approx(50 * 0.03, rel=0.4)
+
+
 @pytest.mark.sentinel
 @pytest.mark.timeout(300)
 def test_a_change_that_fails_and_one_that_is_never_run(project: Path) -> None:

@@ -9,7 +9,15 @@ from collections.abc import Callable
 import pytest
 
 from trainperf.model import Equivalence
-from trainperf.trial.parity import Band, Losses, control, judge, read_losses, tolerance
+from trainperf.trial.parity import (
+    Band,
+    Losses,
+    control,
+    judge,
+    judge_printed,
+    read_losses,
+    tolerance,
+)
 
 EXACT, NUMERICS = Equivalence.EXACT, Equivalence.NUMERICS
 QUIET = Band(True, 0.0)
@@ -278,3 +286,40 @@ def test_the_tolerance_is_tight_first_and_never_above_one() -> None:
     assert tolerance(1) == tolerance(5) == 1e-4
     assert tolerance(30) == pytest.approx(1e-3)
     assert tolerance(10**9) == 2.0
+
+
+# ---------------------------------------------------------------- what plain runs print
+
+KERAS = "Epoch 1/2\n5/5 - loss: 2.1000\nEpoch 2/2\n5/5 - accuracy: 0.5 - loss: {} - val_loss: 0.9\n"
+
+
+@pytest.mark.parametrize(
+    ("itself", "changed", "ok", "says"),
+    [
+        ("1.0823", "1.0823", True, "the last loss and val_loss that it prints is the same"),
+        ("1.0823", "1.1000", True, "within 1.6 %"),
+        ("1.0823", "1.1500", None, "the last loss printed is 1.15, not 1.0823"),  # other rounding
+        ("1.0823", "1.5000", False, "the last loss printed is 1.5, not 1.0823"),
+        ("1.0823", "nan", False, "the last loss printed is nan"),
+        ("1.2000", "1.5000", None, "its runs as it is end with another loss: 1.0823 and 1.2"),
+    ],
+)
+def test_plain_runs_are_judged_by_the_last_losses_that_they_print(itself, changed, ok, says):
+    with_it = KERAS.format(changed)
+    parity = judge_printed((KERAS.format("1.0823"), KERAS.format(itself)), (with_it, with_it))
+    assert (parity.ok, says in parity.text) == (ok, True), parity.text
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "ok"),
+    [
+        ("{'train_loss': 0.52, 'epoch': 3}", "{'train_loss': 0.90, 'epoch': 3}", False),
+        ("Loss/train=tensor(3.5e-05)", "Loss/train=tensor(3.5e-05)", True),
+        ("loss 0.01", "loss 0.02", True),  # as it is rounded
+        ("loss nan", "loss nan", True),
+        ("loss at step 100", "loss at step 200", None),
+        ("train_seconds=10.30", "train_seconds=0.84", None),
+    ],
+)
+def test_a_loss_is_known_by_its_name(text, other, ok):
+    assert judge_printed((text, text), (other, other)).ok is ok

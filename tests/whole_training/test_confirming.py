@@ -18,7 +18,7 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.trial import Tried
+from trainperf.trial import Tried, planning
 from trainperf.trial.budget import Clock
 from trainperf.whole_training import Found, confirming, reserved_s
 from trainperf.whole_training.plain_runs import PlainRuns
@@ -83,20 +83,22 @@ def kept(script):
 
 @pytest.fixture
 def confirm(monkeypatch, tmp_path, kept):
-    def confirmed(runs, tried=kept, before=BEFORE, findings=(), left=100.0):
+    def confirmed(runs, tried=kept, before=BEFORE, findings=(), left=100.0, observed_s=None):
         asked = []
 
         def runner(script, versions, once=False):
             asked.append(versions)
             confirmed.left = script.clock.left
-            return runs
+            return runs[len(asked) - 1] if isinstance(runs, list) else runs
 
         monkeypatch.setattr(confirming, "plain_runs", runner)
         monkeypatch.setattr(confirming, "run_once", lambda *args: args[-1])
         clock = Clock(left, lambda: False, lambda: 0.0)
         found = Found(tuple(findings), str(tmp_path))
         run = Run(("python", "train.py"), str(tmp_path), "train.py")
-        came = confirming.confirm(tried, found, before, run, tmp_path, clock, lambda event: None)
+        came = confirming.confirm(
+            tried, found, before, run, tmp_path, clock, lambda event: None, observed_s=observed_s
+        )
         confirmed.asked = asked
         return came
 
@@ -365,3 +367,63 @@ def test_a_place_that_cannot_be_edited_gives_nothing(confirm, timed, lasting, sc
     fits = replace(second, end_col=24)
     both = replace(both, where=(*timed.where, fits))
     assert confirm(TOO_LONG, NOTHING, lasting, [both])[0].trials[0].kept
+
+
+# ----------------------------------------------------- a training that ends by itself
+
+UNKNOWN = Training(None, reason="the run ended before it was known how long it is to be")
+ENDED = Tried(
+    Trials("none", reason=planning.ENDS), (replace(OPEN, reason=planning.ENDS),), ended=True
+)
+
+
+@pytest.fixture
+def rounds(predicts):
+    """The same edit, told to round otherwise; its bound says nothing of the whole training."""
+    return replace(predicts, equivalence=Equivalence.NUMERICS, data={"rows": [1]}, bound=None)
+
+
+def test_a_training_that_ends_by_itself_is_tried_by_whole_runs(confirm, rounds, script):
+    printed = (("loss: 0.5",) * 2,) * 2
+    runs = PlainRuns(((12.0, 12.4), (4.0, 4.2)), printed=printed)
+    tried, whole = confirm([runs], ENDED, UNKNOWN, [rounds], observed_s=15.0)
+    (trial,) = tried.trials
+    assert (trial.kept, trial.same, trial.basis) == (True, True, "whole runs")
+    assert b"predict_on_batch" in tried.sources[str(script)]
+    assert [version.expected_s for version in confirm.asked[0]] == [15.0, 1.5]
+    assert (whole.seconds_now, whole.seconds_after) == (12.2, 4.1), "the estimate is not printed"
+    assert tried.trying.reason == planning.BY_WHOLE_RUNS
+
+
+def test_what_prints_another_loss_is_not_kept(confirm, rounds):
+    runs = PlainRuns(((12.0, 12.4), (4.0, 4.2)), printed=(("loss: 0.5",) * 2, ("loss: 0.9",) * 2))
+    tried, whole = confirm([runs], ENDED, UNKNOWN, [rounds], observed_s=15.0)
+    assert (tried.trials[0].outcome, tried.patch) == (Outcome.LOSSES_DIFFER, None)
+    assert (whole.seconds_now, whole.seconds_after) == (None, None)
+
+
+def test_without_time_for_whole_runs_it_says_what_they_would_take(confirm, rounds):
+    tried, _ = confirm([], ENDED, UNKNOWN, [rounds], left=18.0, observed_s=15.0)
+    assert confirm.asked == []
+    assert tried.trials[0].reason == f"{planning.ENDS}, and whole runs would take 38 s"
+
+
+def test_what_is_left_after_one_that_does_not_pay_is_tried_without_it(confirm, rounds, monkeypatch):
+    asked = [replace(rounds, id="tf_retracing"), rounds]
+    trials = (Trial("tf_retracing", Outcome.NOT_TRIED, planning.ENDS), *ENDED.trials)
+
+    def additions(found, tried, *_):
+        untried = {trial.fix for trial in tried.trials if trial.outcome is Outcome.NOT_TRIED}
+        return [confirming.Version(4.0, adds=one) for one in asked if one.id in untried]
+
+    monkeypatch.setattr(confirming, "additions", additions)
+    unprinted = (("", ""),) * 3
+    runs = [
+        PlainRuns(((12.0, 12.4), (12.1, 12.5), (4.0, 4.2)), printed=unprinted),
+        PlainRuns(((12.2, 12.4), (4.0, 4.2)), printed=unprinted),
+    ]
+    tried, whole = confirm(runs, replace(ENDED, trials=trials), UNKNOWN, asked, 500.0, 15.0)
+    assert [one.outcome for one in tried.trials] == [Outcome.NO_EFFECT, Outcome.KEPT]
+    assert tried.trials[1].reason == "its losses could not be compared"
+    assert [len(versions) for versions in confirm.asked] == [3, 2]
+    assert (whole.seconds_now, whole.seconds_after) == (12.2, 4.1)

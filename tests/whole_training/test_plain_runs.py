@@ -4,11 +4,19 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from trainperf.model import Patch, Run
+from trainperf.model import Outcome, Patch, Run
 from trainperf.patch.patch import Written
 from trainperf.run.plain import Finished
 from trainperf.trial.budget import END_S, Clock
-from trainperf.whole_training.plain_runs import PlainRuns, Script, Version, plain_runs, run_once
+from trainperf.whole_training.plain_runs import (
+    PlainRuns,
+    Script,
+    Version,
+    control_of,
+    judged,
+    plain_runs,
+    run_once,
+)
 
 RUN = Run(("python", "train.py"), "/w", "train.py", env={"MINE": "1"})
 AS_IS = Version(10.0)
@@ -149,3 +157,30 @@ def test_a_script_that_fails_as_it_is_does_not_speak_against_its_patch(tmp_path)
     found = run_once(script, CHANGED, none)
     assert not found.failure
     assert found.reason.startswith("the script as it is ended with exit status 1")
+
+
+def printing(loss, *seconds):
+    return [Finished(one, 0, f"loss: {loss}\n") for one in seconds]
+
+
+@pytest.mark.parametrize(
+    ("loss", "outcome", "same"),
+    [("0.50", Outcome.KEPT, True), ("0.90", Outcome.LOSSES_DIFFER, False)],
+)
+def test_another_run_of_the_script_is_judged_by_what_it_prints(tmp_path, loss, outcome, same):
+    run = Run(("python3", "train.py", "--fast"), "/w", "train.py", env={"MINE": "2"})
+    ends = [*printing("0.50", 10.0), *printing(loss, 4.0, 4.2), *printing("0.50", 10.4)]
+    runs, starter = made(ends, tmp_path, (AS_IS, Version(4.0, run=run)))
+    assert [one.env["MINE"] for one, _ in starter.seen] == ["1", "2", "2", "1"]
+    assert starter.seen[1][0].command == run.command
+    trial = judged("fast", runs, 0, by_losses=True)
+    assert (trial.outcome, trial.same, trial.basis) == (outcome, same, "whole runs")
+    assert (trial.low, trial.high) == pytest.approx((10.0 / 4.2, 10.4 / 4.0))
+    assert judged("fast", runs, 0).outcome is Outcome.KEPT, "what trains the same is not asked"
+
+
+def test_the_script_against_itself_by_whole_runs():
+    control = control_of([10.0, 11.0])
+    assert (control.low, control.high, control.floor) == pytest.approx((1 / 1.1, 1.1, 0.1))
+    assert control_of([10.0, 10.1]).floor == 0.05
+    assert control_of([10.0]) is None

@@ -17,6 +17,7 @@ from trainperf.fixes import by_id, concern, detect_all, possible_all
 from trainperf.machine import after_run, with_late_answers
 from trainperf.model import (
     Diagnosis,
+    Ending,
     Event,
     Evidence,
     Finding,
@@ -85,9 +86,10 @@ def judged(
     until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
     clock, folder = Clock(until, interrupted), request.folder
     plain_s = max(WHOLE_RUNS_S, request.full_run_s)
-    tried, whole = confirm(
-        tried, found, first.training, request.run, folder, clock, on_event, plain_s
-    )
+    over = recording.ending is Ending.FINISHED
+    observed_s = recording.ended - recording.started if over else None
+    before, run = first.training, request.run
+    tried, whole = confirm(tried, found, before, run, folder, clock, on_event, plain_s, observed_s)
     diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 

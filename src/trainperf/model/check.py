@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class CheckedTimes:
-    """The times that were compared: seconds of the fastest steps, or of a sample.
+    """The times that were compared: seconds of the fastest steps, of a sample, of a run.
 
     `change` is relative (0.1: a tenth slower), `change_low` and `change_high` where it lies by
     the noise of both, the upper end None where that leaves it open. `noise_before` and
@@ -49,7 +49,7 @@ class CheckedTimes:
     how much the machine itself got slower, None where that is not known.
     """
 
-    basis: Literal["step", "sample"]
+    basis: Literal["step", "sample", "whole run"]
     before_s: float
     after_s: float
     change: float

@@ -123,9 +123,10 @@ class Proof:
 
     `text` says it in a sentence. `proven` is whether the script is surely faster with it by what
     was asked for, and trains the same: `same_training` by its losses and its samples, None where
-    these could not be compared. `speedup` with `low` and `high` is in samples per second; a step of
-    the script as it is takes `step_s` seconds and holds `samples_before`. `memory_…` is what the
-    processes held at most, `device_memory_…` what was taken on the GPU, bytes. None: not known.
+    these could not be compared. `speedup` with `low` and `high` is in samples per second, or that
+    of whole runs, as its trial says; a step of the script as it is takes `step_s` seconds and holds
+    `samples_before`. `memory_…` is what the processes held at most, `device_memory_…` what was
+    taken on the GPU, bytes. None: not known.
     """
 
     name: str

@@ -48,6 +48,9 @@ def judged(
     if trial.speedup is None or trial.low is None or trial.high is None:
         return replace(proof, text=f"Cannot tell: {trial.reason}.")
     figure = units.measured(trial.speedup, trial.low, trial.high)
+    compared = f"{units.count(trial.pairs, 'pair')} of slices"
+    if trial.basis == "whole runs":
+        compared = f"{units.count(trial.pairs, 'whole run')} each"
     answer = _answer(trial.low, trial.high, least)
     differs = trial.same is False or bool(other_steps)
     proof = replace(proof, same_training=False if differs else trial.same)
@@ -55,7 +58,7 @@ def judged(
     text = {
         "slower": f"Slower: {figure}",
         "no difference": f"No difference above {units.share(DIFFERENCE)}: {figure}",
-        "cannot tell": f"Cannot tell: {figure} after {units.count(trial.pairs, 'pair')} of slices; "
+        "cannot tell": f"Cannot tell: {figure} after {compared}; "
         + (
             UNTOLD
             if least <= 1 + DIFFERENCE
@@ -158,19 +161,23 @@ def _inverse(value: float | None) -> float | None:
     return 1 / value if value else None
 
 
-def checked(before: Proof, tried: Tried, most: float, strict: bool, name: str) -> Check:
+def checked(
+    before: Proof, tried: Tried, most: float, strict: bool, name: str, whole_s: float | None = None
+) -> Check:
     """The answer of a check: `before` is the revision's speed-up over the script. Pure.
 
-    A step of the script takes as much longer as the revision is faster.
+    A step of the script takes as much longer as the revision is faster, or a whole run of
+    `whole_s` seconds where these were compared.
     """
     low, high, middle = before.low, before.high, before.speedup
-    step_s = tried.step_s or math.nan
+    step_s = whole_s or tried.step_s or math.nan
+    of_what = "a whole run" if whole_s else "a step"
     noise = floor(tried.control)
     outcome: Literal["passed", "failed", "undecided"] = "undecided"
     text = f"check cannot tell: {name}: {before.text}"
     change = 0.0 if middle is None else middle - 1
     if low is not None and high is not None:
-        steps = f"{units.seconds(step_s)} a step against {units.seconds(step_s / (middle or 1))}"
+        steps = f"{units.seconds(step_s)} {of_what} against {units.seconds(step_s / (middle or 1))}"
         span = f"{_percent(change)}, {_percent(low - 1)} to {_percent(high - 1)}"
         text = f"{steps} at {name} ({span}, limit {units.share(most)})"
         if low > 1 + max(most, noise):
@@ -184,7 +191,7 @@ def checked(before: Proof, tried: Tried, most: float, strict: bool, name: str) -
     status = int(outcome == "failed" or (strict and outcome == "undecided"))
     reason = Reason("time", outcome, text, change, most, (low or 1) - 1, (high or 1) - 1)
     times = CheckedTimes(
-        basis="step",
+        basis="whole run" if whole_s else "step",
         before_s=step_s / (middle or 1.0),
         after_s=step_s,
         change=change,

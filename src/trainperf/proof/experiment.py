@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from trainperf.changes import Change, Repository, changed_run, check_interpreter
+from trainperf.changes import Change, Repository, changed_run, check_interpreter, laid_over
 from trainperf.diagnose import Request
 from trainperf.diagnose.judging import LOOK_S, patch_root
 from trainperf.errors import NothingToCompare, NotMeasured, TrainperfError
@@ -49,11 +51,14 @@ from trainperf.rewrite.script import default_reader
 from trainperf.run.launch import launch
 from trainperf.run.spawn import Interrupted, interruptible
 from trainperf.samplers.contention import busy_cores
-from trainperf.trial import Subject, Tried, try_fixes
+from trainperf.trial import Subject, Tried, planning, try_fixes
+from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.faults import why
-from trainperf.whole_training import ledger, with_changes
+from trainperf.trial.repeat import FOR_LIFE
+from trainperf.whole_training import by_runs, ledger, plain_runs, with_changes
 from trainperf.whole_training.ledger import started_in
+from trainperf.whole_training.plain_runs import PlainRuns, Script, Version
 
 SCRIPT_S = 4.0
 CHANGE_S = 2.5
@@ -67,7 +72,8 @@ OnEvent = Callable[[Event], None]
 class Looked:
     """The script with a change, as a look at it was: what it is, or why it cannot be tried.
 
-    `failed` says that it is the script that failed with the change.
+    `failed` says that it is the script that failed with the change. `whole_s` are its seconds
+    where it came to its end while it was looked at.
     """
 
     title: str
@@ -76,13 +82,17 @@ class Looked:
     evidence: Evidence | None = None
     reason: str = ""
     failed: bool = False
+    whole_s: float | None = None
     notes: tuple[str, ...] = ()
     output_tail: str = ""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The script, its changes, and the trials of them."""
+    """The script, its changes, and the trials of them; by whole `runs` where steps could not be.
+
+    Each change has runs of the script as it is of its own.
+    """
 
     recording: Recording
     evidence: Evidence
@@ -90,6 +100,13 @@ class Experiment:
     tried: Tried
     began: float
     allow_semantic: bool
+    runs: Mapping[str, PlainRuns] = field(default_factory=dict)
+
+    @property
+    def as_it_is(self) -> list[float]:
+        """Seconds of all plain runs of the script as it is."""
+        runs = (one for one in self.runs.values() if one.seconds)
+        return [s for one in runs for s in one.seconds[0][: 2 - one.once]]
 
 
 def try_changes(
@@ -128,7 +145,8 @@ def compare_with(
         return made
     (looked,) = made.looked
     (before,) = proofs_of(made, 1.0)
-    check = checked(before, made.tried, most, strict, change.name)
+    whole_s = statistics.fmean(made.as_it_is) if made.as_it_is else None
+    check = checked(before, made.tried, most, strict, change.name, whole_s)
     check = replace(check, baseline=replace(check.baseline, sha256=commit))
     tree = turned(before, check.text)
     trials = tuple(turned_trial(trial) for trial in made.tried.trials)
@@ -186,9 +204,64 @@ def experiment(
         tried = _tried(
             candidates, looked, request, recording, evidence, began, interrupted, on_event
         )
+        done = Experiment(recording, evidence, tuple(looked), tried, began, request.allow_semantic)
+        if tried.ended:
+            clock = Clock(began + request.run.budget_s, interrupted)
+            done = by_whole_runs(done, Script(run, request.folder, clock, partial(_say, on_event)))
         for number in range(len(made)):
             shutil.rmtree(request.folder / f"change-{number}", ignore_errors=True)
-    return Experiment(recording, evidence, tuple(looked), tried, began, request.allow_semantic)
+    return done
+
+
+def _say(on_event: OnEvent, text: str, share: float | None) -> None:
+    on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
+
+
+def by_whole_runs(made: Experiment, script: Script) -> Experiment:
+    """Compare the script with each change, and with all that pay, by whole plain runs: A B B A.
+
+    Where these do not fit into what is left, by one run of each.
+    """
+    began = script.clock.now()
+    recording, over = made.recording, made.recording.ending is Ending.FINISHED
+    whole_s = recording.ended - recording.started if over else ledger(made.evidence).seconds_now
+    trials = {trial.fix: trial for trial in made.tried.trials}
+    runs = dict[str, PlainRuns]()
+
+    def compare(name: str, run: Run, expected_s: float | None) -> None:
+        versions = (Version(whole_s), Version(expected_s, run=run))
+        own = replace(script, folder=script.folder / f"against-{len(runs)}")
+        needed = plain_runs.needed_s(versions)
+        once = needed is not None and needed > script.clock.left
+        there = runs[name] = plain_runs.plain_runs(own, versions, once)
+        shutil.rmtree(own.folder, ignore_errors=True)
+        trial = plain_runs.judged(name, there, 0, by_losses=not made.allow_semantic)
+        if trial is None:
+            trial = Trial(name, Outcome.NOT_TRIED, f"{planning.ENDS}, and {there.reason}")
+        elif trial.outcome is Outcome.FAILED:
+            trial = replace(trial, reason=there.failure)
+        elif there.once and trial.speedup is not None:
+            low, high = trial.speedup / FOR_LIFE, trial.speedup * FOR_LIFE
+            trial = replace(trial, low=low, high=high)
+        trials[name] = trial
+
+    for one in made.looked:
+        if not one.reason:
+            compare(one.title, one.run, one.whole_s or whole_s)
+    kept = [one for one in made.looked if trials[one.title].kept]
+    joined: Run | str = script.run
+    for one in kept:
+        joined = joined if isinstance(joined, str) else laid_over(joined, one.run, script.run)
+    if len(kept) > 1 and isinstance(joined, Run):
+        compare(" + ".join(one.title for one in kept), joined, kept[0].whole_s or whole_s)
+    tried = replace(made.tried, trials=tuple(trials.values()))
+    made = replace(made, runs=runs, tried=tried)
+    if not made.as_it_is:
+        return made
+    seconds = tried.trying.seconds + script.clock.now() - began
+    trying = replace(tried.trying, reason=planning.BY_WHOLE_RUNS, seconds=seconds)
+    control = plain_runs.control_of(made.as_it_is)
+    return replace(made, tried=replace(tried, control=control, trying=trying))
 
 
 def _tried(
@@ -282,6 +355,8 @@ def _look(
         )
     if unread:
         one = replace(one, notes=(*one.notes, f"not run while steps were compared: {names}"))
+    if recording.ending is Ending.FINISHED:
+        one = replace(one, whole_s=recording.ended - recording.started)
     try:
         evidence = read(recording, machine)
     except NoLoop:
@@ -364,6 +439,8 @@ def proofs_of(made: Experiment, at_least: float) -> tuple[Proof, ...]:
                 made,
             )
         )
+    for name in made.runs.keys() - {one.title for one in made.looked}:
+        found.append(judged(trials[name], control, at_least))
     stack = made.tried.stack
     if stack is not None and len(stack.fixes) > 1:
         name = " + ".join(stack.fixes)
@@ -422,6 +499,13 @@ def _assembled(made: Experiment, text: str, proofs: tuple[Proof, ...]) -> Diagno
 def _whole(made: Experiment, proofs: Sequence[Proof]) -> Training:
     """The whole training as it is and, where a change makes it faster or slower, with that."""
     tried = made.tried
+    if made.as_it_is:
+        *others, last = made.runs.items()
+        before = replace(ledger(made.evidence), seconds_now=statistics.fmean(made.as_it_is))
+        if (others and last[0] in {one.title for one in made.looked}) or len(last[1].seconds) < 2:
+            runs = tuple(made.as_it_is)
+            return replace(before, basis="whole runs", items=(), runs=runs, reason="")
+        return by_runs(before, last[1], 1)
     before = started_in(ledger(made.evidence), tried.start_s)
     stack = tried.stack
     if stack is None and len(proofs) == 1 and proofs[0].answer in ("faster", "slower"):

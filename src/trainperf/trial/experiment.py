@@ -29,9 +29,10 @@ from trainperf.recording.run import Epoch
 from trainperf.run.caches import filled
 from trainperf.trial.budget import CACHES, LATE, NO_SLICE, Bench, Clock, budget_needed
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.legs.faults import ENDED
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
-from trainperf.trial.planning import SEED, Edits, Plan, Subject, plan
+from trainperf.trial.planning import SEED, Edits, Plan, Subject, ends_by_itself, plan
 from trainperf.trial.queue import Queue
 from trainperf.trial.repeat import FOR_LIFE, left_to_whole_runs, needed_s, repeat
 from trainperf.trial.stack import Means, Stacked, stack
@@ -55,7 +56,8 @@ class Tried:
     `choices` are the findings of fixes that pay and could be made in several ways, by id,
     with the best way. `apart` are the trials of fixes that pay and make another experiment of the
     script, each with the patch that holds this fix alone. `passing` are the kept ones whose gain
-    may not last as long as the training.
+    may not last as long as the training. `ended` says that the training ended by itself before its
+    steps could be compared.
     """
 
     trying: Trials
@@ -70,6 +72,7 @@ class Tried:
     choices: Mapping[str, Finding] = field(default_factory=dict)
     apart: tuple[tuple[Trial, Patch], ...] = ()
     passing: tuple[str, ...] = ()
+    ended: bool = False
 
 
 def try_fixes(
@@ -85,7 +88,7 @@ def try_fixes(
     planned = plan(subject, clock)
     left_out = planned.skipped
     if not planned.chosen:
-        return Tried(planned.how, left_out)
+        return Tried(planned.how, left_out, ended=ends_by_itself(subject.recording))
 
     done, legs, failure = _run(planned, subject, clock, on_event)
     if failure and planned.how.mode == "side by side" and not clock.over():
@@ -104,7 +107,8 @@ def try_fixes(
         seed=SEED,
         interrupted=interrupted(),
     )
-    return replace(done, trying=how, trials=(*done.trials, *left_out))
+    ended = failure == ENDED
+    return replace(done, trying=how, trials=(*done.trials, *left_out), ended=ended)
 
 
 def _run(

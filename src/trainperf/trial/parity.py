@@ -28,6 +28,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import re
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -131,6 +132,18 @@ class Parity:
     text: str
 
 
+PRINTED = re.compile(
+    r"""([A-Za-z_./-]*loss[A-Za-z_./-]*)["']?\s*[:=]?\s*(?:tensor\()?"""
+    r"([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf)\b",
+    re.IGNORECASE,
+)
+"""A loss as scripts print it: its name, and its value."""
+REPEATS = 0.01
+"""Relative distance of two plain runs' last losses from which they tell nothing of a change."""
+SURELY = 0.1
+"""From this relative distance on last losses of a script that repeats itself are others."""
+
+
 @dataclass(frozen=True)
 class _Pairs:
     """Values of two processes at the same updates, both finite."""
@@ -199,6 +212,46 @@ def judge(
         if judged.ok is False:  # the loss that a tape derived need not be the one returned
             judged = Parity(None, "losses seen in different places; not compared")
     return judged
+
+
+def judge_printed(unchanged: tuple[str, str], changed: tuple[str, str]) -> Parity:
+    """Say whether plain runs end with the same losses, by the last that they print of each name.
+
+    `unchanged` and `changed` are what two runs of each printed. Plain runs are not seeded, so that
+    the unchanged script's must repeat each other.
+    """
+    runs = [dict(PRINTED.findall(text)) for text in (*unchanged, *changed)]
+    names = [name for name in runs[0] if all(name in run for run in runs)]
+    if not names:
+        return Parity(None, "the script prints no loss by which plain runs could be compared")
+    farthest = 0.0
+    for name in names:
+        first, again, *others = (run[name] for run in runs)
+        itself = _apart(first, again)
+        if itself > REPEATS:
+            both = " and ".join(f"{float(text):.6g}" for text in (first, again))
+            return Parity(None, f"its runs as it is end with another {name}: {both}")
+        value = max(others, key=lambda other: _apart(first, other))
+        far = _apart(first, value)
+        if far > max(NUMERICS, BAND * itself):
+            told = far > SURELY
+            text = f"the last {name} printed is {float(value):.6g}, not {float(first):.6g}"
+            return Parity(False if told else None, text)
+        farthest = max(farthest, far)
+    within = f"within {_percent(farthest)}" if farthest else "the same"
+    return Parity(True, f"the last {' and '.join(names[:3])} that it prints is {within}")
+
+
+def _apart(first: str, other: str) -> float:
+    """The relative distance of two printed numbers, less what their last digit is rounded by."""
+    one, two = float(first), float(other)
+    if first.lower() == other.lower():
+        return 0.0
+    if not (math.isfinite(one) and math.isfinite(two)):
+        return math.inf
+    digits = max(len(text.lower().partition("e")[0].partition(".")[2]) for text in (first, other))
+    rounded = 10.0**-digits if "e" not in (first + other).lower() else 0.0
+    return max(0.0, abs(one - two) - rounded) / (max(abs(one), abs(two)) or 1.0)
 
 
 def _judge_kind(

@@ -71,6 +71,8 @@ LONGEST_EPOCH_S = 6 * 3600.0
 """For a longer epoch nobody waits to try a change. One of a sampler without end has 10^8 steps."""
 
 
+ENDS = "the training ends by itself before it can be compared"
+BY_WHOLE_RUNS = f"{ENDS}, so whole runs were"
 DECIDED = "what could be tried gained nothing in the loop"
 
 
@@ -207,10 +209,10 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         neighbours_cores=subject.neighbours_cores,
     )
     costs = costs_of(subject, space.legs if how.mode == "side by side" else 1, spin)
-    if isinstance(costs, str):
-        return none(costs, chosen)
     if chosen and (obstacle := _obstacle(subject.recording)):
         return none(obstacle, chosen)
+    if isinstance(costs, str):
+        return none(costs, chosen)
     if endless := _endless(costs):
         skipped += [one.skipped(endless) for one in chosen if one.warm_up_epochs]
         chosen = [one for one in chosen if not one.warm_up_epochs]
@@ -314,9 +316,12 @@ def _share(training: Training | None, candidate: Candidate) -> float:
 def _obstacle(recording: Recording) -> str:
     """Why no leg of this script can be stopped and let go on, or nothing."""
     apart = obstacle(recording.events, socket.gethostname())
-    if not apart and recording.ending is Ending.FINISHED:
-        return "the training ends by itself before it can be compared"
-    return apart
+    return apart or (ENDS if recording.ending is Ending.FINISHED else "")
+
+
+def ends_by_itself(recording: Recording) -> bool:
+    """Whether nothing but its end keeps the steps of this script from being compared."""
+    return _obstacle(recording) == ENDS
 
 
 def _endless(costs: Costs) -> str:

@@ -17,6 +17,7 @@ from trainperf.model import (
     Equivalence,
     Event,
     Finding,
+    Item,
     Outcome,
     Patch,
     Run,
@@ -27,16 +28,18 @@ from trainperf.model import (
 )
 from trainperf.patch.patch import Written
 from trainperf.rewrite.diff import changed_lines
-from trainperf.trial import Tried
+from trainperf.trial import Tried, planning
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Write, variants, writer
 from trainperf.trial.outcome import floor
 from trainperf.trial.repeat import FOR_LIFE, WHOLE_RUNS_S
 from trainperf.whole_training.ledger import started_in, with_calls, with_changes
 from trainperf.whole_training.plain_runs import (
+    AS_IT_IS,
     PlainRuns,
     Script,
     Version,
+    judged,
     needed_s,
     plain_runs,
     run_once,
@@ -49,14 +52,11 @@ LEAST_SAVED = 0.02
 latter was not measured, and may well be more than less."""
 LEAST = 1.25
 """What a change must promise the whole training: two plain runs of a script may lie 20 % apart."""
-CLEARLY = 1.05
-"""The slower run with a change must be so many times as fast as the quicker one without."""
-WHOLE_RUNS = "in plain runs of the whole script"
-"""How it was measured."""
 IN_PLACE = "by calls that were timed in place"
 """How it was measured without a run of its own."""
 UNCHANGED = (Equivalence.EXACT, Equivalence.ENVIRONMENT)
-"""A plain run tells no losses: only what leaves them as they are is tried so."""
+"""A plain run tells no losses but those that it prints: only what leaves them as they are is tried
+so, but in a training that ends by itself before its steps can be compared."""
 SHARE_KEPT = 0.5
 """At most so much of the time that is left is kept back from trials of steps."""
 
@@ -78,13 +78,15 @@ def confirm(
     clock: Clock,
     on_event: Callable[[Event], None],
     plain_s: float = WHOLE_RUNS_S,
+    observed_s: float | None = None,
 ) -> tuple[Tried, Training | None]:
     """Return what stays kept, and the whole training with it.
 
     Where whole runs of the script take no more than `plain_s` seconds, and what `clock` has left,
     they are made, and tell; else the ledger does. What fails in them, or is no faster, is not
-    kept. What could not be tried, as it saves outside the steps, is kept by what was timed in
-    place, or tried in them, whatever they take of what is left.
+    kept. What could not be tried, as it saves outside the steps or as the training ends by itself
+    before these can be compared, is kept by what was timed in place, or tried in them, whatever
+    they take of what is left. `observed_s` are the seconds of an observed run that came to its end.
     """
     if before is None:
         return tried, None
@@ -98,11 +100,12 @@ def confirm(
     def say(text: str, share: float | None) -> None:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
-    first = [Version(before.seconds_now)]
+    planned = before if observed_s is None else _of_steps(before, observed_s)
+    first = [Version(planned.seconds_now)]
     if (tried.stack is not None or calls) and tried.patch is not None:
-        expected_s = before.seconds_now if after.seconds_after is None else after.seconds_after
+        expected_s = planned.seconds_now if after.seconds_after is None else after.seconds_after
         first.append(Version(expected_s, Written(tried.patch, dict(tried.sources))))
-    more = additions(found, tried, before, first, clock.left)
+    more = additions(found, tried, planned, first, clock.left)
     needed = needed_s([*first, *more]) or 0.0
     once = bool(more) and needed > clock.left
     if once and needed / 2 > clock.left:
@@ -120,9 +123,12 @@ def confirm(
         if fault := _fault(runs):
             return _without(tried, *fault), before
     tried, last = _with(tried, more, runs, len(first) - 1)
-    if last >= len(first):
+    if tried.ended and runs.seconds:
+        tried, runs, last = _on_top(found, tried, planned, script, runs, last)
+        tried = replace(tried, trying=replace(tried.trying, reason=planning.BY_WHOLE_RUNS))
+    if tried.ended or last >= len(first):
         after = replace(after, items=before.items)  # the ledger does not hold what only runs tell
-    return tried, _by_runs(after, runs, last)
+    return tried, by_runs(after, runs, last)
 
 
 def _fault(runs: PlainRuns) -> tuple[Outcome, str] | None:
@@ -163,7 +169,7 @@ def _with(tried: Tried, more: list[Version], runs: PlainRuns, last: int) -> tupl
     after it as well, so that these say nothing.
     """
     for version in more:
-        trial = None if version.adds is None else judged(version.adds, runs, last)
+        trial = None if version.adds is None else _judged(version.adds, runs, last)
         if trial is not None:
             tried = with_trial(tried, trial, version.written)
         if trial is None or not trial.kept:
@@ -172,15 +178,41 @@ def _with(tried: Tried, more: list[Version], runs: PlainRuns, last: int) -> tupl
     return tried, last
 
 
+def _on_top(
+    found: Found, tried: Tried, planned: Training, script: Script, runs: PlainRuns, last: int
+) -> tuple[Tried, PlainRuns, int]:
+    """Go on with what is left while there is time: beside what was kept, in further whole runs.
+
+    Returns the runs of the script as it is and, last, those with all that was kept.
+    """
+    as_it_is, kept = runs.seconds[0], runs.seconds[last]
+    for turn in range(len(found.findings)):
+        patch = tried.patch
+        written = Written(patch, dict(tried.sources)) if last and patch else AS_IT_IS
+        beside = Version(statistics.fmean(kept), written)
+        more = additions(found, tried, planned, [beside], script.clock.left)[:1]
+        if not more or (needed_s([beside, *more]) or math.inf) > script.clock.left:
+            break
+        again = plain_runs(replace(script, folder=script.folder / f"{turn}"), [beside, *more])
+        undecided, (tried, better) = tried, _with(tried, more, again, 0)
+        if tried is undecided:
+            break
+        last, kept = max(last, better), again.seconds[better] if better else kept
+    return tried, replace(runs, seconds=(as_it_is, kept)), min(last, 1)
+
+
 def _too_long(tried: Tried, more: list[Version], needed_s: float) -> Tried:
     """The trials, of which some say what whole runs would have taken."""
-    reason = f"what it saves no slice of steps shows, and whole runs would take {needed_s:.0f} s"
-    left = {one.adds.id for one in more if one.adds and one.adds.data.get("outside")}
+    why = planning.ENDS if tried.ended else "what it saves no slice of steps shows"
+    reason = f"{why}, and whole runs would take {needed_s:.0f} s"
+    left = {
+        one.adds.id for one in more if one.adds and (tried.ended or one.adds.data.get("outside"))
+    }
     trials = (replace(one, reason=reason) if one.fix in left else one for one in tried.trials)
     return replace(tried, trials=tuple(trials))
 
 
-def _by_runs(training: Training, runs: PlainRuns, last: int) -> Training:
+def by_runs(training: Training, runs: PlainRuns, last: int) -> Training:
     """The training with the seconds of its plain runs in place of those of its ledger.
 
     Without plain runs it says why they do not confirm it.
@@ -290,7 +322,7 @@ def additions(
     """
     open_, write, ids = _left(found, tried)
     made = list[Version]()
-    for one, saved_s in _promising(found, before):
+    for one, saved_s in _promising(found, before, tried.ended):
         expected_s = [*first, *made][-1].expected_s
         if one.id not in open_ or expected_s is None or len(variants(one)) > 1:
             continue
@@ -305,47 +337,34 @@ def additions(
     return made
 
 
-def judged(finding: Finding, runs: PlainRuns, last: int) -> Trial | None:
-    """The trial of a change on top of the version that is `last` among `runs`; None without one.
+def _judged(finding: Finding, runs: PlainRuns, last: int) -> Trial | None:
+    return judged(finding.id, runs, last, finding.bound, finding.equivalence not in UNCHANGED)
 
-    Its interval spans the ratios of each run without it to each with it; one run each has none.
+
+def _promising(
+    found: Found, before: Training, ended: bool = False
+) -> Iterator[tuple[Finding, float]]:
+    """The edits that may save enough of the whole training, and how many seconds at most.
+
+    What may save most comes first; in the order of the report where no step could be compared, as
+    the training had `ended`: what each saves of it is not known either.
     """
-    fix, bound = finding.id, finding.bound
-    if last + 1 >= len(runs.seconds):
-        if not runs.failure:
-            return None
-        reason = f"in a plain run of the whole script it {runs.failure}"
-        return Trial(fix, Outcome.FAILED, reason, bound=bound, basis="whole runs")
-    without, with_it = runs.seconds[last : last + 2]
-    low, high = min(without) / max(with_it), max(without) / min(with_it)
-    clearly = FOR_LIFE if runs.once else CLEARLY
-    kept, slower = low > clearly, high < 1 / clearly
-    rejected = Outcome.SLOWER if slower else Outcome.NO_EFFECT
-    return Trial(
-        fix=fix,
-        outcome=Outcome.KEPT if kept else rejected,
-        reason="",
-        speedup=sum(without) / sum(with_it),
-        low=None if runs.once else low,
-        high=None if runs.once else high,
-        pairs=1 if runs.once else len(with_it),
-        kept=kept,
-        bound=bound,
-        basis="whole runs",
-        note=WHOLE_RUNS,
-    )
-
-
-def _promising(found: Found, before: Training) -> Iterator[tuple[Finding, float]]:
-    """The edits that may save enough of the whole training, and how many seconds at most."""
     now, seen = before.seconds_now, set[str]()
     saved = {id(one): _saved_s(one, before) for one in found.findings}
-    for one in sorted(found.findings, key=lambda one: -saved[id(one)]):
-        if now is None or not one.rewritable or one.equivalence not in UNCHANGED or one.id in seen:
+    judged_so = (*UNCHANGED, Equivalence.NUMERICS) if ended else UNCHANGED
+    order = found.findings if ended else sorted(found.findings, key=lambda one: -saved[id(one)])
+    for one in order:
+        if now is None or not one.rewritable or one.equivalence not in judged_so or one.id in seen:
             continue
         seen.add(one.id)
         if now >= LEAST * (now - saved[id(one)]):
             yield one, saved[id(one)]
+
+
+def _of_steps(before: Training, seconds: float) -> Training:
+    """The training as whole runs of it are planned by one: each second may be one of its steps."""
+    items = (Item("steps", "an observed run", 1, seconds),)
+    return replace(before, seconds_now=seconds, items=items)
 
 
 def _saved_s(finding: Finding, before: Training) -> float:

@@ -1,41 +1,47 @@
-"""Plain runs of the whole script, in turns: as it is, with its patch, with more than that."""
+"""Plain runs of the whole script, in turns: as it is, changed, with more than that."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trainperf.model import Finding, Patch, Run
+from trainperf.model import Control, Finding, Outcome, Patch, Run, Trial
 from trainperf.model.words import signal_name
 from trainperf.patch.patch import Written
 from trainperf.run.caches import filled, private
 from trainperf.run.plain import Finished, run_to_its_end
 from trainperf.trial.budget import Clock, Say
-from trainperf.trial.repeat import MARGIN
+from trainperf.trial.parity import Parity, judge_printed
+from trainperf.trial.repeat import FOR_LIFE, MARGIN
 
+CLEARLY = 1.05
+"""The slower run with a change must be so many times as fast as the quicker one without."""
+WHOLE_RUNS = "in plain runs of the whole script"
+"""How it was measured."""
 AS_IT_IS = Written(Patch("", ()), {})
 Start = Callable[[Run, Path, float, Callable[[], bool]], Finished]
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the script: as it is, or with the edits that are `written`.
+    """A version of the script: as it is, with the edits that are `written`, or another `run` of it.
 
-    `expected_s` are the seconds of a whole run by the ledger, None where it does not know. Each
-    version has the changes of the version before it; `adds` is the finding that it adds, where
-    that is one.
+    `expected_s` are the seconds of a whole run by the ledger, or by an observed one, None where
+    neither tells. Each version has the changes of the version before it; `adds` is the finding that
+    it adds, where that is one.
     """
 
     expected_s: float | None
     written: Written = AS_IT_IS
     adds: Finding | None = None
+    run: Run | None = None
 
 
 @dataclass(frozen=True)
 class PlainRuns:
-    """Whole runs of some versions, in seconds: the first and the last run of each.
+    """Whole runs of some versions: seconds of the first and the last of each, and what they print.
 
     `reason` says why there are not all. `failure` says how a version failed where the script as
     it is did not: the first one, but for that, which is not in `seconds`.
@@ -45,6 +51,7 @@ class PlainRuns:
     reason: str = ""
     failure: str = ""
     once: bool = False  # then the one run of each is its first and its last
+    printed: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,8 @@ class Script:
 
     def ended(self, version: Version, name: str, limit_s: float) -> Finished:
         """Run a version to its end, or for so many seconds."""
-        run, folder, patch = self.run, self.folder / name, version.written.patch
+        run, folder = version.run or self.run, self.folder / name
+        patch = version.written.patch
         given, caches = os.environ | run.env, folder / "caches"
         changed = replace(
             run,
@@ -86,6 +94,7 @@ def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) 
     there, order = list(versions), range(len(versions))
     turns = [*order] if once else [*order, *reversed(order)]
     times: list[list[float]] = [[] for _ in there]
+    tails: list[list[str]] = [[] for _ in there]
     failure = ""
     for number, which in enumerate(turns):
         if which >= len(there):  # it failed
@@ -93,13 +102,13 @@ def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) 
         left = len(turns) - number
         limit = clock.left / left if needed is None else clock.left
         if clock.over() or limit < _usual(times, which):
-            return _so_far(times[: len(there)], _stopped(clock.reason, times, turns))
+            return _so_far(times[: len(there)], tails, _stopped(clock.reason, times, turns))
         script.say(f"the whole script, {'changed' if which else 'as it is'}", number / len(turns))
         ended = script.ended(there[which], f"whole-{number}", limit)
         if ended.seconds is None:
             over = "the whole script did not end in the time that was left"
             stopped = _stopped(over, times, turns) if number else over
-            return _so_far(times[: len(there)], stopped)
+            return _so_far(times[: len(there)], tails, stopped)
         if ended.status and not which:
             return PlainRuns(reason=f"the script as it is {_how(ended)} in a plain run")
         if ended.status:
@@ -108,8 +117,62 @@ def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) 
             if which == 1:
                 break
         times[which].append(ended.seconds)
-    runs = tuple((one[0], one[-1]) for one in times[: len(there)] if len(one) > (not once))
-    return PlainRuns(runs, failure=failure, once=once)
+        tails[which].append(ended.tail)
+    made = [which for which in range(len(there)) if len(times[which]) > (not once)]
+    runs = tuple((times[which][0], times[which][-1]) for which in made)
+    printed = tuple((tails[which][0], tails[which][-1]) for which in made)
+    return PlainRuns(runs, failure=failure, once=once, printed=printed)
+
+
+def judged(
+    name: str, runs: PlainRuns, last: int, bound: float | None = None, by_losses: bool = False
+) -> Trial | None:
+    """The trial of a change on top of the version that is `last` among `runs`; None without one.
+
+    Its interval spans the ratios of each run without it to each with it; one run each has none.
+    What may train something else is judged `by_losses`, as far as the script prints them.
+    """
+    if last + 1 >= len(runs.seconds):
+        if not runs.failure:
+            return None
+        reason = f"in a plain run of the whole script it {runs.failure}"
+        return Trial(name, Outcome.FAILED, reason, bound=bound, basis="whole runs")
+    without, with_it = runs.seconds[last : last + 2]
+    low, high = min(without) / max(with_it), max(without) / min(with_it)
+    clearly = FOR_LIFE if runs.once else CLEARLY
+    parity = judge_printed(*runs.printed[last : last + 2]) if by_losses else Parity(None, "")
+    outcome, reason = Outcome.NO_EFFECT, ""
+    if parity.ok is False:
+        outcome, reason = Outcome.LOSSES_DIFFER, parity.text
+    elif low > clearly:
+        outcome = Outcome.KEPT
+        reason = "its losses could not be compared" if by_losses and not parity.ok else ""
+    elif high < 1 / clearly:
+        outcome = Outcome.SLOWER
+    return Trial(
+        fix=name,
+        outcome=outcome,
+        reason=reason,
+        speedup=sum(without) / sum(with_it),
+        low=None if runs.once else low,
+        high=None if runs.once else high,
+        pairs=1 if runs.once else len(with_it),
+        parity=parity.text,
+        same=parity.ok,
+        kept=outcome is Outcome.KEPT,
+        bound=bound,
+        basis="whole runs",
+        note=WHOLE_RUNS,
+    )
+
+
+def control_of(seconds: Sequence[float]) -> Control | None:
+    """The script against itself, by its plain runs as it is; None where there is but one."""
+    if len(seconds) < 2:
+        return None
+    spread = max(seconds) / min(seconds)
+    least = round(max(CLEARLY, spread) - 1, 6)
+    return Control(seconds[0] / seconds[-1], 1 / spread, spread, len(seconds) // 2, 0, least)
 
 
 def run_once(script: Script, version: Version, without: PlainRuns) -> PlainRuns:
@@ -141,11 +204,14 @@ def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
     return (2 - once) * MARGIN * sum(known) if len(known) == len(versions) else None
 
 
-def _so_far(times: Sequence[Sequence[float]], reason: str) -> PlainRuns:
+def _so_far(
+    times: Sequence[Sequence[float]], tails: Sequence[Sequence[str]], reason: str
+) -> PlainRuns:
     """What there is when the time is over: one run of each version tells what is clear."""
     if not all(times):
         return PlainRuns(reason=reason)
-    return PlainRuns(tuple((one[0], one[0]) for one in times), reason, once=True)
+    printed = tuple((one[0], one[0]) for one in tails[: len(times)])
+    return PlainRuns(tuple((one[0], one[0]) for one in times), reason, once=True, printed=printed)
 
 
 def _usual(times: Sequence[Sequence[float]], which: int) -> float:

@@ -53,7 +53,7 @@ def facts(proof: Proof, trial: Trial | None) -> list[tuple[str, str]]:
     ]
     if memory:
         found.append(("Memory", ", ".join(memory)))
-    if trial is not None and proof.speedup is not None:
+    if trial is not None and proof.speedup is not None and trial.basis == "steps":
         found.append(("Start-up", once(trial) or "no longer than without it"))
     return found
 
@@ -70,7 +70,9 @@ def _speed(proof: Proof, trial: Trial | None) -> str:
             text += f" in steps of {after:g} samples, not {before:g}"
     elif step_s is not None:
         text += f", a step {units.seconds(step_s)} → {units.seconds(step_s / proof.speedup)}"
-    if trial is not None and trial.pairs:
+    if trial is not None and trial.basis == "whole runs":
+        text += f"; {units.count(trial.pairs, 'plain run')} of the whole script each"
+    elif trial is not None and trial.pairs:
         text += f"; {units.count(trial.pairs, 'pair')}"
     return text
 
@@ -94,7 +96,8 @@ def common(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     if text and stack is not None and len(diagnosis.proofs) > 1:
         text += f" with {' + '.join(stack.fixes)}"
     if not text and whole.seconds_now is not None:
-        text = f"about {units.clock(whole.seconds_now)} as it is"
+        about = "about " if whole.basis == "ledger" else ""
+        text = f"{about}{units.clock(whole.seconds_now)} as it is"
         text += f"; with the change not known: {whole.reason}" if whole.reason else ""
     return [*found, ("Whole training", text or f"not known: {whole.reason}")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis, Item, Outside, Training
+from trainperf.model import Diagnosis, Item, Length, Outside, Training
 from trainperf.model import words as units
 from trainperf.model.outside import SPENT_ON, TURNS
 from trainperf.report.document import DATA, GOOD, Page, Words
@@ -37,7 +37,8 @@ def training(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(f"How long it takes is not known: {whole.reason.rstrip('.')}.", indent=2)
         return
     page.heading(HEADING)
-    page.prose(_configured(whole), indent=2)
+    if whole.configured is not None:
+        page.prose(_configured(whole.configured), indent=2)
     _bars(whole, _with(diagnosis), page)
     page.prose(_basis(whole), indent=2)
     _ledger(whole, page)
@@ -64,9 +65,7 @@ def change(diagnosis: Diagnosis) -> str:
     return text
 
 
-def _configured(whole: Training) -> str:
-    length = whole.configured
-    assert length is not None
+def _configured(length: Length) -> str:
     may = f"; {length.open}" if length.open else ""
     others = ""
     if length.others:
@@ -97,6 +96,7 @@ def _basis(whole: Training) -> str:
     if whole.basis == "whole runs":
         runs = ", ".join(units.clock(one) for one in whole.runs)
         turns = "as it is, changed" + (", changed, as it is" if len(whole.runs) > 2 else "")
+        turns = "as it is" if whole.seconds_after is None else turns
         return f"From plain runs of the whole script, without trainperf in it: {turns}: {runs}."
     ended = any(one.part == "end" for one in whole.items)
     spread = [SPREAD] if whole.seconds_after is not None else []

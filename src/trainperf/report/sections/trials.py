@@ -181,7 +181,7 @@ def how(diagnosis: Diagnosis) -> list[str]:
         )
     control = diagnosis.control
     if control is not None:
-        told.append(_control(control))
+        told.append(_control(control) if measured else against_itself(control))
     elif measured:
         told.append(NO_CONTROL)
     if busy := beside_trials(diagnosis):

@@ -275,12 +275,12 @@ def _text(evidence: Evidence, work: OwnWork, share: float, others: list[OwnWork]
 
 
 SMALL_CALLS = """\
-for i in range(len(x)):                      # a call for each turn, forward and backward
+for i in range(len(x)):  # a call for each turn, and its backward
     losses.append(distance(x[i], y[i]))
 
-losses = distance(x, y)                      # one call for all of them
-pairs = distance(x[:, None], x[None, :])     # all pairs
-chosen = torch.where(mask, pairs, 0.0)       # "if" for each element"""
+losses = distance(x, y)                   # one call for all
+pairs = distance(x[:, None], x[None, :])  # all pairs
+chosen = torch.where(mask, pairs, 0.0)    # "if", for each element"""
 
 _ADVICE = {
     "small calls": "Write {loop} as operations on whole tensors: one call for all turns in place "

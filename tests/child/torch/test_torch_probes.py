@@ -50,7 +50,9 @@ def probed(
 ):  # fmt: skip
     """Run the probes; the events by the name of the probe."""
     calls = {} if model is None else {id(model): (model, args, kwargs)}
-    loops = SimpleNamespace(model_calls=calls, optimizers=optimizers, autocast=autocast)
+    loops = SimpleNamespace(
+        model_calls=calls, optimizers=optimizers, autocast=autocast, keeps_graph=False
+    )
     loader = SimpleNamespace(batch_size=batch_size)
     driver = SimpleNamespace(
         kind="iterator",

@@ -108,3 +108,16 @@ def test_the_line_that_calls_the_step_is_not_what_feeds_it() -> None:
     main = FunctionCost("main", where.file, where.line, 0.6, "main", 4)
     makes = FunctionCost("batches", where.file, 5, 0.4, "main", 3)
     assert input_culprit(replace(seen, functions=(main, makes))).startswith("`batches`")
+
+
+def test_a_function_that_makes_the_batches_of_a_loop_by_hand_is_told_with_its_line() -> None:
+    seen = zoo.load("generator").evidence
+    seen = replace(seen, loop=replace(seen.loop, kind="call"))
+    assert seen.input_bound
+    makes = line(21, "i = rng.choice(rows, size)", library=0.95, samples=190, function="sample")
+    seen = replace(seen, lines_=StepLines(1.0, (makes,), 0.0, 200))
+    finding = by_id()["own_function"].detect(seen)
+    assert finding is not None
+    assert finding.bound is not None
+    assert finding.bound <= seen.times.real / seen.times.resident
+    assert verdict(seen, (finding,)).text.startswith("Input-bound: 95 % of each step passes in")

@@ -31,6 +31,8 @@ SMALL = 1 << 14
 """Elements of an operand up to which an operator takes about as long as calling it: some 10 µs, in
 which one core does about so many additions."""
 
+OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
+"""Libraries whose functions are operators, where their time is told apart."""
 
 OF_TRAINING = re.compile(
     r"\.(backward|zero_grad|gradient|apply_gradients|minimize|fit|train_on_batch)\("

@@ -88,7 +88,9 @@ class OwnFunction(Fix):
             return None
         lines, line = evidence.lines, function.lines[0]
         share = function.own_s / lines.seconds
-        bound = evidence.bound_if_host_saves(share)
+        bound, waits = evidence.bound_if_host_saves(share), _input_bound(evidence)
+        if waits:
+            bound = min(bound, evidence.times.real / evidence.times.resident)
         if not worth_counted(bound):
             return None
         name = f"`{line.text if function.alone else line.where.function}`"
@@ -98,11 +100,11 @@ class OwnFunction(Fix):
             loop = f"the loop at {at(line.turns)}"
         call = line.called or line.text
         where = tuple(one.where for one in function.lines[:MOST_TOLD])
-        return self.finding(
+        finding = self.finding(
             title=f"{name} {does}",
             text=_of_lines(evidence, function, name),
             bound=bound,
-            bound_basis="at most all of it, by samples of the stack",
+            bound_basis="all of it, by samples of the stack",
             where=where,
             advice=_ADVICE[kind].format(loop=loop, line=at(line.where), call=call),
             snippet=_small_calls(evidence) if kind == "small calls" else "",
@@ -119,6 +121,7 @@ class OwnFunction(Fix):
                 "takes": share - lines.half_width(share) >= MOST,
             },
         )
+        return replace(finding, category="input" if waits else self.category)
 
     def _by_kind(self, evidence: Evidence) -> Finding | None:
         """The piece whose source shows what kind of work it is."""
@@ -137,7 +140,7 @@ class OwnFunction(Fix):
             title=f"{name} {words.does}",
             text=_text(evidence, work, share, [each for each, _ in taking[1:MOST_TOLD]]),
             bound=bound,
-            bound_basis="at most all of it, by samples of the stack",
+            bound_basis="all of it, by samples of the stack",
             where=tuple(told),
             advice=words.advice,
             snippet=words.snippet(evidence.framework.name),
@@ -158,8 +161,8 @@ def dearest(evidence: Evidence) -> FunctionLines | None:
     """The function whose own Python surely takes a good part of a step, None where none does."""
     lines = evidence.lines
     functions = lines.functions(evidence.loop.where)
-    if not functions or _input_bound(evidence):
-        return None
+    if not functions or (_input_bound(evidence) and evidence.loop.kind != "call"):
+        return None  # the fixes of the input tell of it
     share = functions[0].own_s / lines.seconds
     return functions[0] if share - lines.half_width(share) >= LEAST else None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from trainperf.model import Diagnosis, Line, LineKind, Site, StepLines
 from trainperf.model import words as units
-from trainperf.model.lines import MANY
+from trainperf.model.lines import MANY, OF_FRAMEWORKS
 from trainperf.report.document import (
     DATA,
     EXCHANGE,
@@ -59,9 +59,6 @@ SECOND = 0.15
 """Share of a line from which the second of the ways in which its time passes is told."""
 
 TOP = "<module>"
-
-OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
-"""Libraries whose functions are operators, where their time is told apart."""
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:

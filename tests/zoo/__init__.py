@@ -110,9 +110,9 @@ SCRIPTS = {
     **_of(
         "tests/real",
         "",
-        "config_object histograms_each_step inline_tape loader_keywords mirrored_cpus "
-        "null_context predict_between_fits ranking_loop small_batch waiting_numpy_function "
-        "work_for_nothing",
+        "config_object growing_graph histograms_each_step inline_tape loader_keywords "
+        "mirrored_cpus null_context predict_between_fits ranking_loop small_batch "
+        "waiting_numpy_function work_for_nothing",
     ),
     **_of(
         f"{TESTS}/seeds",

@@ -43,7 +43,7 @@ UNSEEN = {
     "ModelFacts.steps_per_execution OwnWork.statement Outside.whole Packing Padding.collator "
     "Padding.leaf Padding.side Products.losses Reads.at_least Recompiling Retracing.jit "
     "Retracing.relaxed StartUp.evaluation_s StartUp.mapped_s StartUp.mapped_where "
-    "StepCalls.retains_graph StepLines.beside Strategy.auto_shard "
+    "StepLines.beside Strategy.auto_shard "
     "Strategy.cross_device_ops_given Strategy.files Strategy.models_outside TorchModel.trained "
     "TorchOptimizer.builtin TorchOptimizer.foreach TorchOptimizer.scheduled Trainer "
     "facts.checkpoint_where facts.checkpoint_writes facts.functions_run_eagerly "

@@ -72,7 +72,17 @@ def verdict(
     `trials` are those that were made on the script, and came to nothing.
     """
     found = _verdict(evidence, findings, trials)
-    return replace(found, text=found.text + passes(evidence)) if _of_model(found) else found
+    named = passes(evidence) if _of_model(found) else ""
+    return replace(found, text=found.text + named + _slower(evidence))
+
+
+def _slower(evidence: Evidence) -> str:
+    """A sentence on steps that take longer and longer; "" where they do not."""
+    seen = evidence.over_time
+    if seen is None or not seen.slower:
+        return ""
+    longer = times(seen.ratio)
+    return f" Steps get slower as it runs: late ones take {longer} as long as early ones."
 
 
 def _of_model(found: Verdict) -> bool:
@@ -82,12 +92,17 @@ def _of_model(found: Verdict) -> bool:
 def passes(evidence: Evidence) -> str:
     """A sentence on the line of the user's that most of a step passes on; "" where none stands out.
 
-    What the framework does to train is no such line: `fit`, a backward, an optimizer's step.
+    What the framework does to train is no such line: `fit`, an optimizer's step, a backward as far
+    as it belongs to lines.
     """
     if isinstance(evidence.lines_, Missing):
         return ""
     lines = evidence.lines
-    own = (line for line in lines.lines if not line.of_training)
+    own = (
+        line
+        for line in lines.lines
+        if not line.of_training or line.of("backward") > A_LINE * lines.seconds
+    )
     line = max(own, key=lines.computing, default=None)
     if line is None or lines.computing(line) < A_LINE:
         return ""

@@ -22,7 +22,7 @@ def mlp() -> Any:
 
 def driver(model: Any = None, *args: Any) -> Any:
     calls = {} if model is None else {id(model): (model, args, {})}
-    loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="")
+    loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="", keeps_graph=False)
     process = SimpleNamespace(settings={})
     return SimpleNamespace(
         loops=loops,
@@ -116,7 +116,7 @@ model = torch.nn.Linear(4, 4)
 events = []
 record = SimpleNamespace(write=lambda kind, **fields: events.append(kind), flush=lambda: None)
 calls = {1: (model, (torch.ones(2, 4),), {})}
-loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="")
+loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="", keeps_graph=False)
 driver = SimpleNamespace(
     loops=loops, record=record, sync=lambda: None, clock=time.monotonic,
     process=SimpleNamespace(settings={}), world=None,

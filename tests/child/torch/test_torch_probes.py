@@ -50,7 +50,9 @@ def probed(
 ):  # fmt: skip
     """Run the probes; the events by the name of the probe."""
     calls = {} if model is None else {id(model): (model, args, kwargs)}
-    loops = SimpleNamespace(model_calls=calls, optimizers=optimizers, autocast=autocast)
+    loops = SimpleNamespace(
+        model_calls=calls, optimizers=optimizers, autocast=autocast, keeps_graph=False
+    )
     loader = SimpleNamespace(batch_size=batch_size)
     driver = SimpleNamespace(
         kind="iterator",
@@ -105,6 +107,18 @@ def test_optimizers_that_step_within_the_backward_do_not_step_in_a_probe():
     assert all(map(torch.equal, before, model.parameters()))
     model(torch.ones(3, 4)).sum().backward()
     assert not any(map(torch.equal, before, model.parameters()))
+
+
+def test_a_graph_that_the_loop_keeps_is_there_after_a_probe():
+    class Centred(torch.nn.Linear):
+        mean = torch.zeros(4, requires_grad=True).exp()  # of earlier steps
+
+        def forward(self, x):
+            return super().forward(x) - self.mean
+
+    model = Centred(4, 4)
+    passes.Pass(model, (torch.ones(3, 4),), {}, keeps=True)()
+    model.mean.sum().backward()  # as the loop's next step does
 
 
 def test_out_of_memory_is_a_reason_and_the_probes_after_it_run(monkeypatch):

@@ -60,6 +60,7 @@ class TorchLoops(Loops):
         self.optimizers_built = 0
         self.loader_places: dict[Any, Place] = {}
         self.autocast = ""
+        self.keeps_graph = False  # of some backward, by what a step was seen to ask for
         self.model_calls: dict[int, Any] = {}
         self.shapes: dict[int, int] = {}
         self.set_to_none: dict[int, bool] = {}

@@ -30,15 +30,19 @@ class Pass:
     what a cheap loss costs, and its gradient reaches all that the outputs depend on. Each call
     drops the gradients of the one before. Hooks that wait for a gradient, and may update its
     weight, are set aside. `autocast` is the dtype of the region around the forward, "" for none.
+    Where the loop `keeps` graphs, one of an earlier step may be among what it derives.
     """
 
-    def __init__(self, module: Any, args: Any, kwargs: Any, autocast: str = "") -> None:
+    def __init__(
+        self, module: Any, args: Any, kwargs: Any, autocast: str = "", keeps: bool = False
+    ) -> None:
         self.module = module
         self.arguments: tuple[Any, Any] = batches.mapped((args, kwargs), _apart)
         self.parameters: list[Any] = list(module.parameters())
         hooks = [getattr(one, "_post_accumulate_grad_hooks", None) for one in self.parameters]
         self._hooks: list[dict[Any, Any]] = [one for one in hooks if one]
         self.autocast = autocast.removeprefix("torch.")
+        self._keeps = keeps
         self.once = 0.0
 
     @property
@@ -63,7 +67,7 @@ class Pass:
             with self._region(autocast):
                 outputs = (self.module if module is None else module)(*args, **kwargs)
             with emptied(self._hooks):
-                torch.autograd.backward(surrogate(outputs))
+                torch.autograd.backward(surrogate(outputs), retain_graph=self._keeps)
 
     def _region(self, dtype: Any) -> Any:
         import torch

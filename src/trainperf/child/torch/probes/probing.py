@@ -89,7 +89,7 @@ class Probing:
         if not self._as_compiled and any(_compiled(each) for each in module.modules()):
             raise NotOffered("the model is compiled, and would be compiled anew for each probe")
         autocast = getattr(self.driver.loops, "autocast", "") or ""
-        return Pass(module, args, kwargs, autocast)
+        return Pass(module, args, kwargs, autocast, self.driver.loops.keeps_graph)
 
     def leave(self, name: str, reason: str) -> None:
         """This rank does not take part in what `name` is, so that no other may wait for it."""

@@ -146,6 +146,7 @@ class Detail:
                 self._products.record(write)
             self._hooks.seen.hand_over(self._loops)
             self._loops.autocast = split.calls()["autocast"]
+            self._loops.keeps_graph = self._hooks.seen.retains
 
     def stop_between(self) -> None:
         """Take the hooks out; record only the evaluations that were seen between epochs."""

@@ -12,10 +12,11 @@ import pytest
 from reporters.pages import parsed
 from reporters.rendering import section, text
 from reporters.samples import BY_LINE, INPUT_BOUND, LINES, TORCH
-from trainperf.model import Diagnosis, Loop, Site, StepLines
+from trainperf.model import Category, Diagnosis, Loop, Site, StepLines
 from trainperf.model import words as units
 from trainperf.report.document import Lines, Page, SourceRow
 from trainperf.report.sections import lines
+from trainperf.report.sections.shares import shares
 from trainperf.reporters import reporter
 
 SHORT = """\
@@ -143,6 +144,28 @@ def test_a_function_of_many_light_lines_is_named_as_well() -> None:
     assert [(row.what, row.shown) for row in found] == [
         ("in `HardTripletLoss.forward`, 20 lines", "40 ± 8 %")
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "category", "counted", "told"),
+    [
+        ("small calls", "host", None, 0.65),
+        ("small calls", "host", 0.001, 0.65),
+        ("call", "host", None, 0.65),
+        ("call", "host", 0.001, 0.0),  # counted as host work
+        ("call", "input", None, 0.0),  # counted as waiting for data
+    ],
+)
+def test_the_bar_shows_what_the_verdict_says_of_a_function(
+    kind: str, category: Category, counted: float | None, told: float
+) -> None:
+    data = {"kind": kind, "share": 0.55, "whole": 0.65, "name": "`loss_of`"}
+    own = replace(TORCH.findings[0], id="own_function", category=category, data=data)
+    times = replace(TORCH.times, real_s=0.1, resident_s=0.1, host_s=counted)
+    bar = shares(replace(TORCH, findings=(own,), times=times, parallel=None))
+    seconds = sum(part for name, part, _ in bar if name == "your own `loss_of`")
+    assert seconds == pytest.approx(0.1 * told)
+    assert sum(part for _, part, _ in bar) == pytest.approx(0.1)
 
 
 def test_many_calls_of_operators_are_counted_and_their_backward_is_theirs() -> None:

@@ -25,6 +25,7 @@ from trainperf.model import (
     is_taken,
 )
 from trainperf.model.evidence import NOT_SAMPLED
+from trainperf.model.lines import OF_FRAMEWORKS
 
 LEAST_SHARE = 0.002
 """Share of a step below which a line is counted as elsewhere."""
@@ -43,9 +44,6 @@ BESIDE_OPERATORS = re.compile(
     r"|^keras\.src\.(saving|utils)\.|\.(save|load|write|log|print|export|get_config)\w*$"
 )
 """Functions of a framework that make no operator: what they take is what other Python takes."""
-
-OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
-
 Place = tuple[str, int]
 """A file and a line of it."""
 
@@ -137,7 +135,7 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
         _with_graphs(own, event, times)
     _leave_heads(own)
     _in_loops(own, observed)
-    found = [tally.line(place) for place, tally in own.items() if tally.seconds]
+    found = [tally.line(place) for place, tally in own.items()]
     found = [line for line in found if line.parts and line.weight >= LEAST_SHARE * real.seconds]
     return StepLines(
         real.seconds,
@@ -272,7 +270,7 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
             tally.device_s = line["device_s"] + line["backward_s"]
         tally.calls.setdefault(line["name"], 0)
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
-    _spread(tallies, _owners(tallies, event, "backward_s"), "backward", "backward")
+    _share_backward(tallies, _owners(tallies, event, "backward_s"))
 
 
 def _looks(seen: dict[str, Any]) -> Looks | None:
@@ -326,17 +324,13 @@ def _owners(
     return owners
 
 
-def _spread(
-    tallies: defaultdict[Place, _Tally],
-    owners: list[tuple[_Tally, float]],
-    kind: LineKind,
-    as_kind: LineKind,
+def _share_backward(
+    tallies: defaultdict[Place, _Tally], owners: list[tuple[_Tally, float]]
 ) -> None:
-    """Take the time of a `kind` from the lines that it was sampled on to the lines that own it."""
-    sampled = {id(tally): tally.seconds.pop(kind, 0.0) for tally in tallies.values()}
-    whole = sum(sampled.values())
-    owned = sum(share for _, share in owners)
+    """Take the time of the backward from the lines it was sampled on to those that own it."""
+    owned, whole = sum(share for _, share in owners), 0.0
     for tally in tallies.values():
-        tally.seconds[kind] += sampled[id(tally)] * (1 - owned)
+        whole += tally.seconds["backward"]
+        tally.seconds["backward"] *= 1 - owned
     for tally, share in owners:
-        tally.seconds[as_kind] += whole * share
+        tally.seconds["backward"] += whole * share

@@ -226,7 +226,7 @@ class Diagnosis:
     notes: tuple[str, ...] = ()  # what was seen that a reader should know
     seconds: float = 0.0  # what the whole diagnosis took
     output_tail: str = ""  # the script's last output, where it failed
-    lines: StepLines | None = None  # a step by lines of the user's own; None: see not_measured
+    lines: StepLines | None = None  # a step by lines of the user's own; None: too few samples
     step_parts: tuple[StepPart, ...] = ()  # in the order of a step
     sync_points: tuple[SyncPoint, ...] = ()  # the dearest first
     log_calls: tuple[LogCall, ...] = ()  # the dearest first

@@ -31,12 +31,19 @@ SMALL = 1 << 14
 """Elements of an operand up to which an operator takes about as long as calling it: some 10 µs, in
 which one core does about so many additions."""
 
+OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
+"""Libraries whose functions are operators, where their time is told apart."""
 
 OF_TRAINING = re.compile(
-    r"\.(backward|step|zero_grad|gradient|apply_gradients|apply|minimize|fit|train_on_batch)\("
-    r"|\.trainer\.|torch\.optim\.|\.optimizers\."
+    r"\.(backward|zero_grad|gradient|apply_gradients|minimize|fit|train_on_batch)\("
+    r"|(opt|scal|sched)[^.]*\.(step|apply)\(|\.trainer\.|torch\.optim\.|\.optimizers\.",
+    re.IGNORECASE,
 )
-"""Calls by which a framework trains: what it does there is no code of the user's."""
+"""Calls by which a framework trains: what it does there is no code of the user's. An environment
+has a `step` as well, and a table an `apply`."""
+
+LOSSES = re.compile(r"cross_?entropy|torch\.nn\.functional\.\w*_loss\b", re.IGNORECASE)
+"""A framework's own losses, called beside its layers."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,17 @@ class Line:
         return self.parts[0].kind
 
     @property
+    def called(self) -> str:
+        """Its `call` as a reader knows it: by the name that the line calls it by, if it does.
+
+        "" where it is private to a library: the line calls something else.
+        """
+        names = self.call.split(".")
+        if all(map(str.isidentifier, names)) and names[-1] in self.text:
+            return names[-1]
+        return "" if names[-1].startswith("_") else self.call
+
+    @property
     def of_training(self) -> bool:
         """Whether it is a call by which the framework trains."""
         return bool(OF_TRAINING.search(f"{self.text} {self.call}"))
@@ -177,6 +195,15 @@ class StepLines:
         """The share of a step that passes on a line."""
         return line.seconds / self.seconds if self.seconds else 0.0
 
+    def computing(self, line: Line) -> float:
+        """The share of a step in which the device computes what a line starts, if that is known.
+
+        On a GPU the host's seconds on a line tell where it queues, and where it waits for all that
+        it has queued.
+        """
+        traced = any(one.device_s is not None for one in self.lines)
+        return (line.device_s or 0.0) / self.seconds if traced else self.share(line)
+
     def half_width(self, share: float) -> float:
         """Half of the 95 % interval of a share, as so many samples can tell it."""
         share = min(1.0, share)
@@ -199,8 +226,8 @@ class StepLines:
     def beside_model(self) -> tuple[Line, ...]:
         """The lines whose operators are neither a model's or layer's nor the framework's own.
 
-        Calls of `fit`, of gradients and of optimizers are the framework's: they hold no code of the
-        user's that could be another.
+        Calls of `fit`, of gradients, of optimizers and of its losses are the framework's: they hold
+        no code of the user's that could be another.
         """
         return tuple(
             line
@@ -208,6 +235,7 @@ class StepLines:
             if not line.in_model
             and line.kind in ("python", "library", "operators", "backward", "graph")
             and not line.of_training
+            and not LOSSES.search(f"{line.text} {line.call}")
         )
 
     def kinds(self) -> dict[LineKind, float]:

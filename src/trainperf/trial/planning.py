@@ -72,7 +72,7 @@ LONGEST_EPOCH_S = 6 * 3600.0
 
 
 ENDS = "the training ends by itself before it can be compared"
-BY_WHOLE_RUNS = f"{ENDS}, so whole runs were"
+BY_WHOLE_RUNS = f"{ENDS}, so whole runs of it were compared"
 DECIDED = "what could be tried gained nothing in the loop"
 
 

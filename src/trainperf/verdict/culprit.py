@@ -106,7 +106,10 @@ def _handing_over(evidence: Evidence) -> bool:
 
 
 def _feeds(cost: FunctionCost, evidence: Evidence) -> bool:
-    return cost.thread == "worker" or evidence.loop.kind in ("call", "update")
+    loop = evidence.loop
+    if loop.kind not in ("call", "update"):
+        return cost.thread == "worker"
+    return loop.where is None or (cost.file, cost.line) != (loop.where.file, loop.where.line)
 
 
 def _dearest(evidence: Evidence) -> Stage | None:

@@ -78,12 +78,12 @@ def _beside_model(evidence: Evidence) -> str:
         return ""
     lines = evidence.lines
     beside = lines.beside_model()
-    share = sum(line.seconds for line in beside) / lines.seconds
+    share = sum(map(lines.computing, beside))
     if share - lines.half_width(share) < BESIDE:
         return ""
-    first = beside[0]
+    first = max(beside, key=lines.computing)
     return (
-        f"{percent(share)} of each step passes beside the model and its layers, first of all in "
+        f"{percent(share)} of it passes beside the model and its layers, first of all in "
         f"`{first.text}`, {at(first.where)}"
     )
 

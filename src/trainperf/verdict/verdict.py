@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -99,18 +98,17 @@ def passes(evidence: Evidence) -> str:
     if isinstance(evidence.lines_, Missing):
         return ""
     lines = evidence.lines
-    line = next(
-        (
-            line
-            for line in lines.lines
-            if not line.of_training or line.of("backward") > A_LINE * lines.seconds
-        ),
-        None,
+    own = (
+        line
+        for line in lines.lines
+        if not line.of_training or line.of("backward") > A_LINE * lines.seconds
     )
-    if line is None or lines.share(line) < A_LINE:
+    line = max(own, key=lines.computing, default=None)
+    if line is None or lines.computing(line) < A_LINE:
         return ""
-    shown = textwrap.shorten(line.text, LONGEST_LINE, placeholder=" …")
-    return f" {percent(lines.share(line))} of each step passes in `{shown}`, {at(line.where)}."
+    text = line.text
+    shown = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 1].rstrip()}…"
+    return f" {percent(lines.computing(line))} of each step passes in `{shown}`, {at(line.where)}."
 
 
 def _verdict(evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial]) -> Verdict:
@@ -167,7 +165,8 @@ def side_of(finding: Finding) -> Bottleneck:
 
 def _own(first: Finding) -> _Answer:
     """The step passes in the user's own function, and what that does."""
-    share, side = percent(float(first.data["share"])), SIDES[first.category]
+    takes = float(first.data.get("whole", first.data["share"]))
+    share, side = percent(takes), SIDES[first.category]
     also = ", its backward included," if first.data["kind"] == "recurrence" else ""
     return side_of(first), (
         f"{side}: {share} of each step{also} passes in {first.data['name']}, {at(first.where[0])}, "

@@ -88,7 +88,10 @@ class LargerBatch(Fix):
         made, resident = chosen(evidence), is_taken(evidence.times.resident_)
         if made is None and not evidence.loop.batch_size:
             return None  # nobody knows what a step of the loop is made of: samples are no unit
-        step = step_seconds(evidence) if resident else probed_s(evidence, probe)
+        step = probed_s(evidence, probe)
+        if resident:  # what is no work of the user's beside the model may be one for each step
+            beside = _beside(evidence) if step < step_seconds(evidence) else 0.0
+            step = max(step, step_seconds(evidence) - beside)
         if not worth(evidence, bound_if_saved(evidence, step * (1 - 1 / probe.ratio))):
             return None
         ratio = probe.ratio if made is None else _by_most(probe.ratio)
@@ -159,6 +162,13 @@ def _around(evidence: Evidence, times: int) -> float:
     real, resident = evidence.times.real, evidence.times.resident_
     around = real - resident.seconds if isinstance(resident, Measure) else 0.0
     return max(0.0, around) * (1 - 1 / times)
+
+
+def _beside(evidence: Evidence) -> float:
+    """Seconds of a step on lines beside the model: what these take may grow with the batch."""
+    if not is_taken(evidence.lines_):
+        return 0.0
+    return sum(line.seconds for line in evidence.lines.beside_model())
 
 
 def _by_most(ratio: float) -> float:

@@ -88,7 +88,9 @@ class OwnFunction(Fix):
             return None
         lines, line = evidence.lines, function.lines[0]
         share = function.own_s / lines.seconds
-        bound = evidence.bound_if_host_saves(share)
+        bound, waits = evidence.bound_if_host_saves(share), _input_bound(evidence)
+        if waits:
+            bound = min(bound, evidence.times.real / evidence.times.resident)
         if not worth_counted(bound):
             return None
         name = f"`{line.text if function.alone else line.where.function}`"
@@ -96,19 +98,20 @@ class OwnFunction(Fix):
         loop = f"`{line.loop}`" if line.loop else "it"
         if not line.loop and line.turns is not None:
             loop = f"the loop at {at(line.turns)}"
-        call = line.call or line.text
+        call = line.called or line.text
         where = tuple(one.where for one in function.lines[:MOST_TOLD])
-        return self.finding(
+        finding = self.finding(
             title=f"{name} {does}",
             text=_of_lines(evidence, function, name),
             bound=bound,
-            bound_basis="at most all of it, by samples of the stack",
+            bound_basis="all of it, by samples of the stack",
             where=where,
             advice=_ADVICE[kind].format(loop=loop, line=at(line.where), call=call),
-            snippet=SMALL_CALLS if kind == "small calls" else "",
+            snippet=_small_calls(evidence) if kind == "small calls" else "",
             data={
                 "kind": kind,
                 "share": share,
+                "whole": function.seconds / lines.seconds,
                 "pieces": [
                     (share, not function.alone),
                     *((0.0, not function.alone) for _ in where[1:]),
@@ -118,6 +121,7 @@ class OwnFunction(Fix):
                 "takes": share - lines.half_width(share) >= MOST,
             },
         )
+        return replace(finding, category="input" if waits else self.category)
 
     def _by_kind(self, evidence: Evidence) -> Finding | None:
         """The piece whose source shows what kind of work it is."""
@@ -136,7 +140,7 @@ class OwnFunction(Fix):
             title=f"{name} {words.does}",
             text=_text(evidence, work, share, [each for each, _ in taking[1:MOST_TOLD]]),
             bound=bound,
-            bound_basis="at most all of it, by samples of the stack",
+            bound_basis="all of it, by samples of the stack",
             where=tuple(told),
             advice=words.advice,
             snippet=words.snippet(evidence.framework.name),
@@ -157,8 +161,8 @@ def dearest(evidence: Evidence) -> FunctionLines | None:
     """The function whose own Python surely takes a good part of a step, None where none does."""
     lines = evidence.lines
     functions = lines.functions(evidence.loop.where)
-    if not functions or _input_bound(evidence):
-        return None
+    if not functions or (_input_bound(evidence) and evidence.loop.kind != "call"):
+        return None  # the fixes of the input tell of it
     share = functions[0].own_s / lines.seconds
     return functions[0] if share - lines.half_width(share) >= LEAST else None
 
@@ -168,10 +172,12 @@ def _does(function: FunctionLines) -> tuple[str, str]:
     line = function.lines[0]
     if function.small_s > 0.2 * function.own_s and function.calls >= MANY:
         return "small calls", f"makes {function.calls:,.0f} calls of small operators in each step"
-    call = line.call or (line.text if "(" in line.text else "")
-    if call or not line.loop:
-        return "call", f"passes its time in `{call or line.text}`"
-    return "loop", f"loops in Python (`{line.loop.rstrip(':')}`)"
+    call = line.called or (line.text if "(" in line.text else "")
+    if line.loop and not call:
+        return "loop", f"loops in Python (`{line.loop.rstrip(':')}`)"
+    if function.alone and not line.called:  # it would be named twice
+        return "call", _WORDS["other"].does
+    return "call", f"spends its time in `{call or line.text}`"
 
 
 def _of_lines(evidence: Evidence, function: FunctionLines, name: str) -> str:
@@ -181,10 +187,11 @@ def _of_lines(evidence: Evidence, function: FunctionLines, name: str) -> str:
     text = f"{name} takes {percent(share)} of each step"
     if evidence.times.noise <= NOISY:
         text += f", {ms(function.seconds)} of {ms(real)}"
-    text += f" ({sum(line.samples for line in function.lines):,} of {lines.samples:,} samples)"
+    if samples := sum(line.samples for line in function.lines):
+        text += f" ({samples:,} of {lines.samples:,} samples)"
     parts = [
-        (function.python_s, "Python and what it calls"),
-        (function.small_s, f"{function.calls:,.0f} calls of small operators, backward included"),
+        (function.python_s, "in Python and what it calls"),
+        (function.small_s, f"in {function.calls:,.0f} calls of small operators, backward included"),
     ]
     told = [f"{percent(seconds / real)} {words}" for seconds, words in parts if seconds]
     text += f": {', '.join(told)}." if function.calls else "."
@@ -274,6 +281,11 @@ def _text(evidence: Evidence, work: OwnWork, share: float, others: list[OwnWork]
     return text
 
 
+def _small_calls(evidence: Evidence) -> str:
+    torch = evidence.framework.name == "torch"
+    return SMALL_CALLS if torch else SMALL_CALLS.replace("torch.", "tf.")
+
+
 SMALL_CALLS = """\
 for i in range(len(x)):  # a call for each turn, and its backward
     losses.append(distance(x[i], y[i]))
@@ -288,8 +300,8 @@ _ADVICE = {
     "choices from indexing.",
     "loop": "Write {loop} as array operations, compute it once an epoch or on fewer samples, or "
     "compile it (numba) where neither fits.",
-    "call": "Call `{call}` ({line}) more rarely, for all at once, or on another thread while the "
-    "next step runs.",
+    "call": "Run `{call}` ({line}) more rarely, once for all, or on another thread while the next "
+    "step runs.",
 }
 """What an expert would write in place of it, by what it does."""
 

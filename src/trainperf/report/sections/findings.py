@@ -90,7 +90,7 @@ def _none(verdict: Verdict) -> str:
     """Say that there is no finding, where the verdict itself does not leave it open."""
     if verdict.bottleneck in HELD_UP:
         return "No repair that trainperf knows stands out of the noise of this run."
-    settled = verdict.grade == "settled"
+    settled = verdict.grade == "settled" and "that trainperf knows" not in verdict.text
     return "None of the causes that trainperf knows shows in what was measured." if settled else ""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from trainperf.model import Diagnosis, Line, LineKind, Site, StepLines
 from trainperf.model import words as units
-from trainperf.model.lines import MANY
+from trainperf.model.lines import MANY, OF_FRAMEWORKS
 from trainperf.report.document import (
     DATA,
     EXCHANGE,
@@ -59,9 +59,6 @@ SECOND = 0.15
 """Share of a line from which the second of the ways in which its time passes is told."""
 
 TOP = "<module>"
-
-OF_FRAMEWORKS = ("torch.", "tensorflow.", "keras.", "tf_keras.")
-"""Libraries whose functions are operators, where their time is told apart."""
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
@@ -311,7 +308,8 @@ def what(line: Line, diagnosis: Diagnosis) -> str:
         return f"{_kind(line, 'operators')} and their backward"
     words = [_kind(line, kind) for kind in kinds]
     if _runs_the_loop(line, diagnosis):
-        words[0] = f"the framework's own work in `{line.call.rpartition('.')[2]}`"
+        name = line.called.rpartition(".")[2]
+        words[0] = "the framework's own work" + (f" in `{name}`" if name else "")
     return " and ".join(words)
 
 
@@ -329,9 +327,9 @@ def _kind(line: Line, kind: LineKind) -> str:
 
 def _called(line: Line) -> str:
     """The function of a library that takes most of a line, where its text does not show it."""
-    names = line.call.split(".")
+    names = line.called.split(".")
     known = len(names) > 1 and all(name.isidentifier() for name in names)
-    if not known or names[-1] in line.text or line.call.startswith(OF_FRAMEWORKS):
+    if not known or line.call.startswith(OF_FRAMEWORKS):
         return ""
     of_a_class = names[-2].strip("_")[:1].isupper()
     return f"{names[-2] if of_a_class else names[0]}.{names[-1]}"

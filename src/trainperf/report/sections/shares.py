@@ -20,8 +20,11 @@ EXPOSED = 0.10
 NOT_DATA = 0.10
 """Share of a step from which a loss that nothing explains is not called waiting for data."""
 
-BESIDE = ("optimizer", "metrics", "evaluation", "other")
+BESIDE = ("optimizer", "metrics", "evaluation", "other", "call", "loop")
 """Kinds of the user's own work that are no part of the model, nor of its input."""
+
+LONGEST_NAME = 40
+"""A line that stands for itself has a longer name than the bar has room for."""
 
 
 def shares(diagnosis: Diagnosis) -> list[Part]:
@@ -56,7 +59,7 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     exchange = min(max(0.0, _exchange(job) - beside), model)
     held_up = min(in_step, model - exchange)
     name = "model and exchange" if _mixed(job, real) else "model"
-    own, seconds = _own(diagnosis) if host is None else ("", 0.0)
+    own, seconds = _own(diagnosis, counted=host is not None)
     known = real - max(0.0, gap - waiting - others)  # a pause of the machine is nobody's share
     seconds = min(seconds * known, model - exchange - held_up)
     parts: list[Part] = [(name, model - exchange - held_up - seconds, MODEL)]
@@ -86,12 +89,19 @@ def _compiling(diagnosis: Diagnosis) -> float:
     return share * real if share >= WORTH_NAMING else 0.0
 
 
-def _own(diagnosis: Diagnosis) -> tuple[str, float]:
-    """The user's own function beside the model that takes most of a step, with its share."""
+def _own(diagnosis: Diagnosis, counted: bool) -> tuple[str, float]:
+    """The user's own function that takes most of a step, with its share.
+
+    Not what is `counted` as host work, or as waiting for data.
+    """
     first = diagnosis.findings[0] if diagnosis.findings else None
-    if first is None or first.id != "own_function" or first.data.get("kind") not in BESIDE:
+    if first is None or first.id != "own_function" or first.category == "input":
         return "", 0.0
-    return str(first.data["name"]), float(first.data["share"])
+    name, kind = str(first.data["name"]), first.data.get("kind")
+    beside = kind == "small calls" or (kind in BESIDE and not counted)
+    if not beside or len(name) > LONGEST_NAME:
+        return "", 0.0
+    return name, float(first.data.get("whole", first.data["share"]))
 
 
 def _mixed(job: ReportedParallel | None, real: float) -> bool:

@@ -45,6 +45,7 @@ def probed(model, *args, seconds=60.0, board):
             model_calls={1: (model, args, {})},
             optimizers=[torch.optim.Adam(model.parameters())],
             autocast="",
+            keeps_graph=False,
         ),
         dataset=lambda: SimpleNamespace(batch_size=8),
         record=Record(), sync=lambda: None, device=HostClock(time.monotonic),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import textwrap
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from pathlib import Path
+from types import BuiltinFunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -105,6 +107,10 @@ def traced(script: Any, driver: Driver | None = None) -> tuple[dict[str, Any], l
     return event, [loss.item() for loss in losses]
 
 
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def of(event: dict[str, Any], text: str) -> dict[str, Any]:
     [line] = [line for line in event["lines"] if text in line["text"]]
     return dict(line)
@@ -131,17 +137,80 @@ TABLE = (
         "loss = table(indices).square().mean()\nloss.backward()\noptimizer.step()\n"
     ),
 )
+TEACHER = (
+    (
+        "block = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)\n"
+        "teacher = nn.TransformerEncoder(block, 2).eval()\nlayer = nn.Linear(16, 16)\n"
+        "x = torch.randn(2, 5, 16)\npads = torch.arange(5) >= torch.tensor([[5], [3]])\n"
+        "optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)"
+    ),
+    (
+        "with torch.no_grad():\n    target = teacher(x, src_key_padding_mask=pads)\n"
+        "optimizer.zero_grad()\nloss = (layer(x) - target).square().mean()\n"
+        "loss.backward()\noptimizer.step()\n"
+    ),
+)
+"""PyTorch's fast path for this leaves zeros where the mask says so; the slow one does not."""
+COUNTED = (
+    (
+        "from torch.utils._python_dispatch import TorchDispatchMode\n\n"
+        "class Count(TorchDispatchMode):\n    seen = 0\n\n"
+        "    def __torch_dispatch__(self, function, types, args=(), kwargs=None):\n"
+        "        self.seen += 1\n        return function(*args, **(kwargs or {}))\n\n"
+        "class Told(torch.Tensor):\n    told = 0\n\n    @classmethod\n"
+        "    def __torch_function__(cls, function, types, args=(), kwargs=None):\n"
+        "        Told.told += 1\n"
+        "        return super().__torch_function__(function, types, args, kwargs or {})\n\n"
+        "x = torch.randn(8, 8)\ny = torch.randn(8, 8).as_subclass(Told)\n"
+        "table = nn.Embedding(10, 8)"
+    ),
+    (
+        "with Count() as count:\n    loss = (table(torch.arange(10)) @ (x * 2)).sum()\n"
+        "told = y @ x\nloss = loss.detach() + count.seen + Told.told\n"
+    ),
+)
 
 
 # What must not be told, and what must stay as it is.
 
 
-@pytest.mark.parametrize("source", [RANKING, SPARSE, TABLE])
+@pytest.mark.parametrize("source", [RANKING, SPARSE, TABLE, TEACHER, COUNTED])
 def test_numbers_and_random_numbers_are_those_of_an_untraced_run(loop, source):
     event, losses = traced(loop(*source))
     again = loop(*source)
     assert event["e"] == "torch_lines"
     assert losses == [again.step().item() for _ in losses]
+
+
+def test_a_loop_that_ends_before_the_tracer_starts_is_left_as_it_was(loop):
+    tracing_ = tracing.begin(Driver())
+    assert tracing_.boundary()
+    loop(*SPARSE).step()
+    tracing_.end("the input ran out")
+    assert torch._C._len_torch_function_stack() == 0
+    assert isinstance(torch.overrides.has_torch_function, BuiltinFunctionType)
+
+
+def test_a_process_that_is_forked_from_a_traced_step_keeps_no_operators(loop):
+    forked: list[Callable[[], None]] = []
+    driver = Driver()
+    driver.process.after_fork = forked.append
+    tracing_ = tracing.begin(driver)
+    for _ in range(2):
+        assert tracing_.boundary()
+    reads, writes = os.pipe()
+    if not (child := os.fork()):
+        for call in forked:
+            call()
+        before, one = resident_bytes(), torch.ones(1)
+        for _ in range(40_000):
+            one.add(1)
+        grown = resident_bytes() - before > 20_000_000
+        os.write(writes, f"{torch._C._len_torch_function_stack()} {grown}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    tracing_.end("the input ran out")
+    assert os.read(reads, 99) == b"0 False"
 
 
 def test_where_something_is_compiled_there_is_no_event_and_no_compilation(loop):

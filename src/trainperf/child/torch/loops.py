@@ -172,7 +172,6 @@ class TorchLoops(Loops):
     def backward_failed(self) -> None:
         """No gradients were computed, or not all."""
         self.in_backward = False
-        self.compiles = False  # something was given to TorchDynamo
         self._within.clear()
 
     def backward_ended(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import sys
 import textwrap
@@ -19,6 +20,7 @@ import torch
 
 from kit.child import FakeProcess
 from trainperf.child.timing import tracing
+from trainperf.child.torch import compiling
 from trainperf.child.torch.step import lines
 from trainperf.child.torch.step.pass_trace import TorchTracer
 
@@ -62,7 +64,7 @@ class Driver:
         self.world = None
         self.device = SimpleNamespace(asynchronous=False)
         self.plan = SimpleNamespace(step_estimate=lambda: 0.001, slow=False)
-        self.loops = SimpleNamespace(main=threading.get_ident(), compiles=False)
+        self.loops = SimpleNamespace(main=threading.get_ident(), compiles=False, lines=None)
         self.within = False
 
     def sync(self) -> None: ...
@@ -226,6 +228,24 @@ def test_where_something_is_compiled_there_is_no_event_and_no_compilation(loop):
     assert event == {"e": "missing", "what": tracing.LINES, "reason": lines.COMPILES}
     assert torch._dynamo.utils.counters["stats"] == graphs
     torch._dynamo.reset()
+
+
+def test_the_mode_is_gone_before_something_is_compiled_in_a_traced_step(loop, monkeypatch):
+    frames: Any = importlib.import_module("torch._dynamo.eval_frame")
+    monkeypatch.setattr(frames.OptimizeContext, "__call__", frames.OptimizeContext.__call__)
+    script = loop(
+        "layers = [nn.Linear(4, 4)]\nx = torch.randn(8, 4)\nturns = []",
+        "turns.append(1)\nif len(turns) == 4:\n"
+        "    layers[0] = torch.compile(layers[0], backend='eager', fullgraph=True)\n"
+        "loss = layers[0](x).sum()\nloss.backward()\n",
+    )
+    driver = Driver()
+    driver.loops.process = driver.process
+    compiling.watch_calls(driver.loops, frames)
+    event, losses = traced(script, driver)
+    torch._dynamo.reset()
+    assert event["reason"] == lines.COMPILES
+    assert losses == losses[:1] * len(losses)
 
 
 def test_a_mode_of_the_scripts_own_is_left_alone(loop):

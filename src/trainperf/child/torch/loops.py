@@ -83,6 +83,7 @@ class TorchLoops(Loops):
         self.graphs = Graphs(self)
         self.in_backward = False
         self.compiles = False  # something was given to TorchDynamo
+        self.lines: Any = None  # the `LineTrace` whose mode is set
         self._within: list[Any] = []
         self._backwards = 0
         self._graphs = 0

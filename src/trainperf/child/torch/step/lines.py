@@ -131,6 +131,7 @@ class LineTrace:
             self.stop()
         elif not any(mode is self._mode for mode in self._stack()):
             self._mode.__enter__()
+            self._driver.loops.lines = self
             self._function.apply = classmethod(self._applied)
             self._torch.overrides.has_torch_function = self._overrides
             for place in self._places(sys._getframe(1)):
@@ -148,10 +149,16 @@ class LineTrace:
         """See nothing more; the mode is taken out where nothing stands over it, or runs in it."""
         self.over = True
         self._pending = None
+        self._driver.loops.lines = None
         self._function.apply = self._apply
         self._torch.overrides.has_torch_function = self._overridden
         if any(mode is self._mode for mode in self._stack()[-1:]):
             self._mode.__exit__(None, None, None)
+
+    def compiled(self) -> None:
+        """TorchDynamo is given something, and cannot compile it as one graph under the mode."""
+        self.fault = COMPILES
+        self.stop()
 
     @contextmanager
     def step(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import gc
 import hashlib
 import posixpath
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from trainperf.child.process import stacks
+from trainperf.child.process.frames import Place
 from trainperf.child.process.stacks import Stack, StackSampler
 
 
@@ -213,6 +216,18 @@ def test_a_step_passes_in_one_thread_at_a_time(main, other, owner):
     sampler._whole([(main, MAIN), (other, OTHER)])
     (kept,) = [told for told in sampler.stacks() if told["thread"] == "main"]
     assert kept["within"] == (main if owner == "main" else other).within
+
+
+@pytest.mark.parametrize("name", ["PRECALL", "CALL"])
+def test_a_call_of_python_3_11_is_one_by_either_of_its_instructions(name):
+    code = test_a_call_of_python_3_11_is_one_by_either_of_its_instructions.__code__
+    calls = [one for one in dis.get_instructions(code) if one.opname == name]
+    if not calls:
+        pytest.skip("another Python")
+    place = Place(code, calls[0].offset, calls[0].positions.lineno)
+    text, native = stacks._call_of(place)
+    assert native
+    assert text == "dis.get_instructions(code)"
 
 
 def test_the_first_run_of_what_was_compiled_is_compiling():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from typing import Any
 
 import pytest
@@ -37,6 +38,9 @@ def step(x):
     return loss
 
 
+class Gone: ...
+
+
 def input_of(dataset: Any) -> Any:
     return dataset.map(lambda x: tf.exp(tf.sin(x) + tf.cos(x)))
 
@@ -59,8 +63,12 @@ def traced() -> dict[str, Any]:
     for number in range(3):
         with trace.Trace(f"train {number}", step_num=number, _r=1):
             step(next(batches))
+    gone = Gone()
+    proxy = weakref.proxy(gone)  # what asks it for its class raises
+    del gone
     found = lines_of(trace_events_pb2.Trace.FromString(session.stop()), "train", Graphs(origins))
     assert found is not None
+    del proxy
     return found
 
 

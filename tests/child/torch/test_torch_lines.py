@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import os
 import sys
 import textwrap
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from pathlib import Path
+from types import BuiltinFunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ import torch
 
 from kit.child import FakeProcess
 from trainperf.child.timing import tracing
+from trainperf.child.torch import compiling
 from trainperf.child.torch.step import lines
 from trainperf.child.torch.step.pass_trace import TorchTracer
 
@@ -60,7 +64,7 @@ class Driver:
         self.world = None
         self.device = SimpleNamespace(asynchronous=False)
         self.plan = SimpleNamespace(step_estimate=lambda: 0.001, slow=False)
-        self.loops = SimpleNamespace(main=threading.get_ident(), compiles=False)
+        self.loops = SimpleNamespace(main=threading.get_ident(), compiles=False, lines=None)
         self.within = False
 
     def sync(self) -> None: ...
@@ -105,6 +109,10 @@ def traced(script: Any, driver: Driver | None = None) -> tuple[dict[str, Any], l
     return event, [loss.item() for loss in losses]
 
 
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def of(event: dict[str, Any], text: str) -> dict[str, Any]:
     [line] = [line for line in event["lines"] if text in line["text"]]
     return dict(line)
@@ -131,17 +139,80 @@ TABLE = (
         "loss = table(indices).square().mean()\nloss.backward()\noptimizer.step()\n"
     ),
 )
+TEACHER = (
+    (
+        "block = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)\n"
+        "teacher = nn.TransformerEncoder(block, 2).eval()\nlayer = nn.Linear(16, 16)\n"
+        "x = torch.randn(2, 5, 16)\npads = torch.arange(5) >= torch.tensor([[5], [3]])\n"
+        "optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)"
+    ),
+    (
+        "with torch.no_grad():\n    target = teacher(x, src_key_padding_mask=pads)\n"
+        "optimizer.zero_grad()\nloss = (layer(x) - target).square().mean()\n"
+        "loss.backward()\noptimizer.step()\n"
+    ),
+)
+"""PyTorch's fast path for this leaves zeros where the mask says so; the slow one does not."""
+COUNTED = (
+    (
+        "from torch.utils._python_dispatch import TorchDispatchMode\n\n"
+        "class Count(TorchDispatchMode):\n    seen = 0\n\n"
+        "    def __torch_dispatch__(self, function, types, args=(), kwargs=None):\n"
+        "        self.seen += 1\n        return function(*args, **(kwargs or {}))\n\n"
+        "class Told(torch.Tensor):\n    told = 0\n\n    @classmethod\n"
+        "    def __torch_function__(cls, function, types, args=(), kwargs=None):\n"
+        "        Told.told += 1\n"
+        "        return super().__torch_function__(function, types, args, kwargs or {})\n\n"
+        "x = torch.randn(8, 8)\ny = torch.randn(8, 8).as_subclass(Told)\n"
+        "table = nn.Embedding(10, 8)"
+    ),
+    (
+        "with Count() as count:\n    loss = (table(torch.arange(10)) @ (x * 2)).sum()\n"
+        "told = y @ x\nloss = loss.detach() + count.seen + Told.told\n"
+    ),
+)
 
 
 # What must not be told, and what must stay as it is.
 
 
-@pytest.mark.parametrize("source", [RANKING, SPARSE, TABLE])
+@pytest.mark.parametrize("source", [RANKING, SPARSE, TABLE, TEACHER, COUNTED])
 def test_numbers_and_random_numbers_are_those_of_an_untraced_run(loop, source):
     event, losses = traced(loop(*source))
     again = loop(*source)
     assert event["e"] == "torch_lines"
     assert losses == [again.step().item() for _ in losses]
+
+
+def test_a_loop_that_ends_before_the_tracer_starts_is_left_as_it_was(loop):
+    tracing_ = tracing.begin(Driver())
+    assert tracing_.boundary()
+    loop(*SPARSE).step()
+    tracing_.end("the input ran out")
+    assert torch._C._len_torch_function_stack() == 0
+    assert isinstance(torch.overrides.has_torch_function, BuiltinFunctionType)
+
+
+def test_a_process_that_is_forked_from_a_traced_step_keeps_no_operators(loop):
+    forked: list[Callable[[], None]] = []
+    driver = Driver()
+    driver.process.after_fork = forked.append
+    tracing_ = tracing.begin(driver)
+    for _ in range(2):
+        assert tracing_.boundary()
+    reads, writes = os.pipe()
+    if not (child := os.fork()):
+        for call in forked:
+            call()
+        before, one = resident_bytes(), torch.ones(1)
+        for _ in range(40_000):
+            one.add(1)
+        grown = resident_bytes() - before > 20_000_000
+        os.write(writes, f"{torch._C._len_torch_function_stack()} {grown}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    tracing_.end("the input ran out")
+    assert os.read(reads, 99) == b"0 False"
 
 
 def test_where_something_is_compiled_there_is_no_event_and_no_compilation(loop):
@@ -157,6 +228,24 @@ def test_where_something_is_compiled_there_is_no_event_and_no_compilation(loop):
     assert event == {"e": "missing", "what": tracing.LINES, "reason": lines.COMPILES}
     assert torch._dynamo.utils.counters["stats"] == graphs
     torch._dynamo.reset()
+
+
+def test_the_mode_is_gone_before_something_is_compiled_in_a_traced_step(loop, monkeypatch):
+    frames: Any = importlib.import_module("torch._dynamo.eval_frame")
+    monkeypatch.setattr(frames.OptimizeContext, "__call__", frames.OptimizeContext.__call__)
+    script = loop(
+        "layers = [nn.Linear(4, 4)]\nx = torch.randn(8, 4)\nturns = []",
+        "turns.append(1)\nif len(turns) == 4:\n"
+        "    layers[0] = torch.compile(layers[0], backend='eager', fullgraph=True)\n"
+        "loss = layers[0](x).sum()\nloss.backward()\n",
+    )
+    driver = Driver()
+    driver.loops.process = driver.process
+    compiling.watch_calls(driver.loops, frames)
+    event, losses = traced(script, driver)
+    torch._dynamo.reset()
+    assert event["reason"] == lines.COMPILES
+    assert losses == losses[:1] * len(losses)
 
 
 def test_a_mode_of_the_scripts_own_is_left_alone(loop):

@@ -389,7 +389,8 @@ def _name(code: CodeType) -> str:
     return code.co_qualname.rpartition("<locals>.")[2]
 
 
-_NATIVE = ("CALL", "BINARY", "COMPARE", "UNARY", "FOR_ITER", "GET_ITER", "STORE_S", "CONTAINS")
+_CALLS = ("CALL", "PRECALL")  # Python 3.11 makes some calls of C by the second
+_NATIVE = (*_CALLS, "BINARY", "COMPARE", "UNARY", "FOR_ITER", "GET_ITER", "STORE_S", "CONTAINS")
 """How instructions begin that may run code that is not Python; a loop's jump does not."""
 
 
@@ -399,7 +400,7 @@ def _call_of(place: Place) -> tuple[str, bool]:
         return "", False
     name = opname[place.f_code.co_code[place.f_lasti]]
     where = site(place) or {}
-    whole = name.startswith("CALL") and where.get("end_line") == where.get("line")
+    whole = name.startswith(_CALLS) and where.get("end_line") == where.get("line")
     text = _source(place)[where["col"] : where["end_col"]][:MOST_OF_A_CALL] if whole else ""
     return text, name.startswith(_NATIVE)
 

@@ -137,7 +137,7 @@ class Graphs:
     def __init__(self, origins: Origins) -> None:
         from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicFunction
 
-        found = [value for value in gc.get_objects() if isinstance(value, AtomicFunction)]
+        found = [value for value in gc.get_objects() if issubclass(type(value), AtomicFunction)]
         self._graphs: dict[str, Any] = {
             value.name.decode(): value._cached_graph for value in found if value._cached_graph
         }

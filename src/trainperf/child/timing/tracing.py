@@ -137,6 +137,8 @@ class Tracing:
         if not self._over:
             self._over = True
             self._attempt(lambda: self._close(reason))
+        with Attempt(self._driver.process, "leaving the tracer"):
+            self._tracer.drop()
 
     def _refused(self) -> None:
         if reason := self._tracer.refusal(self._asked):

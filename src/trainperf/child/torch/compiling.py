@@ -34,6 +34,8 @@ def watch_calls(loops: Any, module: Any) -> None:
 
     def note(context: Any, function: Any) -> None:
         loops.compiles = True
+        if loops.lines is not None:
+            loops.lines.compiled()
         frame, called = frames.users_frame()
         if called in COMPILES:
             dynamic = getattr(context, "_dynamic", None)

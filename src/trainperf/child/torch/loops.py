@@ -84,6 +84,7 @@ class TorchLoops(Loops):
         self.graphs = Graphs(self)
         self.in_backward = False
         self.compiles = False  # something was given to TorchDynamo
+        self.lines: Any = None  # the `LineTrace` whose mode is set
         self._within: list[Any] = []
         self._backwards = 0
         self._graphs = 0
@@ -173,7 +174,6 @@ class TorchLoops(Loops):
     def backward_failed(self) -> None:
         """No gradients were computed, or not all."""
         self.in_backward = False
-        self.compiles = False  # something was given to TorchDynamo
         self._within.clear()
 
     def backward_ended(self) -> None:

@@ -106,7 +106,8 @@ class LineTrace:
         self._pending: Callable[[], None] | None = None
         self._function: Any = self._torch.autograd.Function
         self._apply: Any = vars(self._function)["apply"]
-        self._over = False
+        self._overridden: Any = self._torch.overrides.has_torch_function
+        self.over = False
         self.fault = ""
         reference = weakref.ref(self)
         driver.process.after_fork(lambda: _forked(reference))
@@ -126,11 +127,13 @@ class LineTrace:
         The mode is set by the first, and taken out by the one after `stop`.
         """
         self._turns += 1
-        if self._over:
+        if self.over:
             self.stop()
         elif not any(mode is self._mode for mode in self._stack()):
             self._mode.__enter__()
+            self._driver.loops.lines = self
             self._function.apply = classmethod(self._applied)
+            self._torch.overrides.has_torch_function = self._overrides
             for place in self._places(sys._getframe(1)):
                 file = place.f_code.co_filename
                 self._loops |= {(file, node.lineno) for node in loops_at(file, place.f_lineno)}
@@ -144,11 +147,18 @@ class LineTrace:
 
     def stop(self) -> None:
         """See nothing more; the mode is taken out where nothing stands over it, or runs in it."""
-        self._over = True
+        self.over = True
         self._pending = None
+        self._driver.loops.lines = None
         self._function.apply = self._apply
+        self._torch.overrides.has_torch_function = self._overridden
         if any(mode is self._mode for mode in self._stack()[-1:]):
             self._mode.__exit__(None, None, None)
+
+    def compiled(self) -> None:
+        """TorchDynamo is given something, and cannot compile it as one graph under the mode."""
+        self.fault = COMPILES
+        self.stop()
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -170,9 +180,10 @@ class LineTrace:
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Make a call of PyTorch's that the program makes, within a mark of its line."""
         mark = value = None
-        if not self._over:
+        if not self.over:
             try:
-                mark, value = self._mark(function, args, kwargs)
+                with self._torch._C.DisableTorchFunctionSubclass():  # what we ask tensors
+                    mark, value = self._mark(function, args, kwargs)
             except Exception as error:
                 self._failed(error)
         if mark is None:
@@ -181,7 +192,8 @@ class LineTrace:
             result = function(*args, **kwargs)
         if value is not None:
             try:
-                self._observer.after(value, args, result)
+                with self._torch._C.DisableTorchFunctionSubclass():
+                    self._observer.after(value, args, result)
             except Exception as error:
                 self._failed(error)
         return result
@@ -189,6 +201,13 @@ class LineTrace:
     def _applied(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
         """`autograd.Function.apply`, of which modes are told nothing."""
         return self.call(self._apply.__get__(None, owner), args, kwargs)
+
+    def _overrides(self, given: Any) -> bool:
+        """`has_torch_function`, as without us: PyTorch's layers ask it before their fast path."""
+        if not any(mode is self._mode for mode in self._stack()[-1:]):
+            return bool(self._overridden(given))
+        with self._torch.overrides._pop_mode_temporarily():
+            return bool(self._overridden(given))
 
     def _mark(self, function: Any, args: Any, kwargs: Any) -> tuple[Mark | None, int | None]:
         if threading.get_ident() != self._main or self._driver.process.off:
@@ -200,7 +219,7 @@ class LineTrace:
         if self._pending is not None and self._open < 0:
             act, self._pending = self._pending, None
             act()
-        if name in SILENT or self._over:
+        if name in SILENT or self.over:
             return None, None
         direct = True
         frame: FrameType | None = sys._getframe(2)
@@ -220,8 +239,8 @@ class LineTrace:
         line = mark.line
         if self._marked and len(line.elements) < MOST_ELEMENTS:
             line.elements += filter(None, (self._largest(args, kwargs),))
-        if not self._observer.on:
-            return mark, None
+        if not self._observer.on or self._torch._C._len_torch_dispatch_stack():
+            return mark, None  # a mode of the script's would see what we call, or keep it
         with self._around(OWN):
             observe = self._observer.before
             return mark, observe(line.looks, mark.place, name, self._turns, args, kwargs)
@@ -271,7 +290,7 @@ class LineTrace:
 
     def _failed(self, error: Exception) -> None:
         self.fault = f"{type(error).__name__}: {error}"[:500]
-        self._over = True
+        self.over = True
 
     # ------------------------------------------------------------------- the event
 
@@ -347,8 +366,10 @@ def _mode(torch: Any, call: Callable[[Any, Any, Any], Any]) -> Any:
 
 def _forked(reference: Callable[[], LineTrace | None]) -> None:
     trace = reference()
-    if trace is not None:
+    if trace is not None and not trace.over:
         trace.stop()
+        # A process that the tracer was copied into would keep its operators for good.
+        sys.modules["torch"]._C._autograd._enable_record_function(False)
 
 
 def name_of(function: Any) -> str:

@@ -80,7 +80,7 @@ def test_everything_that_was_not_measured_has_its_reason() -> None:
 
 def test_what_was_measured_is_not_called_missing() -> None:
     said = reasons("slow_images", gpus=(Gpu(0, "NVIDIA A10G"),))
-    assert said.keys() == {"instance and cost", "gradient exchange"}
+    assert said.keys() == {"a step by lines", "instance and cost", "gradient exchange"}
 
 
 def notes(laid: str) -> str:

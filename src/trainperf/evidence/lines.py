@@ -33,6 +33,13 @@ LEAST_SHARE = 0.002
 WAITS = ("synchronize", "item", "cpu", "tolist")
 """Functions of a framework, called on a line, in which the host waits for a device."""
 
+REASONS: dict[str, LineKind] = {
+    "input": "input",
+    "compiling": "compiling",
+    "backward": "backward",
+}
+"""Why a framework runs what runs, where that is all there is to say of it."""
+
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 FITS = ("keras.src.backend.tensorflow.trainer.", "tf_keras.src.engine.training.")
@@ -44,6 +51,7 @@ BESIDE_OPERATORS = re.compile(
     r"|^keras\.src\.(saving|utils)\.|\.(save|load|write|log|print|export|get_config)\w*$"
 )
 """Functions of a framework that make no operator: what they take is what other Python takes."""
+
 Place = tuple[str, int]
 """A file and a line of it."""
 
@@ -60,9 +68,9 @@ class _Tally:
     callers: Counter[tuple[Site, ...]] = field(default_factory=Counter)
     operators: float | None = None
     elements: int | None = None
-    turns: Site | None = None
     looks: Looks | None = None
-    loop: tuple[int, str] | None = None
+    loop: Site | None = None
+    loop_text: str = ""
     in_layer: bool = False
     of_model: int = 0  # samples in which a model or a layer ran, on it or around it
     native_s: float = 0.0  # of "library", code that is not Python
@@ -93,9 +101,8 @@ class _Tally:
             self.operators,
             self.elements,
             callers[0][0] if callers else (),
-            self.loop[0] if self.loop else None,
-            self.loop[1] if self.loop else "",
-            self.turns,
+            self.loop,
+            self.loop_text,
             self.looks,
             self.device_s,
             in_model=self.in_layer or 2 * self.of_model > max(1, self.samples),
@@ -114,8 +121,10 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
         return real
     total = sum(int(event.get("whole", 0)) for event in observed.of("stacks"))
     total_s = sum(float(event.get("whole_s", 0.0)) for event in observed.of("stacks"))
-    if total < LEAST_SAMPLES or not total_s:
+    if not total_s:
         return NOT_SAMPLED
+    if total < LEAST_SAMPLES:
+        return Missing(f"the stacks of its steps were sampled {total} times, which tells no shares")
     own: defaultdict[Place, _Tally] = defaultdict(_Tally)
     beside: defaultdict[Place, _Tally] = defaultdict(_Tally)
     for event in observed.of("stacks"):
@@ -211,7 +220,8 @@ def _in_loops(tallies: dict[Place, _Tally], observed: Observed) -> None:
                 ]
                 if around and (file, tally.function) == (source["file"], source["function"]):
                     line = source["text"].splitlines()[max(around) - source["def"]]
-                    tally.loop = max(around), line.strip()
+                    tally.loop = Site(file, max(around), tally.function)
+                    tally.loop_text = line.strip().rstrip(":")
 
 
 def _dearest_first(found: Iterable[Line]) -> tuple[Line, ...]:
@@ -242,12 +252,8 @@ def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: f
 
 def _kind(stack: dict[str, Any]) -> LineKind:
     within, into = stack["within"], stack["into"]
-    if within == "input":
-        return "input"
-    if within == "compiling":
-        return "compiling"
-    if within == "backward":
-        return "backward"
+    if within in REASONS:
+        return REASONS[within]
     if into.startswith(OF_FRAMEWORKS) and not BESIDE_OPERATORS.search(into):
         return "waiting" if into.rpartition(".")[2] in WAITS else "operators"
     return "library" if into or stack["native"] else "python"
@@ -264,7 +270,7 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
         tally.operators = line["operators"]
         tally.elements = line["elements"]
         loop = line["loop"]
-        tally.turns = loop and Site(loop["file"], loop["line"], loop["function"])
+        tally.loop = loop and Site(loop["file"], loop["line"], loop["function"])
         tally.looks = _looks(line["looks"])
         if event["all_device_s"]:
             tally.device_s = line["device_s"] + line["backward_s"]

@@ -84,12 +84,11 @@ class Line:
     takes most, as written or as the library names it, `operators` how many calls of the framework's
     operators a step makes there, None where they were not counted, and `elements` the median
     size of their largest operand. `callers` are the user's lines that lead to it, the outermost
-    first. `loop` is the head of the innermost loop in its function that it stands in, at
-    `loop_line`; "" where it is in none. `turns` is where the innermost loop begins, around it or
-    around its callers, that was seen to turn within a step. `device_s` are the seconds of a step in
-    which a GPU runs what it launched, and the backward of that, on the GPU's own clock: they pass
-    while the host is at other lines. None without a GPU, or where it was not traced. `in_model`
-    says that it calls a model or a layer, or is run by one.
+    first. `loop` is where the innermost loop begins that it stands in: one of its own function,
+    with its head as `loop_text`, else one around its callers that was seen to turn within a step.
+    `device_s` are the seconds of a step in which a GPU runs what it launched, and the backward of
+    that, on the GPU's own clock: they pass while the host is at other lines. None without a GPU, or
+    where it was not traced. `in_model` says that it calls a model or a layer, or is run by one.
     """
 
     where: Site
@@ -101,9 +100,8 @@ class Line:
     operators: float | None = None
     elements: int | None = None
     callers: tuple[Site, ...] = ()
-    loop_line: int | None = None
-    loop: str = ""
-    turns: Site | None = None
+    loop: Site | None = None
+    loop_text: str = ""
     looks: Looks | None = None
     device_s: float | None = None
     in_model: bool = False

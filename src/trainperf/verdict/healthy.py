@@ -60,7 +60,7 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
         )
         return Verdict("none", text, utilization, grade="not examined")
     if beside := _beside_model(evidence):
-        text = f"No cause that trainperf knows: {share}, but {beside}{came}."
+        text = f"No cause that trainperf knows: {beside}{came}."
         return Verdict("none", text, utilization)
     also = f" (the exchange of gradients is up to {percent(hidden)})" if hidden else ""
     nothing = (

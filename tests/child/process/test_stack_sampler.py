@@ -17,7 +17,7 @@ import pytest
 
 from trainperf.child.process import stacks
 from trainperf.child.process.frames import Place
-from trainperf.child.process.stacks import Stack, StackSampler
+from trainperf.child.process.stacks import Stack, StackSampler, stack_of
 
 
 def busy(until: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -74,7 +74,7 @@ def test_what_a_hook_of_ours_does_itself_is_not_put_down_to_its_caller(hook, cou
     take = eval("lambda: seen.append(look())", {"seen": seen, "look": sys._getframe})
     ours[hook](posixpath.join if hook == "looks_up" else library["real"], take)
 
-    sampler._count("main", seen[0])
+    sampler._count(stack_of(seen[0]), True, False)
 
     found = list(sampler._counts)
     assert [into for *_, into in found] == counted
@@ -181,7 +181,7 @@ def test_each_function_on_the_stack_is_held_once_with_what_the_framework_ran_it_
 
     train()
     for frame in seen:
-        sampler._count("main", frame, hold=True)
+        sampler._count(stack_of(frame), True, True)
 
     found = {(one["function"], one["within"], one["into"], one["leaf"]) for one in sampler.held()}
     assert ("look", "model", "", True) in found

@@ -218,14 +218,13 @@ class StackSampler:
     def _sample(self, own: int, since_s: float) -> None:
         in_step = not self._between()
         self.in_steps += in_step
-        threads: list[tuple[Stack, int]] = []
-        for ident, frame in sys._current_frames().items():
-            if ident == self._main:
-                self._count("main", frame, hold=in_step)
-            elif ident != own:
-                self._count("worker", frame)
-            if in_step and ident != own:
-                threads.append((stack_of(frame), ident))
+        threads = [
+            (stack_of(frame), ident)
+            for ident, frame in sys._current_frames().items()
+            if ident != own
+        ]
+        for stack, ident in threads:
+            self._count(stack, ident == self._main, in_step)
         if in_step:
             self._whole(threads, since_s if self._in_step else self._interval)
         self._in_step = in_step
@@ -262,97 +261,95 @@ class StackSampler:
         self._stacks[key][0] += 1
         self._stacks[key][1] += seconds
 
-    def _count(self, thread: str, frame: FrameType | None, hold: bool = False) -> None:
-        """Count the user's innermost frame, unless what runs beneath it is our own work.
+    def _count(self, stack: Stack, main: bool, in_step: bool) -> None:
+        """Count the user's innermost frame; in a step of the main thread every function of theirs.
 
-        With `hold` every function of the user's on the stack, and what the framework ran it for.
-        Our work is known by what a hook of ours calls: imports and paths are modules frozen into
-        Python, and nothing that hooks are set around is.
+        Each function counts once, at its innermost place, with what the framework ran it for.
         """
-        found: dict[tuple[str, int, str], tuple[int, str, bool]] = {}
-        within: dict[tuple[str, int, str], str] = {}
-        into = below = ""
-        fetching = False
-        while frame is not None:
-            code = frame.f_code
-            name, file = code.co_name, code.co_filename
-            if is_users(file) and name not in INLINE:
-                key = (file, code.co_firstlineno, _name(code))
-                if not found:
-                    self._counts[(thread, *key, line_of(frame), into)] += 1
-                    if not hold:
-                        return
-                self._codes.setdefault(key, code)
-                found.setdefault(key, (line_of(frame), into, not found))
-                into = ""
-            elif not is_users(file):
-                module = str(frame.f_globals.get("__name__", ""))
-                ours = "_trainperf" in module
-                if ours and not found and below.startswith(FROZEN):
-                    return
-                if not ours and name not in WRAPPERS:
-                    into = name
-                if module.startswith(FRAMEWORKS):
-                    takes = name in OF_THE_INPUT
-                    fetching = fetching or takes
-                    if takes or name in OF_THE_MODEL:
-                        for key in found:
-                            within.setdefault(key, INPUT if takes else MODEL)
-            below, frame = file, frame.f_back
-        if found:
-            self.fetching += fetching
-        for key, (line, called, leaf) in found.items():
-            self._held[(*key, line, called, within.get(key, ""), leaf)] += 1
+        if stack.ours or not stack.calls:
+            return
+        first = stack.calls[0]
+        thread = "main" if main else "worker"
+        self._counts[(thread, *first.key, first.place.f_lineno, first.into)] += 1
+        if not (main and in_step):
+            return
+        self.fetching += stack.fetches
+        called = {call.key: call for call in reversed(stack.calls)}
+        for key, call in called.items():
+            self._codes[key] = call.place.f_code
+            self._held[(*key, call.place.f_lineno, call.into, call.within, call is first)] += 1
+
+
+class Call(NamedTuple):
+    """A frame of the user's: what it has called, and for what the framework ran it."""
+
+    place: Place
+    into: str
+    within: str
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        code = self.place.f_code
+        return code.co_filename, code.co_firstlineno, _name(code)
 
 
 class Stack(NamedTuple):
-    """What a thread was at: the user's `places`, the innermost first, and what ran beneath them."""
+    """What a thread was at: the user's `calls`, the innermost first, and what ran beneath them."""
 
-    places: tuple[Place, ...]
-    into: str
-    within: str
+    calls: tuple[Call, ...]
+    into: str  # what the innermost has called, with its module
+    within: str  # why the framework runs what runs: the weightiest reason on the whole stack
     ours: bool  # it was trainperf's own code that ran
     of_users: bool  # the innermost frame of all is the user's
     of_framework: bool  # a thread that the framework made, not `threading`
     works: bool  # it runs the user's code, and does not stand still
+    fetches: bool = False  # it gets a batch
 
     def key(self, thread: str) -> Key:
-        return thread, self.into, self.within, self.places
+        places = tuple(call.place for call in self.calls[:DEEPEST])
+        return thread, self.into, self.within, places
 
 
 def stack_of(frame: FrameType | None) -> Stack:
-    """Read a thread's frames, the innermost first."""
-    places: list[Place] = []
-    into = within = module = ""
-    innermost, below, ours = frame, "", False
+    """Read a thread's frames, the innermost first.
+
+    Our own work is known by what a hook of ours calls: imports and paths are modules frozen into
+    Python, and nothing that hooks are set around is.
+    """
+    calls: list[Call] = []
+    into = qualified = within = module = below = ""
+    innermost, ours, fetches = frame, False, False
     top = "" if frame is None else str(frame.f_globals.get("__name__", ""))
     while frame is not None:
         code = frame.f_code
+        name = code.co_name
         module = str(frame.f_globals.get("__name__", ""))
         if is_users(code.co_filename):
-            if len(places) < DEEPEST and code.co_name not in INLINE:
-                places.append(Place(code, frame.f_lasti, line_of(frame)))
+            if name not in INLINE:
+                calls.append(Call(Place(code, frame.f_lasti, line_of(frame)), into, ""))
+                into = ""
         elif "_trainperf" in module:
-            ours = ours or (not places and (below.startswith(FROZEN) or frame is innermost))
+            ours = ours or (not calls and (below.startswith(FROZEN) or frame is innermost))
         else:
-            if not places and code.co_name not in WRAPPERS:
-                into = f"{module}.{code.co_qualname}"
-            within = _reason(within, module, code.co_name)
+            if name not in WRAPPERS:
+                into = name
+                qualified = qualified if calls else f"{module}.{code.co_qualname}"
+            within = _reason(within, module, name)
+            if module.startswith(FRAMEWORKS):
+                fetches = fetches or name in OF_THE_INPUT
+                takes = name in OF_THE_INPUT
+                if takes or name in OF_THE_MODEL:
+                    runs = INPUT if takes else MODEL
+                    calls = [call._replace(within=call.within or runs) for call in calls]
             if (module, code.co_qualname) == OF_PYTHON and frame.f_locals.get("token") in TOKENS:
                 within = INPUT
         below, frame = code.co_filename, frame.f_back
     name = "" if innermost is None else innermost.f_code.co_name
     parked = top.partition(".")[0] in _STANDARD and name in PARKED
     of_users = innermost is not None and is_users(innermost.f_code.co_filename)
-    return Stack(
-        tuple(places),
-        into,
-        within,
-        ours,
-        of_users,
-        bool(places) and module not in ("threading", "__main__"),
-        bool(places) and not parked,
-    )
+    of_framework = bool(calls) and module not in ("threading", "__main__")
+    works = bool(calls) and not parked
+    return Stack(tuple(calls), qualified, within, ours, of_users, of_framework, works, fetches)
 
 
 _STANDARD = ("threading", "queue", "select", "selectors", "multiprocessing", "concurrent", "socket")

@@ -9,7 +9,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import at, ms, percent, worth_counted
-from trainperf.model import Equivalence, Evidence, Finding, FunctionLines, OwnWork, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, FunctionLines, Line, OwnWork, is_taken
 from trainperf.model.facts import WorkKind
 from trainperf.model.findings import Category
 from trainperf.model.lines import MANY
@@ -94,10 +94,8 @@ class OwnFunction(Fix):
         if not worth_counted(bound):
             return None
         name = f"`{line.text if function.alone else line.where.function}`"
-        kind, does = _does(function)
-        loop = f"`{line.loop}`" if line.loop else "it"
-        if not line.loop and line.turns is not None:
-            loop = f"the loop at {at(line.turns)}"
+        loop = _loop(line, evidence)
+        kind, does = _does(function, loop)
         call = line.called or line.text
         where = tuple(one.where for one in function.lines[:MOST_TOLD])
         finding = self.finding(
@@ -106,7 +104,7 @@ class OwnFunction(Fix):
             bound=bound,
             bound_basis="all of it, by samples of the stack",
             where=where,
-            advice=_ADVICE[kind].format(loop=loop, line=at(line.where), call=call),
+            advice=_ADVICE[kind].format(loop=loop or "it", line=at(line.where), call=call),
             snippet=_small_calls(evidence) if kind == "small calls" else "",
             data={
                 "kind": kind,
@@ -167,14 +165,22 @@ def dearest(evidence: Evidence) -> FunctionLines | None:
     return functions[0] if share - lines.half_width(share) >= LEAST else None
 
 
-def _does(function: FunctionLines) -> tuple[str, str]:
-    """The kind of work that most of it is, and what it does."""
+def _loop(line: Line, evidence: Evidence) -> str:
+    """The loop within a step that a line stands in, in words; "" where that is the step's own."""
+    own, loop = evidence.loop.where, line.loop
+    if loop is None or (own and own.file == loop.file and loop.line <= own.line <= line.where.line):
+        return ""
+    return f"`{line.loop_text}`, {at(loop)}" if line.loop_text else f"the loop at {at(loop)}"
+
+
+def _does(function: FunctionLines, loop: str) -> tuple[str, str]:
+    """The kind of work that most of it is, and what it does; `loop` is that of its first line."""
     line = function.lines[0]
     if function.small_s > 0.2 * function.own_s and function.calls >= MANY:
         return "small calls", f"makes {function.calls:,.0f} calls of small operators in each step"
     call = line.called or (line.text if "(" in line.text else "")
-    if line.loop and not call:
-        return "loop", f"loops in Python (`{line.loop.rstrip(':')}`)"
+    if loop and not call:
+        return "loop", f"loops in Python ({loop})"
     if function.alone and not line.called:  # it would be named twice
         return "call", _WORDS["other"].does
     return "call", f"spends its time in `{call or line.text}`"
@@ -195,12 +201,8 @@ def _of_lines(evidence: Evidence, function: FunctionLines, name: str) -> str:
     ]
     told = [f"{percent(seconds / real)} {words}" for seconds, words in parts if seconds]
     text += f": {', '.join(told)}." if function.calls else "."
-    loops = dict.fromkeys((line.loop, line.loop_line) for line in function.lines if line.loop)
-    if loops:
-        loop, number = next(iter(loops))
-        text += f" Its lines stand in the loop `{loop.rstrip(':')}`, line {number}."
-    elif (turns := function.lines[0].turns) is not None:
-        text += f" Its lines run in each turn of the loop at {at(turns)}."
+    if loop := next(filter(None, (_loop(line, evidence) for line in function.lines)), ""):
+        text += f" Its lines run in each turn of {loop}."
     called = function.lines[0].callers[-1:]
     return text + (f" It is called at {at(called[0])}." if called else "")
 

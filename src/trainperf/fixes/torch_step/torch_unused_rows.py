@@ -55,8 +55,9 @@ class UnusedRows(Fix):
                 f"{looks.rows_used:,}",
                 text=f"The line {at(line.where)} (`{line.text}`) looks up {looks.rows_used:,} of "
                 f"{looks.rows:,} rows in a step. The optimizer updates all of them, with zeros for "
-                f"{percent(unused)}: it takes {ms(optimizer)} of each step of {ms(lines.seconds)}; "
-                f"the table has {percent(min(1.0, elements / weights))} of the weights.",
+                f"{looks.rows - looks.rows_used:,}: it takes {ms(optimizer)} of each step of "
+                f"{ms(lines.seconds)}; the table has {percent(min(1.0, elements / weights))} of "
+                f"the weights.",
                 bound=bound,
                 bound_basis="rows that were not used cost no update",
                 where=(line.where,),

@@ -25,6 +25,7 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
         ("the step with free input", taken.resident_),
         ("the input alone", taken.input_),
         ("the stages of the input", evidence.stages_),
+        ("a step by lines", evidence.lines_),
     ):
         if isinstance(value, Missing):
             yield NotTaken(what, value.reason)

@@ -127,7 +127,11 @@ def _runs_the_loop(line: Line, diagnosis: Diagnosis) -> bool:
     """Whether a line is the call in which a framework makes the steps."""
     loop = diagnosis.loop
     where = None if loop is None or loop.kind not in ("fit", "call") else loop.where
-    if where is None or not line.call or line.kind not in ("operators", "library", "graph"):
+    if (
+        where is None
+        or not line.call
+        or line.kind not in ("input", "operators", "library", "graph")
+    ):
         return False
     last = max(where.line, where.end_line)
     return line.where.file == where.file and where.line <= line.where.line <= last

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import zoo
-from trainperf.model import Line, LinePart, Missing, Site, StepLines
+from trainperf.model import Missing, StepLines
 
 
 @cache
@@ -97,30 +97,24 @@ def test_without_samples_no_line_is_known() -> None:
     assert isinstance(lines_of("loop_debugged"), Missing)
 
 
-def line(number: int, function: str, **kinds: float) -> Line:
-    parts = tuple(LinePart(kind, seconds) for kind, seconds in kinds.items())  # type: ignore[arg-type]
-    return Line(Site("a.py", number, function), "x", sum(kinds.values()), parts, 10)
-
-
 def test_of_the_function_that_holds_the_loop_each_line_stands_for_itself() -> None:
-    found = StepLines(
-        1.0,
-        (
-            line(3, "Loss.forward", python=0.2, backward=0.1),
-            line(9, "train", library=0.25),
-            line(10, "train", python=0.05, input=0.4),
-            line(4, "Loss.forward", library=0.1),
-        ),
-        0.0,
-        100,
-    )
-    functions = found.functions(Site("a.py", 8, "train"))
-    assert [[one.where.line for one in each.lines] for each in functions] == [[3, 4], [9], [10]]
-    assert [each.own_s for each in functions] == pytest.approx([0.3, 0.25, 0.05])
+    evidence = zoo.load("ranking_loop").evidence
+    ranking, *others = evidence.lines.functions(evidence.loop.where)
+    assert ranking.where.function == "ranking_loss"
+    assert len(ranking.lines) > 1
+    assert not ranking.alone
+    of_main = [function for function in others if function.where.function == "main"]
+    assert len(of_main) > 1
+    assert all(function.alone and len(function.lines) == 1 for function in of_main)
 
 
 def test_small_operators_count_with_their_backward_large_ones_do_not() -> None:
-    many = replace(line(3, "f", operators=0.3, backward=0.3), operators=8_000.0, elements=64)
-    large = replace(many, elements=1 << 20)
-    owned = [StepLines(1.0, (each,), 0.4, 100).functions(None)[0].own_s for each in (many, large)]
-    assert owned == pytest.approx([0.6, 0.0])
+    evidence = zoo.load("ranking_loop").evidence
+    dearest = evidence.lines.lines[0]
+    large = replace(dearest, elements=1 << 20)
+    assert dearest.of("backward")
+    owned = [
+        replace(evidence.lines, lines=(line,)).functions(None)[0].small_s
+        for line in (dearest, large)
+    ]
+    assert owned == pytest.approx([dearest.of("operators", "backward"), 0.0])

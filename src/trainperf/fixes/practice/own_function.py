@@ -170,7 +170,7 @@ def _loop(line: Line, evidence: Evidence) -> str:
     own, loop = evidence.loop.where, line.loop
     if loop is None or (own and own.file == loop.file and loop.line <= own.line <= line.where.line):
         return ""
-    return f"`{line.loop_text}`, {at(loop)}" if line.loop_text else f"the loop at {at(loop)}"
+    return f"`{line.loop_text}` ({at(loop)})" if line.loop_text else f"the loop at {at(loop)}"
 
 
 def _does(function: FunctionLines, loop: str) -> tuple[str, str]:
@@ -180,7 +180,7 @@ def _does(function: FunctionLines, loop: str) -> tuple[str, str]:
         return "small calls", f"makes {function.calls:,.0f} calls of small operators in each step"
     call = line.called or (line.text if "(" in line.text else "")
     if loop and not call:
-        return "loop", f"loops in Python ({loop})"
+        return "loop", f"loops in Python: {loop}"
     if function.alone and not line.called:  # it would be named twice
         return "call", _WORDS["other"].does
     return "call", f"spends its time in `{call or line.text}`"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,6 +18,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainperf.errors import NotMeasured
+from trainperf.fixes.cause import PROBE_LEAST, PROBED, UNTRIED, Cause, Unpriced
+from trainperf.fixes.common.pipeline import input_at_most
+from trainperf.fixes.common.words import SMALLEST_GAIN, worth
+from trainperf.fixes.rows import SetArgument, SetFlag, SetVariable
 from trainperf.model import (
     Category,
     Equivalence,
@@ -80,6 +85,8 @@ class Fix:
     ahead: ClassVar[bool] = False
     """Whether it has batches made ahead of the step: there are none where the input is opened anew
     for each, and that is then what is to be mended."""
+    edit: ClassVar[SetArgument | SetFlag | SetVariable | None] = None
+    """Its edit, where that is a setting; `rewrite` and `environment` are written by others."""
     without_edit: ClassVar[str] = "what is to be changed is not in the source"
     """Why no edit can be written, of a fix that neither rewrites source nor sets variables."""
     in_libraries: ClassVar[Mapping[str, str]] = {}
@@ -101,6 +108,17 @@ class Fix:
         by. May raise `NotMeasured`: not known.
         """
         return True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Return this cause if `evidence` shows it, or leaves it possible, else None.
+
+        Which of the two it is, and what it is worth, is decided for all fixes alike: what stands
+        out of the noise is told, what can be edited and may matter is tried. It is asked several
+        times, with times and probes at both ends of their noise. May raise `NotMeasured` by
+        reading what was not taken: that means abstain; what only the price needs belongs into a
+        function of `Saving`.
+        """
+        raise NotImplementedError
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Return the finding if `evidence` shows this cause, else None.
@@ -146,7 +164,9 @@ class Fix:
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Make the repair in `script` at the sites of `finding`."""
-        raise NotImplementedError
+        if not isinstance(self.edit, SetArgument | SetFlag):
+            raise NotImplementedError
+        self.edit.make(script, finding)
 
     def clashes(self, finding: Finding, other: Finding) -> str:
         """Return why the repair must not be made together with that of `other`; '' if it may."""
@@ -160,12 +180,14 @@ class Fix:
 
     def environment(self, finding: Finding) -> dict[str, str]:
         """Return the environment variables that the repair sets for the command."""
-        return {}
+        return self.edit.environment(finding) if isinstance(self.edit, SetVariable) else {}
 
     @property
     def id(self) -> str:
-        """The name of the file the fix stands in."""
-        return type(self).__module__.rpartition(".")[2]
+        """The name of its class, in the way of a file's."""
+        if type(self).look is Fix.look:
+            return type(self).__module__.rpartition(".")[2]
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
     @property
     def summary(self) -> str:
@@ -179,13 +201,29 @@ class Fix:
 
     @property
     def rewrites(self) -> bool:
-        """Whether the fix can edit source; derived from `rewrite` being there."""
-        return type(self).rewrite is not Fix.rewrite
+        """Whether the fix can edit source: by a row, or a `rewrite` of its own."""
+        return isinstance(self.edit, SetArgument | SetFlag) or type(self).rewrite is not Fix.rewrite
 
     @property
     def sets_environment(self) -> bool:
-        """Whether the fix sets variables; derived from `environment` being there."""
-        return type(self).environment is not Fix.environment
+        """Whether the fix sets variables: by a row, or an `environment` of its own."""
+        own = type(self).environment is not Fix.environment
+        return own or isinstance(self.edit, SetVariable)
+
+    def found(self, cause: Cause, bound: float | None, basis: str) -> Finding:
+        """Return a cause of this fix as a finding, with its price."""
+        return self.finding(
+            title=cause.title,
+            text=cause.text,
+            bound=bound,
+            bound_basis=basis,
+            where=cause.where,
+            advice=cause.advice,
+            snippet=cause.snippet,
+            data=cause.data,
+            equivalence=cause.equivalence,
+            rewritable=cause.rewritable,
+        )
 
     def finding(
         self,
@@ -227,7 +265,7 @@ class Fix:
 @cache
 def all_fixes() -> tuple[Fix, ...]:
     """Return one instance of every fix, in order of their ids."""
-    return tuple(discovered(__name__, __path__, Fix))
+    return tuple(sorted(discovered(__name__, __path__, Fix), key=lambda fix: fix.id))
 
 
 @cache
@@ -280,6 +318,8 @@ def detect_all(
 
     def ask(fix: Fix, on: Evidence) -> Finding | None:
         at_ease = on is evidence and undisturbed(fix, fix.category, evidence)
+        if type(fix).look is not Fix.look:
+            return _shown(fix, calm if at_ease else on, evidence)
         return fix.detect(calm if at_ease else on)
 
     return _asked(evidence, ask, failed, among)
@@ -295,11 +335,96 @@ def possible_all(
     known = set(found)
 
     def ask(fix: Fix, on: Evidence) -> Finding | None:
-        writable = fix.rewrites or fix.sets_environment
-        return fix.possible(on) if writable and fix.id not in known else None
+        if not (fix.rewrites or fix.sets_environment) or fix.id in known:
+            return None
+        if type(fix).look is not Fix.look:
+            return _to_try(fix, on)
+        return fix.possible(on)
 
     asked = _asked(evidence, ask, failed, among)
     return tuple(finding for finding in asked if finding.rewritable)
+
+
+def _shown(fix: Fix, evidence: Evidence, noisy: Evidence) -> Finding | None:
+    """What a fix finds that stands out of the noise, None where nothing does."""
+    cause = fix.look(evidence)
+    if cause is None or not cause.sure:
+        return None
+    saves = cause.saves
+    if isinstance(saves, Unpriced):
+        return fix.found(cause, None, saves.basis)
+    made, bound = saves.probed(evidence), saves.bound(evidence)
+    if bound is None or (made is not None and made.low < PROBE_LEAST):
+        return None
+    if not worth(evidence, bound) or (saves.of == "input" and not evidence.input_bound):
+        return None
+    finding = fix.found(cause, bound, saves.basis if made is None else PROBED)
+    return _within_noise(fix, finding, noisy, by_probe=made is not None)
+
+
+def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
+    """What a fix would try for all that the noise allows, None where it cannot matter.
+
+    What a probe shows to be slower stays: it needs no trial to say so.
+    """
+    cause = fix.look(evidence.favourable())
+    if cause is None:
+        return None
+    saves = cause.saves
+    if isinstance(saves, Unpriced):
+        return fix.found(cause, None, saves.basis)
+    made = saves.probed(evidence)
+    if not saves.may_matter(evidence):
+        return None
+    if made is not None and made.vague and made.high > 1:
+        made = None
+    asked = (_bound_on(fix, on, by_probe=made is not None) for on in evidence.at_best())
+    bounds = [bound for bound in asked if bound is not None]
+    if not bounds:
+        most = input_at_most(evidence) if saves.of == "input" else math.inf
+        if math.isinf(most):
+            return fix.found(cause, None, UNTRIED)
+        return fix.found(cause, most, "no step waits for its batch")
+    if max(bounds) <= 1 + SMALLEST_GAIN and made is None:
+        return None
+    finding = fix.found(cause, max(bounds), saves.basis if made is None else PROBED)
+    return _within_noise(fix, finding, evidence, by_probe=made is not None)
+
+
+def _within_noise(fix: Fix, finding: Finding, evidence: Evidence, *, by_probe: bool) -> Finding:
+    """The finding with what it gives at most, in the middle of the noise and at its end.
+
+    The middle stands beside the verdict's figures, which are of the middle too. What noise hides
+    there is priced by its part alone.
+    """
+    assert finding.bound is not None
+    exact, *ends = (evidence.as_if_exact(), *evidence.at_best())
+    bounds = [_bound_on(fix, exact), *(_bound_on(fix, on, by_probe=by_probe) for on in ends)]
+    limited = [
+        None if bound is None else min(bound, part_at_most(fix, finding, on))
+        for bound, on in zip(bounds, (exact, *ends), strict=True)
+    ]
+    best = max(finding.bound, *(bound or 0.0 for bound in limited))
+    middle = limited[0]
+    if middle is None:
+        middle = min(best, part_at_most(fix, finding, exact))
+    basis = f"{finding.bound_basis}{_of_the_training(fix, finding, evidence)}"
+    return replace(
+        finding,
+        bound=middle if middle < BEYOND else None,
+        bound_basis=basis,
+        at_best=min(best, BEYOND),
+    )
+
+
+def _bound_on(fix: Fix, evidence: Evidence, *, by_probe: bool = True) -> float | None:
+    try:
+        cause = fix.look(evidence)
+    except NotMeasured:
+        return None
+    if cause is None or isinstance(cause.saves, Unpriced):
+        return None
+    return cause.saves.bound(evidence, by_probe=by_probe)
 
 
 def undisturbed(fix: Fix | None, category: Category, evidence: Evidence) -> bool:
@@ -358,7 +483,9 @@ def _asked(
         try:
             finding = ask(fix, evidence)
             if finding is not None:
-                found.append(_governed(_priced(fix, finding, ask, evidence), evidence))
+                old = type(fix).look is Fix.look
+                priced = _priced(fix, finding, ask, evidence) if old else finding
+                found.append(_governed(priced, evidence))
         except NotMeasured:
             continue
         except Exception as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from trainperf.errors import CannotRewrite
-from trainperf.model import Evidence, Site
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.model import Evidence, Probe, Site
 from trainperf.model.words import bound as times
 from trainperf.model.words import seconds as ms
 from trainperf.model.words import share as percent
@@ -13,7 +13,8 @@ from trainperf.model.words import size
 from trainperf.recording.cells import short_spot
 from trainperf.rewrite import Script
 
-__all__ = ["at", "ms", "percent", "size", "times", "worth", "worth_counted"]
+__all__ = ["at", "if_measured", "ms", "percent", "probe_said", "size", "times", "worth"]
+
 
 SMALLEST_GAIN = 0.05
 """A bound below this is not worth a reader's time, however quiet the machine was."""
@@ -31,6 +32,25 @@ def at(site: Site | None) -> str:
     if site is None:
         return ""
     return short_spot(site.file, site.line)
+
+
+def if_measured(text: Callable[[], str]) -> str:
+    """Return a text whose numbers may be missing: "" where one of them was not taken."""
+    try:
+        return text()
+    except NotMeasured:
+        return ""
+
+
+def probe_said(evidence: Evidence, name: str, what: str) -> str:
+    """Say what a probe gave, as a sentence that begins with a space; "" where it tells nothing.
+
+    `what` is what it ran, at the start of the sentence: "With fused=True the same update".
+    """
+    made = evidence.probes.get(name)
+    if not isinstance(made, Probe) or made.vague:
+        return ""
+    return f" {what} ran {times(made.ratio)} as fast ({ms(made.base_s)} → {ms(made.candidate_s)})."
 
 
 def worth_counted(bound: float) -> bool:

@@ -62,7 +62,8 @@ class Looks:
     each step, of this `shape`, and `variable` its name in the source, "" where it has none.
     `rows_used` of `rows` rows of a trained table, each of `width` numbers, were looked up in a
     step, its gradient `sparse` or not. `same` says that the line computes the same of the same in
-    each step. What is None, or False, was not seen.
+    each step. `unfused` says what keeps attention from a fused kernel: "dropout", "mask gradient",
+    "mask", "memory", "dimensions", "width", "type or shape". What is None, or False, was not seen.
     """
 
     zeros: float | None = None
@@ -73,6 +74,7 @@ class Looks:
     width: int = 0
     sparse: bool = False
     same: bool = False
+    unfused: str | None = None
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class TorchFlushDenormal(Fix):
     """
 
     category = "model"
+    counted = True
     usual = 2.0
     equivalence = Equivalence.NUMERICS
     framework = "torch"

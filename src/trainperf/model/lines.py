@@ -20,6 +20,10 @@ an input ("input"), tracing or compiling ("compiling"), waiting for a device ("w
 MANY = 30
 """Calls of operators on one line in a step, from which their number is what they cost."""
 
+MANY_IN_MODEL = 300
+"""The same of a layer's own line that stands in no loop of its function: a model of sixty blocks
+has so many, each with work of its own."""
+
 MANY_IN_GRAPH = 200
 """The same of a compiled graph, whose layers have dozens of operators each."""
 
@@ -141,7 +145,8 @@ class Line:
         if self.kind == "graph":
             return calls >= MANY_IN_GRAPH and self.of("graph") <= CALL_S * calls
         small = self.elements is not None and self.elements <= SMALL
-        return small and calls >= MANY and self.of("operators") <= CALL_S * calls
+        many = MANY_IN_MODEL if self.in_model and not self.loop_text else MANY
+        return small and calls >= many and self.of("operators") <= CALL_S * calls
 
     def of(self, *kinds: LineKind) -> float:
         """Seconds of a step that pass on it in these ways."""

@@ -29,11 +29,9 @@ are workers."""
 ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
 """Names of the stages that worker processes take over, and of the one they leave behind."""
 
-
 FITS = 0.90
 """Input that alone takes less than this share of a step could be hidden behind it: the
 line below which a job is input-bound (MLPerf Storage)."""
-
 
 PREFETCH = 2
 """PyTorch's own `prefetch_factor` where there are workers."""

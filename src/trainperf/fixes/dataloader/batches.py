@@ -32,9 +32,8 @@ from trainperf.fixes.rows import SetArgument
 from trainperf.fixes.torch_step.compiling.torch_recompiling import RECURRING
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
-from trainperf.source.arguments import argument
 from trainperf.source.module import Module, inside
-from trainperf.source.statements import Function, dotted
+from trainperf.source.statements import Function
 
 LONGER = (4, 8)
 """Values of `prefetch_factor` worth a trial: beyond 8 batches for each worker, memory grows and
@@ -52,13 +51,12 @@ class TorchPrefetchFactor(Fix):
     """Let each worker have more batches ready.
 
     ## Why it is slow
-    Each worker makes two batches ahead unless told otherwise. Where some samples take
-    far longer than others (large images, slow reads), the queue runs empty now and then
-    and the model waits, though the workers are quick enough on average.
+    Each worker makes two batches ahead unless told otherwise. Where some samples take far longer
+    than others (large images, slow reads), the queue runs empty now and then and the model waits,
+    though the workers are quick enough on average.
 
     ## What changes
-    `prefetch_factor` becomes 4 or 8: the queue outlasts longer gaps. Batches and their
-    order stay the same.
+    `prefetch_factor` becomes 4 or 8. Batches and their order stay the same.
 
     ## When not to
     - When memory or `/dev/shm` is short: workers × prefetch_factor batches lie there.
@@ -81,14 +79,13 @@ class TorchPrefetchFactor(Fix):
             return None
         waits = if_measured(
             lambda: (
-                f" Alone they deliver a batch every {ms(times.input)}; a step takes "
-                f"{ms(times.resident)}, and waits {ms(times.real - times.resident)} for its batch."
+                f": a batch every {ms(times.input)} when run alone, while a step takes "
+                f"{ms(times.resident)}, and waits {ms(times.real - times.resident)} for its batch"
             )
         )
         return Cause(
-            title=f"The workers have no more than {now} batches ready each",
-            text=f"{named(loader)} is read by {workers_said(loader.workers)}, each {now} batches "
-            f"ahead.{waits}",
+            title=f"Each worker has no more than {now} batches ready",
+            text=f"{named(loader)} is read by {workers_said(loader.workers)}{waits}.",
             saves=Saving(
                 upper(evidence, "no step waits for its batch"),
                 ratio=lambda: times.real / max(times.resident, 1e-9),
@@ -112,9 +109,8 @@ class TorchShm(Fix):
     """Give the container more shared memory.
 
     ## Why it is slow
-    Workers hand their batches over through files in `/dev/shm`. In a container it often
-    has 64 MB. What does not fit ends a worker ("bus error"), or the loader must be run
-    with fewer workers and shorter queues than the cores allow.
+    Workers hand their batches over through files in `/dev/shm`, of which a container often has
+    64 MB. What does not fit ends a worker ("bus error"), or allows few workers and short queues.
 
     ## What changes
     The container is started with `--shm-size` or `--ipc=host`. The script stays as it is.
@@ -144,8 +140,8 @@ class TorchShm(Fix):
         return Cause(
             title="/dev/shm cannot hold the workers' batches",
             text=f"Batches of {evidence.loop.batch_bytes or 0:,} bytes go through /dev/shm: "
-            f"{prefetch} for each of {workers_said(workers)} take {needed / MIB:.0f} MiB there; "
-            f"{free / MIB:.0f}{of} MiB are free.",
+            f"{workers} × {prefetch} of them (workers × prefetch_factor) take "
+            f"{needed / MIB:.0f} MiB, {free / MIB:.0f}{of} MiB are free.",
             saves=Unpriced("none: it decides how many workers are possible at all"),
             where=places(loader),
             advice=f"Start the container with `--shm-size={size}g`, or with `--ipc=host`.",
@@ -168,9 +164,8 @@ class TorchPinMemory(Fix):
     of its own, and the training process waits for the whole transfer.
 
     ## What changes
-    `pin_memory=True` lets a thread of the loader put batches into page-locked memory,
-    from which the GPU reads by itself. `non_blocking=True` in `.to(device)` lets Python
-    go on meanwhile. Values and order stay the same.
+    `pin_memory=True` lets a thread of the loader put batches into page-locked memory, from which
+    the GPU reads by itself. `non_blocking=True` in `.to(device)` lets Python go on meanwhile.
 
     ## When not to
     - When memory is short: pinned pages cannot be swapped out.
@@ -233,9 +228,8 @@ class TorchLastBatch(Fix):
     """Leave out the last batch of an epoch where it has fewer samples than the others.
 
     ## Why it is slow
-    `torch.compile` compiles for the shapes it sees. A last batch with fewer samples does not fit
-    the code of the others, and the whole model is compiled once more for it, which takes as long
-    as hundreds of steps.
+    `torch.compile` compiles for the shapes it sees. For a last batch with fewer samples the whole
+    model is compiled once more, which takes as long as hundreds of steps.
 
     ## What changes
     `drop_last=True` in the call of the `DataLoader`: an epoch is shorter by less than a batch.
@@ -293,9 +287,8 @@ class TorchPythonCollate(Fix):
     """Collate a batch with operations on arrays, not element by element in Python.
 
     ## Why it is slow
-    A collate function runs for every batch. `torch.tensor` of a list of lists, or of a list of
-    arrays, looks at each number as an object of Python; so does a loop that fills a tensor
-    element by element.
+    `torch.tensor` of a list of lists, or of a list of arrays, looks at each number as an object of
+    Python; so does a loop that fills a tensor element by element. That is done for every batch.
 
     ## What changes
     `torch.tensor(rows, dtype=torch.float32)` becomes
@@ -305,8 +298,7 @@ class TorchPythonCollate(Fix):
 
     ## When not to
     Where the work is something else (text is parsed, a dictionary asked for each word): do that
-    once for each sample, ahead of training. No edit is written for it, nor for a list whose dtype
-    is neither given nor seen in the batches of the run.
+    once for each sample, ahead of training. No edit is written for it.
     """
 
     framework = "torch"
@@ -342,8 +334,30 @@ class TorchPythonCollate(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Rewrite the loops over elements in the collate function."""
-        _to_arrays(script, finding.where[0], finding.data.get("parts") or ())
+        """Make one operation of what loops over elements in the collate function.
+
+        Lists that become tensors of a known dtype go through NumPy, and a row that is filled
+        element by element is assigned at once.
+        """
+        site, parts = finding.where[0], finding.data.get("parts") or ()
+        function, module = script.definition(site), script.source(site.file).module
+        lists = list(_tensors_of_lists(module, function, _returned(module, function, parts)))
+        rows = list(_filled_rows(module, function))
+        if not lists and not rows:
+            raise CannotRewrite("no loop over elements that is plainly an operation on arrays")
+        for call, dtype in lists:
+            numpy = script.module_name(site.file, "numpy", site)
+            torch = script.module_name(site.file, "torch", site)
+            values = script.source(site.file).text_of(call.args[0])
+            text = f"{torch}.tensor({numpy}.array({values}, dtype={numpy}.{dtype}))"
+            script.replace_call(script.site_of(site, call), text)
+        for loop, out, index, row in rows:
+            value = row
+            if _library(module, out) == "torch":
+                torch = script.module_name(site.file, "torch", site)
+                value = f"{torch}.as_tensor({row}, dtype={out.id}.dtype)"
+            place = Site(site.file, loop.lineno, site.function)
+            script.replace_statement(place, f"{out.id}[{index}] = {value}")
 
 
 def _collate_place(evidence: Evidence) -> Site | None:
@@ -372,34 +386,6 @@ NUMBERS = ("len", "int", "float", "bool", "max", "min", "sum")
 """Functions that return one number."""
 
 
-def _to_arrays(script: Script, site: Site, parts: Sequence[str]) -> None:
-    """Rewrite what loops over elements in the function whose head is at `site`.
-
-    Lists that become tensors of a known dtype go through NumPy, and a row that is filled element
-    by element is assigned at once. `parts` are the dtypes of the tensors that the function was seen
-    to return, in order. Raises `CannotRewrite` where there is neither.
-    """
-    function = script.definition(site)
-    module = script.source(site.file).module
-    lists = list(_tensors_of_lists(module, function, _returned(module, function, parts)))
-    rows = list(_filled_rows(module, function))
-    if not lists and not rows:
-        raise CannotRewrite("no loop over elements that is plainly an operation on arrays")
-    for call, dtype in lists:
-        numpy = script.module_name(site.file, "numpy", site)
-        torch = script.module_name(site.file, "torch", site)
-        values = script.source(site.file).text_of(call.args[0])
-        text = f"{torch}.tensor({numpy}.array({values}, dtype={numpy}.{dtype}))"
-        script.replace_call(script.site_of(site, call), text)
-    for loop, out, index, row in rows:
-        value = row
-        if _library(module, out) == "torch":
-            torch = script.module_name(site.file, "torch", site)
-            value = f"{torch}.as_tensor({row}, dtype={out.id}.dtype)"
-        place = Site(site.file, loop.lineno, site.function)
-        script.replace_statement(place, f"{out.id}[{index}] = {value}")
-
-
 def _tensors_of_lists(
     module: Module, function: Function, seen: Mapping[ast.Call, str]
 ) -> Iterator[tuple[ast.Call, str]]:
@@ -416,12 +402,10 @@ def _tensors_of_lists(
 
 def _returned(module: Module, function: Function, parts: Sequence[str]) -> dict[ast.Call, str]:
     """The calls `torch.tensor(…)` that a function returns, with the dtype that was seen of each."""
-    returns = [node for node in inside(function) if isinstance(node, ast.Return)]
-    if len(returns) != 1 or returns[0].value is None:
-        return {}
-    whole = returns[0].value
+    returns = [node.value for node in inside(function) if isinstance(node, ast.Return)]
+    whole = returns[0] if len(returns) == 1 else None
     made = whole.elts if isinstance(whole, ast.Tuple | ast.List) else [whole]
-    if len(made) != len(parts):
+    if whole is None or len(made) != len(parts):
         return {}
     return {
         call: OF_NUMPY[dtype]
@@ -436,12 +420,12 @@ def _returned(module: Module, function: Function, parts: Sequence[str]) -> dict[
 def _dtype(module: Module, call: ast.Call) -> str:
     """The dtype that a call gives its tensor, as NumPy names it; "" where it gives none."""
     name = module.name(call.func) or ""
-    if name in TYPED and not call.keywords:
-        return TYPED[name]
-    given = argument(call, "dtype")
-    if name != "torch.tensor" or given is None or len(call.keywords) != 1:
-        return ""
-    return OF_NUMPY.get((module.name(given) or "").removeprefix("torch."), "")
+    match call.keywords:
+        case []:
+            return TYPED.get(name, "")
+        case [ast.keyword(arg="dtype", value=dtype)] if name == "torch.tensor":
+            return OF_NUMPY.get((module.name(dtype) or "").removeprefix("torch."), "")
+    return ""
 
 
 def _of_rows(values: ast.expr) -> bool:
@@ -481,15 +465,9 @@ def _filled_rows(
                 ],
                 orelse=[],
             ) if (count, element) == (last, value):
-                plain = all(isinstance(index, ast.Name | ast.Constant) for index in others)
-                if _library(module, out) and plain and _is_name(row):
+                if _library(module, out):
                     text = ast.unparse(row)
                     yield node, out, ", ".join([*map(ast.unparse, others), f":len({text})"]), text
-
-
-def _is_name(node: ast.expr) -> bool:
-    subscript = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant | ast.Name)
-    return bool(dotted(node.value if subscript else node))
 
 
 def _library(module: Module, node: ast.Name) -> str:

@@ -21,7 +21,7 @@ from trainperf.fixes.dataloader._loader import (
 )
 from trainperf.fixes.dataloader.starts import calls_in_loops
 from trainperf.fixes.torch_step._step import compute_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Loader, Padding, Site, Torch
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Measure, Padding, Site, Torch
 from trainperf.rewrite import Script
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS
@@ -96,12 +96,11 @@ class TorchPadding(Fix):
     it, attention grows with the square of the length.
 
     ## What changes
-    A function around the loader's `collate_fn` cuts each batch behind its longest sequence,
-    in everything that has a value for each step. For a `Trainer` of Transformers the tokenizer
-    stops padding and a `DataCollatorWithPadding` pads, where the source shows both. The run has
-    tried the model without the padding: where it gave the same (it has a mask, or packs the
-    sequences), only rounding differs; where not, it reads the padding, the experiment changes,
-    and this is tried apart.
+    A function around the loader's `collate_fn` cuts each batch behind its longest sequence. For a
+    `Trainer` of Transformers the tokenizer stops padding and a `DataCollatorWithPadding` pads,
+    where the source shows both. Where the model, tried without the padding, gave the same, only
+    rounding differs; where not, it reads the padding: the experiment changes, and this is tried
+    apart.
 
     ## When not to
     When the model needs one length (a flattened time axis, compiled for fixed shapes: then
@@ -111,7 +110,6 @@ class TorchPadding(Fix):
     framework = "torch"
     category = "model"
     equivalence = Equivalence.NUMERICS
-
     in_libraries = {"transformers": "`Trainer(data_collator=…)`, `tokenizer(padding=False)`"}
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -126,8 +124,8 @@ class TorchPadding(Fix):
         if padding.longest_length is not None:
             text += f" The longest of a batch has {longest:.0f} steps on average."
         if padding.masked is not None:
-            same = "the same" if padding.masked else "something else: it reads the padding"
-            text += f" Without the padding the model gave {same}, in this run."
+            gave = "the same without it" if padding.masked else "something else without it"
+            text += f" In this run the model gave {gave}."
         trainer, where = evidence.torch.trainer, loader.where
         library = trainer.library if trainer is not None and not exact(where) else ""
         editable = exact(where) or (where is not None and library == "transformers")
@@ -148,11 +146,14 @@ class TorchPadding(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put a collate function around the loader's own that cuts the padding, or pad later."""
-        edit = _pad_in_trainer if finding.data.get("library") else cut_to_longest
-        edit(script, finding.where[0], finding.data["place"])
+        site, place = finding.where[0], finding.data["place"]
+        if finding.data.get("library"):
+            _pad_in_trainer(script, site, place)
+        else:
+            _cut_to_longest(script, site, place)
 
 
-def cut_to_longest(script: Script, site: Site, place: dict[str, Any]) -> None:
+def _cut_to_longest(script: Script, site: Site, place: dict[str, Any]) -> None:
     """Have the loader built at `site` cut each batch behind its longest sequence.
 
     `place` is a `PaddedPlace` as a dictionary. Raises `CannotRewrite` where the call is not of
@@ -175,44 +176,44 @@ def _put_around(
     torch = script.module_name(site.file, "torch")
     argument = script.argument(site, position, name)
     own = None if argument is None else script.expression(argument)
-    if own in (None, "None"):
-        text = _function(f"def {cut}(samples):", f"{default}(samples)", torch, place)
-        value = cut
-    else:
+    given, collated, value = "samples", f"{default}(samples)", cut
+    if own not in (None, "None"):
+        given, collated = "collate, samples", "collate(samples)"
         functools = script.module_name(site.file, "functools")
-        text = _function(f"def {cut}(collate, samples):", "collate(samples)", torch, place)
         one_line = ast.unparse(ast.parse(f"({own})", mode="eval").body)
         value = f"{functools}.partial({cut}, {one_line})"
+    kind = place["kind"]
+    sequences = "batch" if kind == "tensor" else f"batch[{place['at']!r}]"
+    data = f"{sequences} != {place['value']!r}"
+    text = CUT_BATCH.format(
+        name=cut,
+        given=given,
+        batch=f"list({collated})" if kind in ("list", "tuple") else collated,
+        data=f"({data}).any(dim=2)" if place["features"] else data,
+        torch=torch,
+    )
+    rest = CUT_TENSOR if kind == "tensor" else CUT_MEMBERS
+    whole = "tuple(batch)" if kind == "tuple" else "batch"
+    text += rest.format(along=tuple(place["along"]), whole=whole)
     script.set_keyword(site, name, value, position=position)
     script.insert_function(site.file, text)
 
 
-def _function(head: str, collated: str, torch: str, place: dict[str, Any]) -> str:
-    """The function as source: it collates, finds the longest sequence, and cuts behind it."""
-    kind, at = place["kind"], place["at"]
-    sequences = "batch" if kind == "tensor" else f"batch[{at!r}]"
-    given = f"{sequences} != {place['value']!r}"
-    if place["features"]:
-        given = f"({given}).any(dim=2)"
-    lines = [
-        head,
-        '    """Collate the samples, and cut the padding behind the longest of them."""',
-        f"    batch = {collated if kind in ('tensor', 'dict') else f'list({collated})'}",
-        f"    given = {given}",
-        f"    steps = {torch}.arange(1, given.shape[1] + 1, device=given.device)",
-        "    longest = max(1, int((given * steps).max()))",
-    ]
-    if kind == "tensor":
-        lines.append("    return batch[:, :longest].contiguous()")
-        return "\n".join(lines)
-    along = ", ".join(repr(each) for each in place["along"])
-    lines += [
-        f"    for each in ({along}{',' if len(place['along']) == 1 else ''}):",
-        "        batch[each] = batch[each][:, :longest].contiguous()",
-        f"    return {'tuple(batch)' if kind == 'tuple' else 'batch'}",
-    ]
-    return "\n".join(lines)
+CUT_BATCH = '''\
+def {name}({given}):
+    """Collate the samples, and cut the padding behind the longest of them."""
+    batch = {batch}
+    given = {data}
+    steps = {torch}.arange(1, given.shape[1] + 1, device=given.device)
+    longest = max(1, int((given * steps).max()))
+'''
 
+CUT_TENSOR = "    return batch[:, :longest].contiguous()"
+
+CUT_MEMBERS = """\
+    for each in {along}:
+        batch[each] = batch[each][:, :longest].contiguous()
+    return {whole}"""
 
 _TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
 _COLLATOR = "data_collator"
@@ -258,21 +259,20 @@ def _tokenizing(module: Module, trainer: ast.Call) -> ast.Call | None:
     None where the trainer has a collator, or something else may take what it pads.
     """
     calls = [node for node in module.nodes if isinstance(node, ast.Call)]
-    found = [one for one in calls if module.constant(_keyword(one, "padding")) == "max_length"]
+    padding = [call for call in calls if module.constant(_keyword(call, "padding")) == "max_length"]
     taken = len(trainer.args) > 2 or _keyword(trainer, _COLLATOR) is not None
-    others = list(module.calls("torch.utils.data.DataLoader"))
-    strict = any(_keyword(one, "remove_unused_columns") is not None for one in calls)
-    if len(found) != 1 or taken or others or strict:
+    taken |= any(_keyword(call, "remove_unused_columns") is not None for call in calls)
+    if len(padding) != 1 or taken or any(module.calls("torch.utils.data.DataLoader")):
         return None
-    name = found[0].func
+    name = padding[0].func
     same = isinstance(name, ast.Name) and (
         module.scope(trainer).find(name.id) is module.bindings(name) is not None
     )
-    return found[0] if same and _keyword(found[0], "return_tensors") is None else None
+    return padding[0] if same and _keyword(padding[0], "return_tensors") is None else None
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((one.value for one in call.keywords if one.arg == name), None)
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 # ------------------------------------------------------------------- batches of like lengths
@@ -304,8 +304,8 @@ class {name}({torch}.utils.data.Sampler):
 '''
 """Sorted are parts of 50 batches: enough for lengths to be alike, and for chance."""
 
-_EXCLUDED = {"batch_size": (1, "1"), "shuffle": (2, "False"), "drop_last": (8, "False")}
-"""Arguments that exclude a batch sampler: their places, and the values that do not."""
+NO_SAMPLER = {"batch_size": "1", "shuffle": "False", "drop_last": "False"}
+"""Arguments that exclude a batch sampler, with the values that do not."""
 
 
 class TorchLengthBatches(Fix):
@@ -318,8 +318,7 @@ class TorchLengthBatches(Fix):
     ## What changes
     A batch sampler shuffles the samples, sorts parts of 50 batches by length, cuts them into
     batches and shuffles these. Every sample is still seen once in an epoch; which ones meet in a
-    batch changes, and batches of long sequences have as many samples as those of short ones.
-    The lengths are taken from the dataset once, when the loader is built.
+    batch changes. The lengths are taken from the dataset once, when the loader is built.
 
     ## When not to
     When the length tells the label, batches are one-sided. When making an item takes long, its
@@ -357,8 +356,36 @@ class TorchLengthBatches(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give the loader a batch sampler by length."""
-        batch_by_length(script, finding.where[0], finding.data)
+        """Give the loader a batch sampler by the lengths of its samples.
+
+        Raises `CannotRewrite` where the call has a sampler, or does not shuffle.
+        """
+        site, data = finding.where[0], finding.data
+        DATA_LOADER.check(script, site)
+        sampler = script.free_name(site.file, "ByLength")
+        _check_built_once(script, site)
+        places = {"batch_size": 1, "shuffle": 2, "sampler": 3, "batch_sampler": 4, "drop_last": 8}
+        given = {name: _written(script, site, place, name) for name, place in places.items()}
+        samples = script.argument(site, 0, "dataset")
+        if given["sampler"] or given["batch_sampler"] or given["shuffle"] != "True" or not samples:
+            raise CannotRewrite("the loader does not shuffle a dataset by itself")
+        dataset = script.name_argument(samples, "samples", "dataset")
+        lengths = (
+            f"[{_length(data['length'])} "
+            f"for item in map({dataset}.__getitem__, range(len({dataset})))]"
+        )
+        for name, value in NO_SAMPLER.items():
+            if name in script.call_keywords(site):
+                script.remove_keyword(site, name)
+            elif given[name] is not None:
+                script.replace_argument(site, places[name], value)
+        more = [text for text in (given["batch_size"] or "1", given["drop_last"]) if text]
+        value = f"{sampler}({', '.join([lengths, *more])})"
+        script.set_keyword(site, "batch_sampler", value, position=4)
+        torch = script.module_name(site.file, "torch")
+        script.insert_function(site.file, SAMPLER.format(torch=torch, name=sampler))
+        if data.get("place"):
+            _cut_to_longest(script, site, data["place"])
 
 
 def _lengths_known(evidence: Evidence, loader: Loader) -> bool:
@@ -366,60 +393,22 @@ def _lengths_known(evidence: Evidence, loader: Loader) -> bool:
     items = stage_seconds(evidence).get(ITEM)
     if not exact(loader.where) or loader.length is None or ranks(evidence) > 1 or items is None:
         return False
-    try:
-        return items < ITEMS * evidence.times.resident
-    except NotMeasured:
-        return False
-
-
-def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:
-    """Give the loader built at `site` a batch sampler by the lengths of its samples.
-
-    `data` holds `length`, an `ItemLength` as a dictionary, and `place`, a `PaddedPlace` as one
-    where batches are to be cut as well. Raises `CannotRewrite` where the call has a sampler or
-    does not shuffle, or its dataset has no name.
-    """
-    DATA_LOADER.check(script, site)
-    sampler = script.free_name(site.file, "ByLength")
-    _check_built_once(script, site)
-    given = {
-        name: _written(script, site, place, name)
-        for name, place in (
-            ("batch_size", 1), ("shuffle", 2), ("sampler", 3),
-            ("batch_sampler", 4), ("drop_last", 8),
-        )
-    }  # fmt: skip
-    if given["sampler"] or given["batch_sampler"] or given["shuffle"] != "True":
-        raise CannotRewrite("the loader does not shuffle by itself")
-    given_data, size = script.argument(site, 0, "dataset"), given["batch_size"] or "1"
-    if given_data is None:
-        raise CannotRewrite("the call does not write out its dataset")
-    dataset = script.name_argument(given_data, "samples", "dataset")
-    torch = script.module_name(site.file, "torch")
-    more = f", {given['drop_last']}" if given["drop_last"] else ""
-    lengths = (
-        f"[{_length(data['length'])} for item in map({dataset}.__getitem__, range(len({dataset})))]"
-    )
-    for name, (place, none) in _EXCLUDED.items():
-        if name in script.call_keywords(site):
-            script.remove_keyword(site, name)
-        elif given[name] is not None:
-            script.replace_argument(site, place, none)
-    script.set_keyword(site, "batch_sampler", f"{sampler}({lengths}, {size}{more})", position=4)
-    script.insert_function(site.file, SAMPLER.format(torch=torch, name=sampler))
-    if data.get("place"):
-        cut_to_longest(script, site, data["place"])
+    resident = evidence.times.resident_
+    return isinstance(resident, Measure) and items < ITEMS * resident.seconds
 
 
 def _check_built_once(script: Script, site: Site) -> None:
-    """Refuse a loader that is built again and again, or whose batch size is asked for."""
-    module = script.source(site.file).module
-    call = script.call(site)
+    """Refuse a loader that is built again and again, or whose batch size is asked for.
+
+    Reading all lengths each time costs no step, and what asks may come after the last: no trial
+    would show it.
+    """
+    module, call = script.source(site.file).module, script.call(site)
     function = module.function(call)
     again = isinstance(function, FUNCTIONS) and any(calls_in_loops(module, function))
     if again or module.loops(call):
         raise CannotRewrite("the loader is built again and again, and all lengths read each time")
-    own = {ast.unparse(each) for each in assigned(script.around(site)[-1])}
+    own = {ast.unparse(target) for target in assigned(script.around(site)[-1])}
     for node in module.nodes:
         if isinstance(node, ast.Attribute) and node.attr == "batch_size":
             asked = ast.unparse(node.value)
@@ -462,10 +451,10 @@ class TorchPacking(Fix):
     What the shorter ones lack is computed, masked, and thrown away.
 
     ## What changes
-    The collator of a `Trainer` of Transformers becomes `DataCollatorWithFlattening`: the same
-    sequences, in one row whose positions begin anew with each. It is written where the model was
-    asked in this run, and gave each token what it gave in a padded row. In a loop of your own it
-    is advice: the attention must be told where sequences end.
+    The collator of a `Trainer` of Transformers becomes `DataCollatorWithFlattening`: one row, whose
+    positions begin anew with each sequence. It is written where the model, asked in this run, gave
+    each token what it gave in a padded row. In a loop of your own it is advice: the attention must
+    be told where sequences end.
 
     ## When not to
     - Attention without kernels for it (`flash_attention_2`, `flex_attention`) computes the whole
@@ -509,8 +498,23 @@ class TorchPacking(Fix):
         return "both change how batches are padded" if other.id == "torch_padding" else ""
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give the trainer the collator that packs."""
-        pack_in_trainer(script, finding.where[0], finding.data)
+        """Give the only trainer of the file the collator that packs.
+
+        Where items are padded already, the tokenizer stops that. Raises `CannotRewrite` where the
+        source does not show the trainer, or functions of the user's get its outputs.
+        """
+        site, module = finding.where[0], script.linked(finding.where[0].file)
+        trainer = _trainer(module)
+        for name in ("compute_metrics", "preprocess_logits_for_metrics"):
+            if _keyword(trainer, name) is not None:  # no trial runs the evaluation
+                raise CannotRewrite(f"{name} would get all sequences of a batch in one row")
+        if finding.data["padded"]:
+            tokenizing = _tokenizing(module, trainer)
+            if tokenizing is None:
+                raise CannotRewrite("items are padded already, and where is not seen in this file")
+            script.set_keyword(script.site_of(site, tokenizing), "padding", "False")
+        value = f"{script.module_name(site.file, 'transformers')}.DataCollatorWithFlattening()"
+        script.set_keyword(script.site_of(site, trainer), _COLLATOR, value, position=2)
 
 
 def _packable(evidence: Evidence) -> Padding | None:
@@ -537,28 +541,3 @@ def _attends(torch: Torch) -> bool:
     names += [one.name for one in torch.trace.operators] if torch.trace is not None else []
     known = any(re.search("attention|transformer", name, re.IGNORECASE) for name in names)
     return known or any(model.attentions for model in torch.models)
-
-
-METRICS = ("compute_metrics", "preprocess_logits_for_metrics")
-"""Functions of the user's that take a row for a sequence."""
-
-
-def pack_in_trainer(script: Script, site: Site, data: dict[str, Any]) -> None:
-    """Have the only `Trainer` built in the file of `site` put the sequences of a batch in one row.
-
-    Where `data` says that items are padded already, the tokenizer stops padding. Raises
-    `CannotRewrite` where the trainer cannot be seen, or functions of the user's get its outputs.
-    """
-    module = script.linked(site.file)
-    trainer = _trainer(module)
-    asked = next((name for name in METRICS if _keyword(trainer, name) is not None), None)
-    if asked is not None:
-        raise CannotRewrite(f"{asked} would get all sequences of a batch in one row")
-    if data["padded"]:
-        tokenizing = _tokenizing(module, trainer)
-        if tokenizing is None:
-            raise CannotRewrite("items are padded already, and where is not seen in this file")
-        script.set_keyword(script.site_of(site, tokenizing), "padding", "False")
-    library = script.module_name(site.file, "transformers")
-    there = script.site_of(site, trainer)
-    script.set_keyword(there, _COLLATOR, f"{library}.DataCollatorWithFlattening()", position=2)

@@ -42,6 +42,9 @@ be one each for training, validation and test."""
 BUILT_OFTEN = 10
 """Loaders built at one place from which they are built within an epoch."""
 
+PLAIN = ast.Name | ast.Tuple | ast.Store
+"""Of what a loader may be assigned to: names."""
+
 KEEP_WORKERS = SetArgument(
     "persistent_workers", "True", DATA_LOADER, needs="num_workers", without="False"
 )
@@ -120,9 +123,9 @@ class TorchPersistentWorkers(Fix):
     """Keep the worker processes from one epoch to the next.
 
     ## Why it is slow
-    Without `persistent_workers` the loader ends its workers after each epoch and starts
-    new ones for the next. They copy or unpickle the dataset, import what they need and
-    fill their queues, while the model waits. With short epochs this adds up.
+    Without `persistent_workers` the loader ends its workers after each epoch and starts new ones
+    for the next. They copy or unpickle the dataset, import what they need and fill their queues,
+    while the model waits. With short epochs this adds up.
 
     ## What changes
     `persistent_workers=True` keeps them. From the second epoch on the loader draws one
@@ -185,14 +188,13 @@ class TorchLoaderRebuilt(Fix):
     """Build the `DataLoader` once, before the loop.
 
     ## Why it is slow
-    A new `DataLoader` starts new workers: processes are forked or spawned, take the
-    dataset over, and fill their queues, while the model waits. Built within the loop,
-    it does so again and again, and `persistent_workers` cannot help.
+    A new `DataLoader` starts new workers, which take the dataset over and fill their queues while
+    the model waits. Built within the loop, it does so again and again, whatever
+    `persistent_workers` says.
 
     ## What changes
     The line moves out of the loop; the same loader is iterated again. With
-    `persistent_workers=True` its workers stay. Shuffling draws its numbers in another
-    order then.
+    `persistent_workers=True` its workers stay. Shuffling draws its numbers in another order then.
 
     ## When not to
     When each epoch really reads another dataset, sampler or batch size: then change the
@@ -245,34 +247,23 @@ class TorchLoaderRebuilt(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Build the loader ahead of the loop that builds it for each epoch."""
-        build_before_loop(script, finding.where[0], finding)
+        """Move what builds the loader ahead of the loop that builds it again and again.
 
-
-NAMES = ("loader", "train_loader", "training_loader")
-"""Names for a loader that has none, the first that the file does not use."""
-
-
-def build_before_loop(script: Script, site: Site, finding: Finding) -> None:
-    """Move what builds the loader at `site` ahead of the loop that builds it again and again.
-
-    That is the statement around it, or the one that calls the function it stands in, in the
-    file of the loop where training takes its batches. Workers are then kept from one
-    epoch to the next. Raises `CannotRewrite` where the loader may differ from turn to turn.
-    """
-    DATA_LOADER.check(script, site)
-    module = script.source(site.file).module
-    call = script.call(site)
-    if isinstance(argument(call, "generator"), ast.Call):
-        raise CannotRewrite("each turn draws with a generator of its own")
-    function, loop = module.function(call), finding.data["loop"]
-    if module.loops(call):
-        _move(script, site, call, finding)
-    elif not isinstance(function, FUNCTIONS):
-        raise CannotRewrite("no loop of the file stands around where it is built")
-    elif not repeats(module, function):
-        raise CannotRewrite(f"{function.name}() may build another loader each time")
-    else:
+        That is the statement around it, or the one that calls the function it stands in, in the
+        file of the loop where training takes its batches. Workers are then kept from one epoch to
+        the next. Raises `CannotRewrite` where the loader may differ from turn to turn.
+        """
+        site, loop = finding.where[0], finding.data["loop"]
+        DATA_LOADER.check(script, site)
+        module, call = script.source(site.file).module, script.call(site)
+        if isinstance(argument(call, "generator"), ast.Call):
+            raise CannotRewrite("each turn draws with a generator of its own")
+        if module.loops(call):
+            _move(script, site, call, finding)
+            return
+        function = module.function(call)
+        if not isinstance(function, FUNCTIONS) or not repeats(module, function):
+            raise CannotRewrite("no loop of the file builds the same one each time")
         for file in dict.fromkeys([site.file, *([loop["file"]] if loop is not None else [])]):
             calls = list(calls_in_loops(script.source(file).module, function))
             if len(calls) == 1:
@@ -315,7 +306,7 @@ def _move(script: Script, near: Site, call: ast.Call, keeping: Finding | None) -
         return
     if not isinstance(statement, ast.For) or call not in ast.walk(statement.iter):
         raise CannotRewrite("what it is assigned to cannot be seen")
-    free = script.free_name(near.file, *NAMES)
+    free = script.free_name(near.file, "loader", "train_loader", "training_loader")
     script.insert_before(place, f"{free} = {text}")
     script.replace_call(script.site_of(near, call), free)
 
@@ -325,20 +316,19 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
 
     A trial would not tell: the numbers of shuffling come in another order anyhow.
     """
-    built: list[ast.expr] = [call]
-    targets: set[str] = set()
-    if isinstance(statement, ast.Assign):
-        value = statement.value
-        built = value.elts if isinstance(value, ast.Tuple) else [value]
-        targets = {name for target in statement.targets for name in names_in(target)}
-        if call not in built or not all(_plain(target) for target in statement.targets):
-            raise CannotRewrite("what it is assigned to is not the loader itself, by a plain name")
+    value = statement.value if isinstance(statement, ast.Assign) else call
+    built = value.elts if isinstance(value, ast.Tuple) else [value]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    parts = [part for target in targets for part in ast.walk(target)]
+    if call not in built or not all(isinstance(part, PLAIN) for part in parts):
+        raise CannotRewrite("what it is assigned to is not the loader itself, by a plain name")
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
     stored = [
         node
         for node in walk(loop.body)
         if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load)
     ]
-    if sum(isinstance(node, ast.Name) and node.id in targets for node in stored) > len(targets):
+    if sum(isinstance(node, ast.Name) and node.id in names for node in stored) > len(names):
         raise CannotRewrite("its name is given to something else in the loop")
     if starts_over(module, loop):
         raise CannotRewrite("each turn of the loop trains a model of its own")
@@ -347,10 +337,8 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     changed |= assigned_in(loop) | used_in(loop)
     attributes = {ast.unparse(node) for node in stored if isinstance(node, ast.Attribute)}
     changed |= {name.partition(".")[0] for name in attributes} - {"self"}
-    reached = (
-        ast.unparse(n) for node in built for n in ast.walk(node) if isinstance(n, ast.Attribute)
-    )
-    changing = (changed & read) | (attributes & set(reached))
+    reached = {ast.unparse(part) for node in built for part in ast.walk(node)}
+    changing = (changed & read) | (attributes & reached)
     if changing:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     data = argument(call, "dataset", 0)
@@ -365,19 +353,13 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
 
 def _changer(module: Module, loop: Loop, statement: ast.stmt, data: set[str]) -> str:
     """A function of unknown doing that a loop gives the data to, beside building the loader."""
-    for node in walk(each for each in loop.body if each is not statement):
-        if not isinstance(node, ast.Call) or function_of(module, node.func) is not None:
-            continue
-        given = (*node.args, *(each.value for each in node.keywords))
-        handed = {each.id for each in given if isinstance(each, ast.Name)}
-        if handed & data and not repeats(module, node):
-            return f"{ast.unparse(node.func)}()"
+    for node in walk(other for other in loop.body if other is not statement):
+        if isinstance(node, ast.Call) and function_of(module, node.func) is None:
+            given = (*node.args, *(keyword.value for keyword in node.keywords))
+            handed = {value.id for value in given if isinstance(value, ast.Name)}
+            if handed & data and not repeats(module, node):
+                return f"{ast.unparse(node.func)}()"
     return ""
-
-
-def _plain(target: ast.expr) -> bool:
-    names = target.elts if isinstance(target, ast.Tuple) else [target]
-    return all(isinstance(each, ast.Name) for each in names)
 
 
 def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:

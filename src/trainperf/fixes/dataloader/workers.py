@@ -27,7 +27,7 @@ from trainperf.fixes.dataloader._loader import (
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
-from trainperf.model import Equivalence, Evidence, Finding, Loader, Site
+from trainperf.model import Equivalence, Evidence, Finding, Loader
 from trainperf.rewrite import Script
 from trainperf.rewrite.imports import bound, everywhere
 
@@ -98,9 +98,8 @@ def workers_needed(evidence: Evidence) -> int:
 def maker_share(evidence: Evidence) -> float:
     """Return what share of a core each process that makes batches keeps busy; above 0.
 
-    That is the CPU use of the user's processes while the loader is drained, over the
-    workers (the training process, where there are none) of all ranks. Raises
-    `NotMeasured`.
+    That is the CPU use while the loader is drained, over the workers (the training process, where
+    there are none) of all ranks. Raises `NotMeasured`.
     """
     drained = evidence.phase("input")
     if drained.cpu_cores is None or drained.samples < FEWEST_SAMPLES:
@@ -171,7 +170,7 @@ def keeps_order(loader: Loader) -> bool:
 
 
 def _other_number(
-    evidence: Evidence, offered: list[int], title: str, text: str, *, sure: bool, basis: str
+    evidence: Evidence, offered: list[int], title: str, text: str, basis: str, sure: bool
 ) -> Cause:
     """A cause whose repair is another number of workers, one of those `offered`."""
     loader, workers = evidence.torch.loader, predicted(evidence, offered)
@@ -213,12 +212,10 @@ class TorchWorkers(Fix):
     make batches leave the cores idle.
 
     ## When not to
-    - When an `IterableDataset` is not sharded: every worker would deliver all of it. Workers of
-      WebDataset read shards of their own, and each counts its epoch after `with_epoch`.
+    - When an `IterableDataset` is not sharded: every worker would deliver all of it. (Workers of
+      WebDataset read shards of their own, and each counts its epoch after `with_epoch`.)
     - When the dataset holds an open file, a lock or a connection: open it in the worker.
-    - When processes are spawned (Windows, macOS, or set so): the script needs
-      `if __name__ == "__main__":`, and the dataset must be picklable.
-    - When epochs are very short: the workers start anew for each.
+    - When processes are spawned (Windows, macOS): the script needs `if __name__ == "__main__":`.
     """
 
     framework = "torch"
@@ -233,70 +230,57 @@ class TorchWorkers(Fix):
         offered = choices(evidence, loader.workers + 1, most)
         if most < 2 or not offered:
             return None
-        title = "The training process makes its batches itself"
-        how = "with `num_workers=0`"
-        needs = if_measured(
-            lambda: (
-                f": a step takes {costs_said(evidence)}, and the model, which waits meanwhile, "
-                f"{ms(evidence.times.resident)}"
-            )
-        )
         if loader.workers:
-            title = f"{workers_said(loader.workers)} may be too few for the training"
-            how = f"by {workers_said(loader.workers)}"
-            needs = if_measured(
+            many = workers_said(loader.workers)
+            title = f"{many} {'are' if loader.workers > 1 else 'is'} too few for the training"
+            text, advice = f"by {many}", "Let more workers make the batches."
+            text += if_measured(
                 lambda: (
                     f", a batch every {ms(evidence.times.input)}, while the model needs "
                     f"{ms(evidence.times.resident)} and one process {costs_said(evidence)}"
                 )
             )
-        waiting = ""
+        else:
+            title = "The training process makes its batches itself"
+            text, advice = "with `num_workers=0`", ""
+            text += if_measured(
+                lambda: (
+                    f": a step takes {costs_said(evidence)}, and the model, which waits meanwhile, "
+                    f"{ms(evidence.times.resident)}"
+                )
+            )
+        text = f"{named(loader)} is read {text}; {cores_said(evidence)}."
         if max(offered) > cores_per_rank(evidence):
-            waiting = (
+            text += (
                 f" Each process that makes them keeps {percent(min(1.0, maker_share(evidence)))} "
                 "of a core busy: it waits (for storage, a network, a lock) rather than computes, "
                 "so more workers than cores can pay."
             )
-        cause = _other_number(
-            evidence,
-            offered,
-            title,
-            f"{named(loader)} is read {how}{needs}; {cores_said(evidence)}.{waiting}"
-            f"{_obstacle(loader)}",
-            sure=not loader.workers or not keeps_up(evidence),
-            basis="beside the step, none waiting",
-        )
+        first, code = "", ""
         if loader.iterable and not loader.sharded:
+            text += " It was not seen to ask which worker it is in: each would deliver all of it."
             first, code = "Let each worker take its own part of the data", SHARDED
         elif loader.shared_state:
+            text += f" Worker processes cannot simply take it over: {loader.shared_state}."
             first, code = "Open what the dataset holds in the worker", OPENED_LATE
-        else:
-            return cause
+        sure = not loader.workers or not keeps_up(evidence)
+        cause = _other_number(evidence, offered, title, text, "beside the step, none waiting", sure)
         return replace(
             cause,
-            advice=f"{first}, then let workers make the batches.",
-            snippet=code.format(workers=cause.data["workers"]),
-            rewritable=False,
+            advice=f"{first}, then let workers make the batches." if first else advice,
+            snippet=f"{code}{cause.snippet}",
+            rewritable=False if first else None,
         )
 
 
 SHARDED = """\
-import itertools
-
-from torch.utils.data import IterableDataset, get_worker_info
-
-
-class Sharded(IterableDataset):
-    def __init__(self, dataset):
-        self.dataset = dataset
-
-    def __iter__(self):  # every worker takes its own part
-        worker = get_worker_info()
-        first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        yield from itertools.islice(self.dataset, first, None, step)
+def __iter__(self):  # of the dataset: every worker takes its own part
+    worker = torch.utils.data.get_worker_info()
+    first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+    yield from itertools.islice(self.samples(), first, None, step)
 
 
-loader = DataLoader(Sharded(dataset), ..., num_workers={workers})"""
+"""
 
 OPENED_LATE = """\
 def __getitem__(self, index):
@@ -305,40 +289,22 @@ def __getitem__(self, index):
     return self._file[index]
 
 
-loader = DataLoader(dataset, ..., num_workers={workers})"""
-
-
-def _obstacle(loader: Loader) -> str:
-    """Why workers cannot simply be added, as a sentence; "" if nothing stands against it."""
-    if loader.iterable and loader.sharded is None:
-        return " Whether each worker takes a part of its own is not known of such a dataset."
-    if loader.iterable and not loader.sharded:
-        return (
-            " It is an iterable dataset that does not ask which worker it is in: each worker "
-            "would deliver all of it."
-        )
-    if loader.shared_state is None:
-        return " Whether worker processes can take the dataset over was not looked at."
-    if loader.shared_state:
-        return f" Worker processes cannot simply take it over: {loader.shared_state}."
-    return ""
+"""
 
 
 class TorchTooManyWorkers(Fix):
     """Start no more workers than there are cores.
 
     ## Why it is slow
-    More workers than cores deliver nothing more: they take the cores from each other and
-    from the training process, and each costs memory and time to start. In a container
-    `os.cpu_count()` counts the cores of the host, not those that may be used.
+    More workers than cores deliver nothing more: they take the cores from each other and from the
+    training process. In a container `os.cpu_count()` counts the cores of the host.
 
     ## What changes
     `num_workers` becomes what the cores of each training process allow. Batches come in the
-    same order. Random augmentation draws other numbers: each worker has its own seed.
+    same order; random augmentation draws other numbers, as each worker has its own seed.
 
     ## When not to
-    When the workers mostly wait for a disk or a network: then more of them than cores
-    can be right.
+    When the workers mostly wait for a disk or a network.
     """
 
     framework = "torch"
@@ -358,15 +324,11 @@ class TorchTooManyWorkers(Fix):
                 f"the {ms(evidence.times.resident)} it takes with its batch at hand."
             )
         )
-        return _other_number(
-            evidence,
-            offered,
-            f"{workers_said(loader.workers)} share {width} core{'s' if width > 1 else ''}",
-            f"{named(loader)} is read by {workers_said(loader.workers)} beside the training; "
-            f"{cores_said(evidence)}.{waits}",
-            sure=loader.workers > width and not _workers_wait(evidence, loader.workers),
-            basis="that none disturbs",
-        )
+        many = workers_said(loader.workers)
+        title = f"{many} share {width} core{'s' if width > 1 else ''}"
+        text = f"{named(loader)} is read by {many} beside the training; {cores_said(evidence)}."
+        sure = loader.workers > width and not _workers_wait(evidence, loader.workers)
+        return _other_number(evidence, offered, title, f"{text}{waits}", "that none disturbs", sure)
 
 
 def _workers_wait(evidence: Evidence, workers: int) -> bool:
@@ -382,15 +344,13 @@ class TorchWorkerThreads(Fix):
     """Let each worker compute on one thread.
 
     ## Why it is slow
-    PyTorch gives its own operations one thread in a worker. OpenCV, NumPy's BLAS and
-    OpenMP know nothing of that: each worker starts a thread for every core, and
-    workers × threads take the cores from each other.
+    PyTorch gives its own operations one thread in a worker. OpenCV, NumPy's BLAS and OpenMP know
+    nothing of that: workers × threads take the cores from each other.
 
     ## What changes
-    `OPENBLAS_NUM_THREADS=1` for the command sets NumPy's and SciPy's BLAS to one thread:
-    PyTorch has its own and keeps its threads. Where the loader's file or the dataset's imports
-    OpenCV, a `worker_init_fn` sets that to one thread in the workers. Sums in BLAS may be added
-    up in another order.
+    `OPENBLAS_NUM_THREADS=1` for the command sets NumPy's and SciPy's BLAS to one thread; PyTorch
+    keeps its own. Where the loader's file or the dataset's imports OpenCV, a `worker_init_fn` sets
+    that to one thread in the workers. Sums in BLAS may be added up in another order.
 
     ## When not to
     - With one or two workers on many cores: there the threads do help.
@@ -410,7 +370,6 @@ class TorchWorkerThreads(Fix):
             return None
         alone, together = made_s(evidence), evidence.times.input
         could = alone / min(loader.workers, width)
-        own = " Add the lines to its own `worker_init_fn`." if loader.worker_init else ""
         return Cause(
             title=f"{loader.workers} workers run up to {threads} threads each",
             text=f"{named(loader)} uses up to {threads} threads in each of {loader.workers} "
@@ -423,7 +382,7 @@ class TorchWorkerThreads(Fix):
             ),
             where=places(loader),
             advice="Set one thread in each worker: NumPy's by OPENBLAS_NUM_THREADS=1, OpenCV's by "
-            f"`worker_init_fn`.{own}",
+            f"{'its own' if loader.worker_init else 'a'} `worker_init_fn`.",
             snippet=ONE_THREAD_EACH.format(workers=loader.workers),
             data={"item": None if loader.item is None else loader.item.file},
         )
@@ -431,7 +390,14 @@ class TorchWorkerThreads(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Give the loader a `worker_init_fn` where OpenCV is imported and there is none."""
         for site in finding.where:
-            _one_thread_of_opencv(script, site, finding.data["item"])
+            files = {site.file, finding.data["item"] or site.file}
+            imported = any(_imports_opencv(script, file) for file in files)
+            if imported and "worker_init_fn" not in script.call_keywords(site):
+                DATA_LOADER.check(script, site)
+                name = script.free_name(site.file, "one_thread")
+                cv2 = script.module_name(site.file, "cv2")
+                script.set_keyword(site, "worker_init_fn", name)
+                script.insert_function(site.file, ONE_THREAD.format(name=name, cv2=cv2))
 
     def environment(self, finding: Finding) -> dict[str, str]:
         """Set NumPy's own BLAS to one thread; PyTorch's is another."""
@@ -446,30 +412,11 @@ def {name}(worker):
 
 ONE_THREAD_EACH = """\
 # export OPENBLAS_NUM_THREADS=1  # NumPy's BLAS, for the whole command
-import cv2
-
-
 def one_thread(worker):
     cv2.setNumThreads(0)
 
 
 loader = DataLoader(dataset, ..., num_workers={workers}, worker_init_fn=one_thread)"""
-
-
-def _one_thread_of_opencv(script: Script, site: Site, item_file: str | None) -> None:
-    """Give the loader built at `site` a `worker_init_fn` that sets OpenCV to one thread.
-
-    Nothing is written where neither its file nor the dataset's imports OpenCV, or it has one.
-    """
-    files = {site.file} if item_file is None else {site.file, item_file}
-    imported = any(_imports_opencv(script, file) for file in files)
-    if not imported or "worker_init_fn" in script.call_keywords(site):
-        return
-    DATA_LOADER.check(script, site)
-    name = script.free_name(site.file, "one_thread")
-    cv2 = script.module_name(site.file, "cv2")
-    script.set_keyword(site, "worker_init_fn", name)
-    script.insert_function(site.file, ONE_THREAD.format(name=name, cv2=cv2))
 
 
 def _imports_opencv(script: Script, file: str) -> bool:

@@ -404,8 +404,8 @@ def _returned(module: Module, function: Function, parts: Sequence[str]) -> dict[
     """The calls `torch.tensor(…)` that a function returns, with the dtype that was seen of each."""
     returns = [node.value for node in inside(function) if isinstance(node, ast.Return)]
     whole = returns[0] if len(returns) == 1 else None
-    made = whole.elts if isinstance(whole, ast.Tuple | ast.List) else [whole]
-    if whole is None or len(made) != len(parts):
+    made = whole.elts if isinstance(whole, ast.Tuple | ast.List) else [whole] if whole else []
+    if len(made) != len(parts):
         return {}
     return {
         call: OF_NUMPY[dtype]

@@ -128,7 +128,7 @@ class TorchFilePerItem(Fix):
         if len(found) != 1:
             raise CannotRewrite(f"`{name}` is called in {len(found)} places of {function.name}")
         call, parent = found[0], module.parent(found[0])
-        given = [*call.args, *call.keywords]
+        given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
         own = set(module.opened(function).bindings) - {"self"}
         if any(own & names_in(argument) for argument in given):
             raise CannotRewrite("which file is opened depends on the item")

@@ -23,6 +23,7 @@ from trainperf.fixes.dataloader.starts import calls_in_loops
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Loader, Measure, Padding, Site, Torch
 from trainperf.rewrite import Script
+from trainperf.source.arguments import argument
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import assigned
@@ -47,15 +48,12 @@ def _enough(evidence: Evidence) -> Padding | None:
 
 
 def _saving(evidence: Evidence, padding: Padding, length: float, basis: str) -> Saving:
-    """What is saved if sequences take `length` steps in place of what they are padded to.
-
-    Where forward and backward were not timed, they take the step at most.
-    """
+    """What is saved if sequences take `length` steps in place of what they are padded to."""
 
     def seconds() -> float:
         try:
             model = compute_seconds(evidence)
-        except NotMeasured:
+        except NotMeasured:  # the step at most
             model = evidence.times.resident
         return model * (1 - length / padding.padded_length)
 
@@ -154,11 +152,7 @@ class TorchPadding(Fix):
 
 
 def _cut_to_longest(script: Script, site: Site, place: dict[str, Any]) -> None:
-    """Have the loader built at `site` cut each batch behind its longest sequence.
-
-    `place` is a `PaddedPlace` as a dictionary. Raises `CannotRewrite` where the call is not of
-    `DataLoader`, or its collate function cannot be seen.
-    """
+    """Have the loader built at `site` cut each batch; `place` is a `PaddedPlace` as a dict."""
     DATA_LOADER.check(script, site)
     torch = script.module_name(site.file, "torch")
     _put_around(script, site, place, "collate_fn", f"{torch}.utils.data.default_collate", 6)
@@ -169,16 +163,15 @@ def _put_around(
 ) -> None:
     """Put a function that cuts the padding around the one which argument `name` of a call is.
 
-    `default` is the function where it is left out or None. Raises `CannotRewrite` where it cannot
-    be seen.
+    `default` is the function where it is left out or None.
     """
     cut = script.free_name(site.file, "to_longest")
     torch = script.module_name(site.file, "torch")
-    argument = script.argument(site, position, name)
-    own = None if argument is None else script.expression(argument)
-    given, collated, value = "samples", f"{default}(samples)", cut
+    given = script.argument(site, position, name)
+    own = None if given is None else script.expression(given)
+    takes, collated, value = "samples", f"{default}(samples)", cut
     if own not in (None, "None"):
-        given, collated = "collate, samples", "collate(samples)"
+        takes, collated = "collate, samples", "collate(samples)"
         functools = script.module_name(site.file, "functools")
         one_line = ast.unparse(ast.parse(f"({own})", mode="eval").body)
         value = f"{functools}.partial({cut}, {one_line})"
@@ -187,7 +180,7 @@ def _put_around(
     data = f"{sequences} != {place['value']!r}"
     text = CUT_BATCH.format(
         name=cut,
-        given=given,
+        takes=takes,
         batch=f"list({collated})" if kind in ("list", "tuple") else collated,
         data=f"({data}).any(dim=2)" if place["features"] else data,
         torch=torch,
@@ -200,7 +193,7 @@ def _put_around(
 
 
 CUT_BATCH = '''\
-def {name}({given}):
+def {name}({takes}):
     """Collate the samples, and cut the padding behind the longest of them."""
     batch = {batch}
     given = {data}
@@ -225,7 +218,7 @@ def _pad_in_trainer(script: Script, site: Site, place: dict[str, Any]) -> None:
     """Have the only `Trainer` built in the file of `site` pad each batch to its longest sequence.
 
     Where the file shows the tokenizer pad to one length, that goes and a `DataCollatorWithPadding`
-    pads; else the batches are cut. Raises `CannotRewrite` where the trainer cannot be seen.
+    pads; else the batches are cut.
     """
     module = script.linked(site.file)
     trainer = _trainer(module)
@@ -259,20 +252,16 @@ def _tokenizing(module: Module, trainer: ast.Call) -> ast.Call | None:
     None where the trainer has a collator, or something else may take what it pads.
     """
     calls = [node for node in module.nodes if isinstance(node, ast.Call)]
-    padding = [call for call in calls if module.constant(_keyword(call, "padding")) == "max_length"]
-    taken = len(trainer.args) > 2 or _keyword(trainer, _COLLATOR) is not None
-    taken |= any(_keyword(call, "remove_unused_columns") is not None for call in calls)
+    padding = [call for call in calls if module.constant(argument(call, "padding")) == "max_length"]
+    taken = argument(trainer, _COLLATOR, 2) is not None
+    taken |= any(argument(call, "remove_unused_columns") is not None for call in calls)
     if len(padding) != 1 or taken or any(module.calls("torch.utils.data.DataLoader")):
         return None
     name = padding[0].func
     same = isinstance(name, ast.Name) and (
         module.scope(trainer).find(name.id) is module.bindings(name) is not None
     )
-    return padding[0] if same and _keyword(padding[0], "return_tensors") is None else None
-
-
-def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    return padding[0] if same and argument(padding[0], "return_tensors") is None else None
 
 
 # ------------------------------------------------------------------- batches of like lengths
@@ -356,10 +345,7 @@ class TorchLengthBatches(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give the loader a batch sampler by the lengths of its samples.
-
-        Raises `CannotRewrite` where the call has a sampler, or does not shuffle.
-        """
+        """Give the loader a batch sampler by the lengths of its samples."""
         site, data = finding.where[0], finding.data
         DATA_LOADER.check(script, site)
         sampler = script.free_name(site.file, "ByLength")
@@ -400,8 +386,7 @@ def _lengths_known(evidence: Evidence, loader: Loader) -> bool:
 def _check_built_once(script: Script, site: Site) -> None:
     """Refuse a loader that is built again and again, or whose batch size is asked for.
 
-    Reading all lengths each time costs no step, and what asks may come after the last: no trial
-    would show it.
+    Neither costs a step, or need come before the last: no trial would show it.
     """
     module, call = script.source(site.file).module, script.call(site)
     function = module.function(call)
@@ -418,8 +403,7 @@ def _check_built_once(script: Script, site: Site) -> None:
 
 def _written(script: Script, site: Site, place: int, name: str) -> str | None:
     found = script.argument(site, place, name)
-    text = None if found is None else script.expression(found)
-    return None if text == "None" else text
+    return None if found is None or script.expression(found) == "None" else script.expression(found)
 
 
 def _length(length: dict[str, Any]) -> str:
@@ -498,15 +482,11 @@ class TorchPacking(Fix):
         return "both change how batches are padded" if other.id == "torch_padding" else ""
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give the only trainer of the file the collator that packs.
-
-        Where items are padded already, the tokenizer stops that. Raises `CannotRewrite` where the
-        source does not show the trainer, or functions of the user's get its outputs.
-        """
+        """Give the only trainer of the file the collator that packs; its tokenizer pads no more."""
         site, module = finding.where[0], script.linked(finding.where[0].file)
         trainer = _trainer(module)
         for name in ("compute_metrics", "preprocess_logits_for_metrics"):
-            if _keyword(trainer, name) is not None:  # no trial runs the evaluation
+            if argument(trainer, name) is not None:  # no trial runs the evaluation
                 raise CannotRewrite(f"{name} would get all sequences of a batch in one row")
         if finding.data["padded"]:
             tokenizing = _tokenizing(module, trainer)
@@ -520,8 +500,8 @@ class TorchPacking(Fix):
 def _packable(evidence: Evidence) -> Padding | None:
     """The lengths of sequences that leave much of a batch empty, where packing may help.
 
-    That is a model of Transformers that keeps them apart, or one with attention in a loop of one's
-    own in which batches of like lengths would be padded as much.
+    The model is of Transformers and keeps them apart, or has attention in a loop of one's own in
+    which batches of like lengths would be padded as much.
     """
     padding, trainer = _enough(evidence), evidence.torch.trainer
     if padding is None:

@@ -297,5 +297,5 @@ def test_the_pass_is_timed_without_anomaly_detection_and_the_mode_put_back():
         events = probed(Watching(4, 4), torch.ones(3, 4))
         assert torch.is_anomaly_enabled()
         assert not torch.is_anomaly_check_nan_enabled()
-    assert events["anomaly"]["e"] == "probe"
+    assert events["anomaly"]["e"] == "probe", events["anomaly"]
     assert seen == {False, True}

@@ -173,7 +173,7 @@ def anomaly(probing: Probing) -> None:
     found, checks_nan = probing.training_pass(), torch.is_anomaly_check_nan_enabled()
 
     def run(on: bool) -> None:
-        torch._C._set_anomaly_enabled(on, checks_nan)
+        torch.set_anomaly_enabled(on, checks_nan)
         found()
 
     try:
@@ -185,7 +185,7 @@ def anomaly(probing: Probing) -> None:
             model=found.name,
         )
     finally:
-        torch._C._set_anomaly_enabled(True, checks_nan)
+        torch.set_anomaly_enabled(True, checks_nan)
 
 
 @contextlib.contextmanager

@@ -8,18 +8,19 @@ from typing import Any, Literal
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Unpriced
+from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.model import Equivalence, Evidence
 
 NO_STEP = Unpriced("not measured: no step ran on the GPU")
 
 
-class GpuBuild(Fix):
+class GpuBuild(EnvironmentFix):
     """Install the build of the framework that fits the driver and the GPU, and let it start.
 
     ## Why it is slow
     A build without CUDA, or one for a newer CUDA than the driver supports, computes on the CPU
     while the GPU stands idle; so does one whose CUDA does not start. A build without machine code
-    for the GPU has the driver compile all of it at the first start, which can take minutes.
+    for the GPU has the driver compile it at the first start, for minutes.
 
     ## What changes
     Another build of the same release, or a newer driver. Rounding differs from the CPU.
@@ -27,10 +28,6 @@ class GpuBuild(Fix):
     ## When not to
     Where the CPU is used on purpose, as the model is small or the GPU is another job's.
     """
-
-    framework = "any"
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a build that leaves the GPU idle, or has no machine code for it."""
@@ -96,16 +93,15 @@ class GpuUnused(Fix):
     """Make TensorFlow use the GPU of this machine.
 
     ## Why it is slow
-    The driver sees a GPU, but TensorFlow computes on the CPU: it is a build without CUDA, it does
+    The driver sees a GPU, but TensorFlow computes on the CPU: it is a build without CUDA, does
     not find the CUDA libraries, or the GPU is hidden from it. It says so only in its log.
 
     ## What changes
     The same script runs on the GPU. Rounding differs from the CPU.
 
     ## When not to
-    - The GPU is hidden on purpose (`CUDA_VISIBLE_DEVICES`, `set_visible_devices`), because
-      another job uses it.
-    - Very small models can be faster on the CPU.
+    Where the GPU is hidden on purpose (`CUDA_VISIBLE_DEVICES`, `set_visible_devices`) for another
+    job, or the model is so small that the CPU is faster.
     """
 
     category = "environment"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import GIB, percent
 from trainperf.fixes.precision.torch_matmul_precision import peaks
-from trainperf.model import Equivalence, Evidence, Gpu
+from trainperf.model import Evidence, Gpu
 from trainperf.recording.machine.machine import APPLICATION_CLOCKS, HARMFUL
 
 LEAST_SAMPLES = 3
@@ -140,24 +140,21 @@ MEANS = {
 }
 
 
-class GpuThrottled(Fix):
+class GpuThrottled(EnvironmentFix):
     """Let the GPU run at its full clock: cool it, and give it power.
 
     ## Why it is slow
-    A GPU that gets too hot, or whose power supply gives out, lowers its clock to protect itself.
-    Every kernel takes longer by as much. The driver tells the reason.
+    A GPU that gets too hot, or whose power supply gives out, lowers its clock to protect itself:
+    every kernel takes longer by as much. The driver tells the reason.
 
     ## What changes
-    Nothing in the script: the machine must be repaired, or another one taken. On a cloud machine,
-    stop the instance and start it again: it comes up elsewhere.
+    Nothing in the script: the machine is repaired, or another one taken. On a cloud machine, stop
+    the instance and start it again: it comes up elsewhere.
 
     ## When not to
     A GPU at its power cap is well: it works as hard as its board permits.
     """
 
-    framework = "any"
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
     counted = True
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -183,7 +180,7 @@ MOSTLY = 0.50
 """Share of the samples in which the driver must name the application clocks; our choice."""
 
 
-class GpuClocks(Fix):
+class GpuClocks(EnvironmentFix):
     """Set the GPU's application clocks to the highest.
 
     ## Why it is slow
@@ -191,17 +188,14 @@ class GpuClocks(Fix):
     by default, far below what the card can do.
 
     ## What changes
-    `nvidia-smi -ac` sets them, as root, until the driver is loaded anew. The script stays as it
-    is. The card draws more power.
+    `nvidia-smi -ac` sets them, as root, until the driver is loaded anew. The card draws more
+    power.
 
     ## When not to
-    - Where they are set on purpose: for even times, or to save power.
-    - Near the power cap the card will not keep the higher clock.
+    Where they are set on purpose, for even times or to save power; near the power cap the card
+    will not keep the higher clock.
     """
 
-    framework = "any"
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
     counted = True
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -234,7 +228,7 @@ LEAST_BUSY = 0.05
 """Share of the time from which others keep a GPU busy; below, they only hold memory."""
 
 
-class GpuShared(Fix):
+class GpuShared(EnvironmentFix):
     """Leave the GPU to this run alone.
 
     ## Why it is slow
@@ -243,15 +237,10 @@ class GpuShared(Fix):
 
     ## What changes
     The other process is ended, or one of the two goes to another GPU (`CUDA_VISIBLE_DEVICES`).
-    The script stays as it is.
 
     ## When not to
     Where the GPU is shared on purpose, and both jobs together are what counts.
     """
-
-    framework = "any"
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the GPU that others kept busiest before the run started."""
@@ -284,7 +273,7 @@ class GpuShared(Fix):
         )
 
 
-class GpuMig(Fix):
+class GpuMig(EnvironmentFix):
     """Train on the whole GPU rather than on a slice of it.
 
     ## Why it is slow
@@ -298,9 +287,7 @@ class GpuMig(Fix):
     Where the GPU is divided among several jobs on purpose, and the slice is large enough.
     """
 
-    framework = "any"
     category = "practice"
-    equivalence = Equivalence.ENVIRONMENT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a card in MIG mode that the run computes on."""
@@ -338,7 +325,7 @@ LOADED = 20.0
 """Utilisation in percent from which the link must have been woken up; our choice."""
 
 
-class GpuPcie(Fix):
+class GpuPcie(EnvironmentFix):
     """Give the GPU a PCIe link of its full width and speed.
 
     ## Why it is slow
@@ -349,13 +336,9 @@ class GpuPcie(Fix):
     Nothing in the script: the card goes into another slot, or the machine is changed.
 
     ## When not to
-    - Where little is copied, the link does not matter.
-    - An idle card lowers the speed of its link by itself; only a loaded one is judged.
+    Where little is copied. An idle card lowers the speed of its link by itself; only a loaded one
+    is judged.
     """
-
-    framework = "any"
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a link below the card's own that copies keep busy; all GPUs of the run count."""
@@ -407,12 +390,12 @@ def _rate(generation: int | None, width: int | None) -> float | None:
     return None if lane is None or not width else lane * width
 
 
-class GpuEcc(Fix):
+class GpuEcc(EnvironmentFix):
     """Reset or replace a GPU whose memory lost data.
 
     ## Why it is slow
     The card found errors in its memory that it could not correct. A program that touches such a
-    place is ended, and a training that runs for days starts again. It costs no time in a step.
+    place is ended, and a training of days starts again. It costs no time in a step.
 
     ## What changes
     A reset of the card replaces the rows that failed by spare ones. If errors come back, the card
@@ -422,9 +405,7 @@ class GpuEcc(Fix):
     Errors that were corrected are no reason: they cost nothing.
     """
 
-    framework = "any"
     category = "practice"
-    equivalence = Equivalence.ENVIRONMENT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the card with most errors that were not corrected."""
@@ -443,13 +424,13 @@ class GpuEcc(Fix):
         )
 
 
-class GpuPersistence(Fix):
+class GpuPersistence(EnvironmentFix):
     """Keep the driver loaded between programs.
 
     ## Why it is slow
     Without persistence mode the driver lets go of a GPU that no program uses. The next one waits
-    while it is started, for a second or more with each GPU. Settings such as application clocks
-    are lost meanwhile. A step is as fast as before.
+    a second or more for each GPU, and settings such as application clocks are lost. A step is as
+    fast as before.
 
     ## What changes
     `nvidia-smi -pm 1` as root, or the service `nvidia-persistenced`. An idle GPU draws a little
@@ -459,9 +440,7 @@ class GpuPersistence(Fix):
     For one long training it is not worth the command.
     """
 
-    framework = "any"
     category = "practice"
-    equivalence = Equivalence.ENVIRONMENT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find GPUs of the run without persistence mode that nothing else keeps awake."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import GB, GIB, MB, ms, percent, times
 from trainperf.fixes.host._instance_types import same_gpus
 from trainperf.fixes.host.limits import suffering, waiting_for_memory
-from trainperf.model import Equivalence, Evidence, Instance, InstanceType
+from trainperf.model import Evidence, Instance, InstanceType
 from trainperf.recording.machine.storage import VolumeKind
 
 WHOLE = 0.90
@@ -70,30 +70,24 @@ MOSTLY = 0.50
 """Share of a step's CPU time that must be the input's."""
 
 
-class InstanceCores(Fix):
+class InstanceCores(EnvironmentFix):
     """Take an instance with more cores for the same GPU.
 
     ## Why it is slow
     AWS sells one GPU with 4 to 64 vCPUs. Decoding and augmenting take the time of cores. Where
-    all of them are busy and the GPU still waits, no worker count and no `num_parallel_calls`
-    helps any more: the machine has too few.
+    all are busy and the GPU still waits, neither workers nor `num_parallel_calls` help any more.
 
     ## What changes
-    The same script runs on a larger instance with the same GPU. How many cores it needs is
-    measured: the CPU time of a step over the time the GPU takes for it. That input work spreads
-    evenly over cores is assumed, and that a vCPU there (a hyperthread) does what one does here.
+    The same script on a larger instance. How many cores it needs is measured: the CPU time of a
+    step over the time the GPU takes for it. That input work spreads evenly over cores is assumed,
+    and that a vCPU there (a hyperthread) does what one does here.
 
     ## When not to
-    - First make the input cheaper: decode once and store the result, cache, resize the images
-      beforehand, decode on the GPU. That costs nothing by the hour.
-    - Compare the prices: where the larger instance costs more than it is faster, an epoch is
-      sooner done, but not cheaper.
+    - First make the input cheaper: decode once, cache, smaller images, decode on the GPU.
+    - Where the larger instance costs more than it is faster, an epoch is done sooner, not
+      cheaper.
     - In a container that may use only some of the cores, lift that limit first.
     """
-
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find an input that keeps every core busy while the GPU waits for it."""
@@ -173,7 +167,7 @@ ROOM = 1.25
 """How many times the peak the other type's memory must be: what was cut off would have grown."""
 
 
-class InstanceMemory(Fix):
+class InstanceMemory(EnvironmentFix):
     """Take an instance with more memory for the same GPU.
 
     ## Why it is slow
@@ -181,17 +175,15 @@ class InstanceMemory(Fix):
     last ends a process. AWS sells one GPU with 16 to 256 GiB.
 
     ## What changes
-    The same script runs on a larger instance with the same GPU. What it needs is at least the
-    peak that was measured, which the memory there may have cut off.
+    The same script on a larger instance with the same GPU. What it needs is at least the peak
+    that was measured, which the memory there may have cut off.
 
     ## When not to
-    - First hold less: fewer loader workers, a smaller shuffle buffer or cache.
-    - In a container that may use only a part of the memory, lift that limit first.
+    First hold less: fewer loader workers, smaller buffers and caches. In a container that may use
+    only a part of the memory, lift that limit first.
     """
 
     category = "memory"
-    equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a job that suffers from a shortage of the whole instance's memory."""
@@ -333,27 +325,23 @@ def _rate(value: float) -> str:
     return f"{value / MB:,.3g} MB/s" if value < 1000 * MB else f"{value / MB:,.0f} MB/s"
 
 
-class InstanceNetwork(Fix):
+class InstanceNetwork(EnvironmentFix):
     """Take an instance with more network bandwidth for the same GPU.
 
     ## Why it is slow
-    S3, EFS and FSx are reached over the network of the instance. Small GPU instances have 2.5 to
-    5 Gbit/s that last, whatever "up to 10" or "up to 25" they are sold with: the rest is a burst
-    that ends, typically after 5 to 60 minutes.
+    S3, EFS and FSx are reached over the network. Small GPU instances have 2.5 to 5 Gbit/s that
+    last, whatever "up to" they are sold with: the rest is a burst of 5 to 60 minutes.
 
     ## What changes
-    The same script runs on a larger instance with the same GPU. What the step needs is measured:
-    the bytes it reads over the time it takes when its batch is there.
+    The same script on a larger instance with the same GPU. What the step needs is measured: the
+    bytes it reads over the time it takes when its batch is there.
 
     ## When not to
-    - When the data fits on the instance's own disk: copy it there once, then read it there.
-    - When it fits into memory: then only the first epoch reads it.
-    - When smaller files would do: compressed records, smaller images.
+    When the data fits on the instance's own disk (copy it once) or into memory (only the first
+    epoch reads it), or smaller files would do: compressed records, smaller images.
     """
 
     category = "storage"
-    equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find data that comes over the network at the limit of the instance."""
@@ -368,28 +356,25 @@ class InstanceNetwork(Fix):
         )
 
 
-class InstanceStorage(Fix):
+class InstanceStorage(EnvironmentFix):
     """Take an instance with more EBS bandwidth for the same GPU.
 
     ## Why it is slow
-    Besides the limit of each EBS volume, an instance has one for all of them together. Small GPU
-    instances have about 100 MB/s that last; what they reach beyond that is a burst of half an
-    hour a day. A faster volume does not help there.
+    Besides the limit of each EBS volume, an instance has one for all together. Small GPU
+    instances have about 100 MB/s that last, and a burst of half an hour a day beyond. A faster
+    volume does not help there.
 
     ## What changes
-    The same script runs on a larger instance with the same GPU. What the step needs is measured:
-    the bytes it reads over the time it takes when its batch is there. That the volume can give
-    as much is assumed.
+    The same script on a larger instance with the same GPU. What the step needs is measured: the
+    bytes it reads over the time it takes when its batch is there. That the volume can give as
+    much is assumed.
 
     ## When not to
-    - When the data fits on the instance's own NVMe disk: copy it there first.
-    - When it fits into memory: then only the first epoch reads it.
-    - When smaller files would do: compressed records, smaller images.
+    When the data fits on the instance's own NVMe disk (copy it once) or into memory (only the
+    first epoch reads it), or smaller files would do: compressed records, smaller images.
     """
 
     category = "storage"
-    equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find files on EBS that are read at the limit of the instance, and needed faster."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
+from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import GIB, percent
-from trainperf.model import ContainerUse, Equivalence, Evidence, Missing
+from trainperf.model import ContainerUse, Evidence, Missing
 
 GPU_FULL = 0.90
 """Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
@@ -18,7 +18,7 @@ OFTEN = 0.05
 THREADS = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
 
 
-class CpuQuota(Fix):
+class CpuQuota(EnvironmentFix):
     """Give the container more CPU time, or size threads and workers for what it has.
 
     ## Why it is slow
@@ -34,10 +34,7 @@ class CpuQuota(Fix):
     Where the other cores are promised to other jobs: then only the sizes help.
     """
 
-    framework = "any"
-    category = "environment"
     concerns = "quota"
-    equivalence = Equivalence.ENVIRONMENT
     counted = True
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -113,25 +110,22 @@ HOLDERS = {"Cache": "cache()", "Shuffle": "shuffle()"}
 """Stages that hold much memory, by the start of their names."""
 
 
-class MemoryPressure(Fix):
+class MemoryPressure(EnvironmentFix):
     """Keep less in memory: fewer workers, a smaller shuffle buffer or cache.
 
     ## Why it is slow
     Near the limit of the container or the machine the kernel takes pages away that are needed
-    again: it reads files anew, and swaps, and threads wait for it. At the limit it ends a
-    process, often a loader's worker.
+    again: it reads files anew, and swaps, and threads wait. At the limit it ends a process.
 
     ## What changes
-    Fewer or smaller things are held: loader workers (each has its copy), `prefetch`, `shuffle`
-    buffers, `cache()`. A smaller shuffle buffer mixes samples less.
+    Fewer or smaller things are held: loader workers (each has its copy), `prefetch`, `cache()`,
+    `shuffle` buffers, of which a smaller one mixes samples less.
 
     ## When not to
     Where the container can simply have more memory (`--memory`).
     """
 
-    framework = "any"
     category = "memory"
-    equivalence = Equivalence.ENVIRONMENT
     without_edit = "what may be given up (workers, a buffer, a cache) is a choice"
 
     def look(self, evidence: Evidence) -> Cause | None:

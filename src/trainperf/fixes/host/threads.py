@@ -7,6 +7,7 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import if_measured, ms
 from trainperf.fixes.dataloader._loader import ranks
@@ -25,26 +26,23 @@ FAR_ABOVE = 1.5
 """Threads per core from which they take the cores from each other; our choice."""
 
 
-class OmpThreads(Fix):
+class OmpThreads(EnvironmentFix):
     """Compute with a thread for each core that the process may use.
 
     ## Why it is slow
     On the CPU an operation is spread over a pool of threads. `OMP_NUM_THREADS=1`, which launchers
     and images set, leaves all cores but one idle. A pool sized by the cores of the machine, where
-    a quota allows few of them, has its threads wait for each other.
+    a quota allows few, has its threads wait for each other.
 
     ## What changes
-    A variable of the environment. Sums are added up in another order, so losses may differ by
+    A variable of the environment. Sums are added up in another order: losses may differ by
     rounding.
 
     ## When not to
-    - Where loader workers or other trainings need the cores.
-    - A script that calls `torch.set_num_threads` itself must be changed there.
+    Where loader workers or other trainings need the cores. A script that calls
+    `torch.set_num_threads` itself must be changed there.
     """
 
-    framework = "any"
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
     edit = SetVariable({"{variable}": "{threads}"})
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -134,13 +132,12 @@ class TfIntraOpThreads(Fix):
     """Let TensorFlow's operations use all cores.
 
     ## Why it is slow
-    On the CPU TensorFlow spreads a large operation over the threads of one pool. The variable
-    `TF_NUM_INTRAOP_THREADS` makes that pool smaller than the cores the process may use, so cores
-    stand idle while one step computes.
+    On the CPU TensorFlow spreads a large operation over the threads of one pool. With
+    `TF_NUM_INTRAOP_THREADS` below the cores, some stand idle while a step computes.
 
     ## What changes
-    A variable of the environment: the pool gets a thread for each core. Sums are added up in
-    another order, so losses may differ by rounding.
+    A variable of the environment. Sums are added up in another order: losses may differ by
+    rounding.
 
     ## When not to
     When the limit is there on purpose, as several trainings share the machine.

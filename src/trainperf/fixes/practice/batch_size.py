@@ -51,15 +51,14 @@ class BatchSize(Fix):
     units without work.
 
     ## What changes
-    Twice the batch takes less than twice the time, so an epoch gets shorter. But there are half
-    as many updates in it, so the course of training changes. In Keras, a `steps_per_epoch` that
-    does not follow is divided along: an epoch keeps its samples.
+    Twice the batch takes less than twice the time, but there are half as many updates in an
+    epoch: the course of training changes. In Keras, a `steps_per_epoch` that does not follow is
+    divided along.
 
     ## When not to
-    - Adjust the learning rate: a common rule is to scale it with the batch for SGD, and with its
-      square root for Adam. Compare the accuracy, not only the speed.
-    - Very large batches can generalise worse.
-    - More memory is needed.
+    Adjust the learning rate (usually with the batch for SGD, with its square root for Adam), and
+    compare the accuracy, not only the speed: very large batches can generalise worse. More memory
+    is needed.
     """
 
     category = "model"

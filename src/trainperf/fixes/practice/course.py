@@ -17,16 +17,15 @@ class EarlyStopping(Fix):
     """Stop when validation no longer improves, with `EarlyStopping`.
 
     ## Why it is slow
-    Not a step is slow, but there may be more of them than needed. A fixed number of epochs runs
-    to its end even if the best one came long before.
+    No step is slow, but there may be more of them than needed: a fixed number of epochs runs to
+    its end even if the best one came long before.
 
     ## What changes
     Training ends after `patience` epochs without improvement and goes back to the best weights.
 
     ## When not to
-    - Learning-rate schedules that are made for a fixed number of epochs.
-    - Noisy validation: a small `patience` stops too soon.
-    - Comparisons that need the same number of epochs in each run.
+    With learning-rate schedules made for a number of epochs, with noisy validation (a small
+    `patience` stops too soon), and in comparisons that need the same number of epochs.
     """
 
     category = "practice"
@@ -69,7 +68,7 @@ class LearningRateTiny(Fix):
     """Try a larger learning rate, or a schedule.
 
     ## Why it is slow
-    Not a step is slow, but there may be more of them than needed. A learning rate far below the
+    No step is slow, but there may be more of them than needed: a learning rate far below the
     usual one can need many times the epochs to reach the same loss.
 
     ## What changes
@@ -77,8 +76,8 @@ class LearningRateTiny(Fix):
     steps, and take the largest with which the loss falls steadily.
 
     ## When not to
-    - Fine-tuning of pretrained weights needs small rates.
-    - The rate was searched for, and this one was best.
+    Fine-tuning of pretrained weights needs small rates; or the rate was searched for, and was
+    best.
     """
 
     category = "practice"

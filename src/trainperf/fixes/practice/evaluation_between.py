@@ -53,13 +53,13 @@ class EvaluationBetween(Fix):
     data as was trained on since the last, takes as long as the training itself or longer.
 
     ## What changes
-    Every fifth evaluation is left, by a condition in the loop over epochs or a longer interval.
-    In Keras that is `fit(..., validation_freq=5)`. Its curve has fewer points; the training stays
-    as it is.
+    Every fifth evaluation is left, by a condition in the loop over epochs or a longer interval,
+    in Keras `fit(..., validation_freq=5)`. Its curve has fewer points; the training stays as it
+    is.
 
     ## When not to
-    - Early stopping, schedules and the choice of the best checkpoint need it often enough.
-    - Short trial runs, whose purpose is the curve.
+    Early stopping, schedules and the choice of the best checkpoint need it often enough; so do
+    short trial runs, whose purpose is the curve.
     """
 
     category = "host"

@@ -29,11 +29,11 @@ class ProgressBar(Fix):
 
     ## What changes
     `Trainer(enable_progress_bar=False)` of Lightning, `disable_tqdm=True` of Transformers,
-    `fit(verbose=2)` of Keras, which prints a line for each epoch. Only what is shown changes:
-    the training and what trackers get stay as they are.
+    `fit(verbose=2)` of Keras, a line for each epoch. Only what is shown changes: the training and
+    what trackers get stay as they are.
 
     ## When not to
-    - Where someone watches the training.
+    Where someone watches the training.
     """
 
     category = "host"

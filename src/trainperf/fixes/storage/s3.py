@@ -6,6 +6,7 @@ import re
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
+from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import MB, ms, percent
 from trainperf.model import Equivalence, Evidence, Objects
 from trainperf.model.words import decimal_size as size
@@ -50,14 +51,13 @@ class S3RequestLatency(Fix):
     carries 85 to 90 MB/s at best, small objects far less.
 
     ## What changes
-    The samples are packed into shards of about 150 MB that are read from start to end, or they
-    come through SageMaker's FastFile mode or mountpoint-s3, or several requests are under way at
-    once. The samples are the same; in shards their order is another.
+    The samples are packed into shards of about 150 MB that are read from start to end, or come
+    through SageMaker's FastFile mode or mountpoint-s3, or several requests are under way at once.
+    In shards their order is another.
 
     ## When not to
-    - Data that fits on the local disk and is read for several epochs: copy it once (File mode
-      below 50 to 100 GB), or use FSx for Lustre.
-    - Samples that must be drawn at random from all of the data: FSx for Lustre.
+    Data that fits on the local disk and is read for several epochs: copy it once (File mode below
+    50 to 100 GB). Samples drawn at random from all of the data: FSx for Lustre.
     """
 
     category = "storage"
@@ -105,27 +105,24 @@ class S3RequestLatency(Fix):
         )
 
 
-class S3OtherRegion(Fix):
+class S3OtherRegion(EnvironmentFix):
     """Keep the data in the region that trains on it.
 
     ## Why it is slow
     Every request travels to the other region and back: tens to hundreds of milliseconds more,
-    each time. What is transferred between regions is also charged by the byte, in every epoch
-    anew.
+    each time. The transfer is also charged by the byte, in every epoch anew.
 
     ## What changes
     The objects are copied once into a bucket of the instance's region, or the job is started in
     the bucket's. The samples are the same.
 
     ## When not to
-    - Data that must not leave its region: start the job there.
-    - A single pass over data that is used once: copying it first transfers as much.
+    Data that must not leave its region: start the job there. A single pass over data that is used
+    once: copying it first transfers as much.
     """
 
     category = "storage"
-    equivalence = Equivalence.ENVIRONMENT
     without_edit = "the data, or the job, have to move"
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Compare the region of the buckets with that of the instance."""
@@ -173,7 +170,7 @@ LEAST = 0.01
 """The share of all attempts below which the waiting of the client is not felt; our choice."""
 
 
-class S3Throttled(Fix):
+class S3Throttled(EnvironmentFix):
     """Ask S3 for less at once, or spread the keys over several prefixes.
 
     ## Why it is slow
@@ -190,8 +187,6 @@ class S3Throttled(Fix):
     """
 
     category = "storage"
-    equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find attempts that S3 answered with SlowDown while the script ran."""
@@ -256,18 +251,15 @@ class TfS3Paths(Fix):
 
     ## Why it is slow
     TensorFlow no longer has a file system for `s3://`, and tensorflow-io, which had one, does not
-    load into current versions. Where such paths are read by other means, each object is a request
-    of its own with tens of milliseconds of latency.
+    load into current versions. Read by other means, each object is a request of its own.
 
     ## What changes
     The data is mounted or copied, and the script reads ordinary paths: SageMaker's FastFile or
     File mode, mountpoint-s3, or a copy on a local NVMe disk.
 
     ## When not to
-    - Data far larger than the disk that is read once: mount it, or use FastFile mode.
-    - A loop that takes bytes, not paths: boto3 or s3fs in a generator works too, one request for
-      each object; then have many under way at once.
-    - Many small objects: pack them into shards of about 150 MB first, whatever the way.
+    A loop that takes bytes, not paths: boto3 or s3fs in a generator works too, with many requests
+    under way at once. Many small objects: pack them into shards first, whatever the way.
     """
 
     category = "storage"

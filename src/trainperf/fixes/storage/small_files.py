@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import ms, percent
 from trainperf.fixes.storage.volumes import (
     LEAST_FILES,
@@ -62,17 +63,17 @@ class StorageSmallFiles(Fix):
     """Pack small files into shards of about 150 MB.
 
     ## Why it is slow
-    Each sample costs an open, a read and a close. On a network file system or a cold disk each of
-    them waits for an answer, and for a small file that is far longer than its bytes take.
-    Metadata servers (EFS, FSx for Lustre) slow down with millions of files.
+    Each sample costs an open, a read and a close. On a network file system or a cold disk each
+    waits for an answer, for a small file far longer than its bytes take. Metadata servers (EFS,
+    FSx for Lustre) slow down with millions of files.
 
     ## What changes
-    The files are written into TFRecord or tar files of about 150 MB once, which the loop then
-    reads from end to end. Samples are shuffled within a window and between shards.
+    The files are written once into TFRecord or tar files of about 150 MB, which the loop reads
+    from end to end. Samples are shuffled within a window and between shards.
 
     ## When not to
-    - When samples must be read in a truly random order.
-    - When the files are on a local disk and stay in memory: then opening costs microseconds.
+    When samples must be read in a truly random order, or the files are on a local disk and stay
+    in memory: then opening costs microseconds.
     """
 
     category = "storage"
@@ -148,17 +149,17 @@ LARGE = 100e9
 """Bytes of a channel above which File mode is the wrong one (the advice says 50 to 100 GB)."""
 
 
-class SagemakerInputMode(Fix):
+class SagemakerInputMode(EnvironmentFix):
     """Choose the SageMaker input mode that fits the size and the number of files.
 
     ## Why it is slow
     FastFile mode asks S3 for each file when it is opened: with many small files each step waits
-    for that many answers. File mode copies everything before training begins: with hundreds of
-    GB the GPUs are paid for and idle for that long.
+    for that many answers. File mode copies everything before training begins: with hundreds of GB
+    the GPUs are paid for and idle for that long.
 
     ## What changes
     The channel gets another `input_mode`, or the files are packed into shards of about 150 MB
-    first. Training itself stays as it is.
+    first.
 
     ## When not to
     Where files are read in random order for many epochs and do not fit on the disk: then FSx for
@@ -166,9 +167,7 @@ class SagemakerInputMode(Fix):
     """
 
     category = "storage"
-    equivalence = Equivalence.ENVIRONMENT
     without_edit = "it is set where the job is started"
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a channel whose files do not fit its mode."""

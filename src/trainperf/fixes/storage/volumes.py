@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import MIB, if_measured, ms, times
-from trainperf.model import Equivalence, Evidence, Reads, Volume
+from trainperf.model import Evidence, Reads, Volume
 from trainperf.model.words import size
 
 FROM_STORAGE = 0.10
@@ -181,7 +181,7 @@ import shutil
 shutil.copytree("{folder}", "{local}/data", dirs_exist_ok=True)"""
 
 
-class StorageThroughput(Fix):
+class StorageThroughput(EnvironmentFix):
     """Give the data a volume that is as fast as the step reads.
 
     ## Why it is slow
@@ -194,13 +194,11 @@ class StorageThroughput(Fix):
     training. The script stays as it is, but for a path.
 
     ## When not to
-    - When all data fits into memory and is read for many epochs: only the first is slow.
-    - When smaller data will do: compressed records need less of the volume.
+    When all data fits into memory and is read for many epochs: only the first is slow. When
+    smaller data will do: compressed records need less of the volume.
     """
 
     category = "storage"
-    equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the volume whose cold rate is furthest below what the step needs."""
@@ -312,7 +310,7 @@ def read(path):
 reading = ThreadPoolExecutor(8).map(read, Path("{folder}").rglob("*.*"))"""
 
 
-class StorageColdCache(Fix):
+class StorageColdCache(EnvironmentFix):
     """Read the files into memory before the first epoch, or expect it to be slow.
 
     ## Why it is slow
@@ -324,13 +322,10 @@ class StorageColdCache(Fix):
     disk before. Only the first epoch gets shorter.
 
     ## When not to
-    - When the data does not fit into memory: it is read anew in each epoch.
-    - When training goes on for so many epochs that the first one does not matter.
+    When the data does not fit into memory, or the first of many epochs does not matter.
     """
 
     category = "storage"
-    equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find files that fit into memory and are read much slower the first time."""

@@ -184,17 +184,14 @@ def adjusted(evidence: Evidence, size: int | None, larger: Sequence[int]) -> str
 
 def _rate(evidence: Evidence) -> tuple[str, float | None, bool]:
     """The optimizer's class, its rate if that is known, and whether a schedule sets it."""
-    if evidence.framework.name == "torch" and not evidence.framework.on_other_backend:
-        try:
-            optimizer = evidence.torch.optimizer
-        except NotMeasured:
-            return "", None, False
-        return optimizer.cls, optimizer.learning_rate, optimizer.scheduled
     try:
+        if evidence.framework.name == "torch" and not evidence.framework.on_other_backend:
+            optimizer = evidence.torch.optimizer
+            return optimizer.cls, optimizer.learning_rate, optimizer.scheduled
         model = evidence.model
+        return model.optimizer, model.learning_rate, model.learning_rate_scheduled
     except NotMeasured:
         return "", None, False
-    return model.optimizer, model.learning_rate, model.learning_rate_scheduled
 
 
 NAME = "batch_size"
@@ -203,9 +200,6 @@ PLACES = {"batch": 0, "padded_batch": 0, "DataLoader": 1, "fit": 2}
 
 STEPS, STEPS_PLACE = "steps_per_epoch", 12
 """The argument of `fit` with the steps of an epoch, and its place."""
-
-PLAIN = ast.Name | ast.Attribute | ast.Call | ast.Subscript
-"""Expressions that need no parentheses beside an operator."""
 
 KERAS_DEFAULT = 32
 """The batch size of `fit` without an argument (Keras 2 and 3)."""
@@ -216,24 +210,22 @@ ARRAYS = ("numpy", "tensors")
 
 def chosen(evidence: Evidence) -> tuple[Site, int] | None:
     """Return the call that makes the batches of the loop, and their size; None if not known."""
-    loop = evidence.loop
+    loop, stages = evidence.loop, evidence.stages_
     own_loop = evidence.framework.name == "torch" and loop.kind != "fit"
+    where, size = loop.where, loop.batch_size
     if own_loop or loop.input_kind == "DataLoader":
-        loaders = [one for one in evidence.torch.loaders if one.role == "training"]
-        if len(loaders) == 1 and loaders[0].where and loaders[0].batch_size:
-            return loaders[0].where, loaders[0].batch_size
-        return None
-    stages = evidence.stages_
-    if loop.kind == "fit" and loop.input_kind in ARRAYS and loop.where and loop.batch_size:
-        return loop.where, loop.batch_size
-    if not isinstance(stages, tuple):
-        return None
-    batches = [one for one in stages if one.op in PLACES and one.by_user]
-    size = batches[-1].arguments.get(NAME) if batches else None
-    again = any(one.op in ("unbatch", "rebatch") for one in stages)
-    if not batches or batches[-1].where is None or not isinstance(size, int) or again:
-        return None
-    return (batches[-1].where, size) if size > 0 else None
+        loaders = [loader for loader in evidence.torch.loaders if loader.role == "training"]
+        if len(loaders) != 1:
+            return None
+        where, size = loaders[0].where, loaders[0].batch_size
+    elif loop.kind != "fit" or loop.input_kind not in ARRAYS:
+        stages = stages if isinstance(stages, tuple) else ()
+        batches = [stage for stage in stages if stage.op in PLACES and stage.by_user]
+        if not batches or any(stage.op in ("unbatch", "rebatch") for stage in stages):
+            return None
+        given = batches[-1].arguments.get(NAME)
+        where, size = batches[-1].where, given if isinstance(given, int) else None
+    return (where, size) if where is not None and size and size > 0 else None
 
 
 def enlarge(script: Script, site: Site, data: Mapping[str, Any], fit: Site | None = None) -> None:
@@ -243,17 +235,16 @@ def enlarge(script: Script, site: Site, data: Mapping[str, Any], fit: Site | Non
     with all else that reads it; what the call is given otherwise, in the call. `fit` is the call
     that trains, where that is another: an epoch keeps its samples if that is told its steps.
     """
-    times = int(data["samples_per_step"])
-    call = ast.parse(f"({script.expression(site)})", mode="eval").body
-    called = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+    call = script.call(site)
+    called = ast.unparse(call.func).rpartition(".")[2]
     if called not in PLACES:
-        raise CannotRewrite(f"the batches are made by {called or 'something'}")
+        raise CannotRewrite(f"the batches are made by {called}")
     given = script.argument(site, PLACES[called], NAME)
-    names = frozenset() if given is None else _names_of(script, given)
+    names = set() if given is None else _names_of(script, given)
     fit = site if called == "fit" else fit
-    if fit is not None and fit.exact:
+    if fit is not None and fit.exact:  # first: it may refuse
         at_origin = _set(script.copy(), site, called, data)
-        _fewer_steps(script, fit, names if at_origin else frozenset(), times)
+        _fewer_steps(script, fit, names if at_origin else set(), int(data["samples_per_step"]))
     _set(script, site, called, data)
 
 
@@ -265,22 +256,28 @@ def _set(script: Script, site: Site, called: str, data: Mapping[str, Any]) -> bo
     if given is not None and text.isdigit():
         script.replace_call(given, str(times * int(text)))
         return False
-    wanted = Wanted(NAME, str(times * now), place)
+    seen = RecordedCall.of({**data, "now": now}, NAME, {})
     try:
-        set_at_origin(
-            script, site, wanted, RecordedCall.of({**data, "now": now}, NAME, {}), shared=True
-        )
+        set_at_origin(script, site, Wanted(NAME, str(times * now), place), seen, shared=True)
         return given is not None
     except CannotRewrite:
-        if given is None:
-            _by_default(script, site, called, now, times)
+        if given is not None:
+            script.replace_call(given, f"{times} * {_operand(text)}")
             return False
-    plain = isinstance(ast.parse(text, mode="eval").body, PLAIN)
-    script.replace_call(given, f"{times} * {text}" if plain else f"{times} * ({text})")
+    if called != "fit" or now != KERAS_DEFAULT or STEPS in script.call_keywords(site):
+        raise CannotRewrite(f"{NAME} is not written out in the call")
+    script.set_keyword(site, NAME, str(times * now))
     return False
 
 
-def _fewer_steps(script: Script, fit: Site, changed: frozenset[str], times: int) -> None:
+def _operand(text: str) -> str:
+    """An expression as it stands beside an operator."""
+    node = ast.parse(text, mode="eval").body
+    plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return text if plain else f"({text})"
+
+
+def _fewer_steps(script: Script, fit: Site, changed: set[str], times: int) -> None:
     """Divide the steps of an epoch, unless they are worked out from what was `changed`."""
     given = script.argument(fit, STEPS_PLACE, STEPS)
     if given is None or script.expression(given) == "None":
@@ -294,11 +291,10 @@ def _fewer_steps(script: Script, fit: Site, changed: frozenset[str], times: int)
         return
     if changed and not isinstance(node, ast.Name | ast.Attribute | ast.BinOp):
         raise CannotRewrite(f"whether {STEPS} follows the batch size is not plain")
-    text = text if isinstance(node, PLAIN) else f"({text})"
-    script.replace_call(given, f"{text} // {times}")
+    script.replace_call(given, f"{_operand(text)} // {times}")
 
 
-def _names_of(script: Script, site: Site) -> frozenset[str]:
+def _names_of(script: Script, site: Site) -> set[str]:
     """The names that an expression reads, and those that these are bound to, and so on."""
     bound = [
         (target.id, node.value)
@@ -313,7 +309,7 @@ def _names_of(script: Script, site: Site) -> frozenset[str]:
         new = _read_in(ahead.pop()) - known
         known |= new
         ahead += [value for name, value in bound if name in new]
-    return frozenset(known)
+    return known
 
 
 def _read_in(node: ast.AST) -> set[str]:
@@ -327,10 +323,3 @@ def _read_in(node: ast.AST) -> set[str]:
         owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         parts = [*owner, *parts[1:]]
     return {name for part in parts for name in _read_in(part)}
-
-
-def _by_default(script: Script, site: Site, called: str, now: int, times: int) -> None:
-    given = script.call_keywords(site)
-    if called != "fit" or now != KERAS_DEFAULT or STEPS in given:
-        raise CannotRewrite(f"{NAME} is not written out in the call")
-    script.set_keyword(site, NAME, str(times * now))

@@ -280,6 +280,10 @@ class _Words:
     tensorflow: str = ""
 
 
+_SELDOM = """\
+if step % eval_every == 0:  # such that it takes a few percent of the steps between
+    evaluate(model, BATCHES)"""
+
 _WORDS: dict[WorkKind, _Words] = {
     "optimizer": _Words(
         "host",
@@ -288,16 +292,12 @@ _WORDS: dict[WorkKind, _Words] = {
         "operations on lists of tensors.",
         """\
 optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)
-
 # or your own rule, one call for all tensors instead of one for each
 torch._foreach_mul_(momentum, beta)
-torch._foreach_add_(momentum, gradients, alpha=1 - beta)
 torch._foreach_add_(parameters, momentum, alpha=-lr)""",
         """\
 optimizer = keras.optimizers.AdamW(learning_rate=lr)
-
-# or your own rule, compiled: all updates are one graph
-@tf.function
+@tf.function  # or your own rule, compiled: all updates are one graph
 def update(gradients): ...""",
     ),
     "recurrence": _Words(
@@ -305,21 +305,15 @@ def update(gradients): ...""",
         "calls a cell for every step of the sequence in Python",
         "Give the whole sequence to the library's layer in one call; it loops outside Python. "
         "A cell of your own can be compiled, loop included.",
-        """\
-self.rnn = nn.LSTM(width, width, batch_first=True)  # nn.GRU, nn.RNN alike
-outputs, state = self.rnn(x)  # x: (batch, time, width)""",
+        "outputs, state = nn.LSTM(width, width, batch_first=True)(x)  # x: (batch, time, width)",
         "outputs = keras.layers.LSTM(units, return_sequences=True)(x)  # x: (batch, time, width)",
     ),
     "evaluation": _Words(
         "host",
         "evaluates the model inside the training loop",
         "Evaluate more rarely, or on fewer samples; all of it after an epoch.",
-        """\
-if step % eval_every == 0:  # such that it takes a few percent of the steps between
-    evaluate(model, islice(loader, 20))""",
-        """\
-if step % eval_every == 0:  # such that it takes a few percent of the steps between
-    evaluate(model, dataset.take(20))""",
+        _SELDOM.replace("BATCHES", "islice(loader, 20)"),
+        _SELDOM.replace("BATCHES", "dataset.take(20)"),
     ),
     "metrics": _Words(
         "host",

@@ -54,9 +54,6 @@ def named(gpu: Gpu) -> str:
     return f"GPU {gpu.index} ({gpu.name})"
 
 
-# ------------------------------------------------------------------------------- clocks
-
-
 @dataclass(frozen=True)
 class _Slowed:
     """A GPU below its highest clock, MHz, and in which share of the samples for which reasons."""
@@ -188,8 +185,8 @@ class GpuClocks(EnvironmentFix):
     by default, far below what the card can do.
 
     ## What changes
-    `nvidia-smi -ac` sets them, as root, until the driver is loaded anew. The card draws more
-    power.
+    `nvidia-smi -ac` sets them, as root, until the driver is loaded anew, `-rac` resets what
+    somebody lowered. The card draws more power.
 
     ## When not to
     Where they are set on purpose, for even times or to save power; near the power cap the card
@@ -213,15 +210,10 @@ class GpuClocks(EnvironmentFix):
             f"{percent(slowed.shares[APPLICATION_CLOCKS])} of the samples while the step ran."
             f"{known}{slow_product(evidence)}",
             saves=slowed.saving(evidence),
-            advice="Set the highest application clocks with `nvidia-smi -ac`, or reset them with "
-            "`nvidia-smi -rac` if somebody lowered them.",
             snippet=f"# the pairs of clocks that it has\n"
             f"nvidia-smi -i {gpu.index} -q -d SUPPORTED_CLOCKS\n"
             f"# the highest one: memory, SMs\nsudo nvidia-smi -i {gpu.index} -ac MEMORY,{highest}",
         )
-
-
-# --------------------------------------------------------------------- others, and slices
 
 
 LEAST_BUSY = 0.05
@@ -266,7 +258,6 @@ class GpuShared(EnvironmentFix):
                 "as many turns on the GPU as the others took before the run",
                 step_seconds(evidence) * lost,
             ),
-            advice="End the other processes, or train on another GPU.",
             snippet=f"nvidia-smi -i {gpu.index} "
             "--query-compute-apps=pid,process_name,used_memory --format=csv\n"
             "# another GPU, if there is one\nexport CUDA_VISIBLE_DEVICES=1",
@@ -296,22 +287,18 @@ class GpuMig(EnvironmentFix):
             return None
         whole = next((gpu for gpu in evidence.machine.gpus if gpu.index == part.index), None)
         total, memory = None if whole is None else whole.memory_total, part.memory_total
-        of = f" of {total / GIB:.1f}" if total else ""
-        # where CUDA tells the card's memory for the slice's, nothing is said of it
-        told = memory and (whole is None or (total and memory < total))
-        size = f" That of this run has {memory / GIB:.1f}{of} GiB of memory." if told else ""
+        size = ""  # nothing where CUDA tells the card's memory for the slice's
+        if memory and (whole is None or (total and memory < total)):
+            of = f" of {total / GIB:.1f}" if total else ""
+            size = f" That of this run has {memory / GIB:.1f}{of} GiB of memory."
         which = "" if whole is None else f" -i {whole.index}"
         return Cause(
             title=f"{part.name if whole is None else named(whole)} is divided, and this run has "
             "a slice of it",
             text=f"MIG mode is on: a program gets one slice of the card.{size}",
             saves=Unpriced("not measured: what the whole card gives is not known"),
-            advice="If the card is yours alone, take a larger slice, or turn MIG mode off.",
             snippet=f"nvidia-smi -L\n# with nothing running on it\nsudo nvidia-smi{which} -mig 0",
         )
-
-
-# -------------------------------------------------------------------- the card as it stands
 
 
 LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
@@ -417,7 +404,6 @@ class GpuEcc(EnvironmentFix):
             title=f"{named(gpu)} has memory errors that it could not correct",
             text=f"Errors that the driver counts since it was loaded: {gpu.ecc_errors}.",
             saves=Unpriced("none: it ends programs, and slows none"),
-            advice="Reset the card when nothing runs on it; if errors come back, replace it.",
             snippet=f"nvidia-smi -i {gpu.index} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT\n"
             "# replaces the rows that failed; nothing may use the card meanwhile\n"
             f"sudo nvidia-smi -i {gpu.index} --gpu-reset",
@@ -456,6 +442,5 @@ class GpuPersistence(EnvironmentFix):
             text=f"GPU {', '.join(off)}: each program that starts waits for the driver to start "
             "the card.",
             saves=Unpriced("none: it costs the start of a program, not a step"),
-            advice="Turn it on; it lasts until the machine is restarted.",
             snippet="sudo nvidia-smi -pm 1",
         )

@@ -56,9 +56,6 @@ def change(instance: Instance, name: str) -> str:
     )
 
 
-# -------------------------------------------------------------------------------- cores
-
-
 BUSY = 0.85
 """Share of the cores that the script must keep busy, with and without the model, for more
 of them to be what it lacks. Below, the input is not parallel enough, or waits itself."""
@@ -157,9 +154,6 @@ def _busy(evidence: Evidence, phase: str) -> float:
     return use.cpu_cores
 
 
-# ------------------------------------------------------------------------------- memory
-
-
 LARGE_PART = 0.80
 """Share of the instance's memory that the peak must reach: the system itself takes a part."""
 
@@ -206,9 +200,6 @@ class InstanceMemory(EnvironmentFix):
             f"Then take {better.name}, {price(instance, better.name)}.",
             snippet=change(instance, better.name),
         )
-
-
-# ---------------------------------------------------------------------------- bandwidth
 
 
 AT_LIMIT = (0.80, 1.15)

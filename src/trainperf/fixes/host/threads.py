@@ -161,7 +161,6 @@ class TfIntraOpThreads(Fix):
                 lambda: step_seconds(evidence) * (1 - threads / cores),
             ),
             sure=is_taken(evidence.times.resident_),
-            advice=f"Unset {INTRA_OP}, or set it to the number of cores.",
             snippet=f"export {INTRA_OP}={cores}",
             data={"cores": cores},
         )

@@ -43,9 +43,9 @@ class ProgressBar(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a bar that can be switched off."""
-        loop, where, seconds = evidence.loop, (), None
-        if loop.kind == "fit" and loop.where is not None:
-            where = (loop.where,)
+        loop, seconds = evidence.loop, None
+        fit = loop.where if loop.kind == "fit" else None
+        if fit is not None:
             seconds = sum(bar.batch_s for bar in evidence.callbacks if bar.name == OF_KERAS)
         elif trainers.setting_of(self.id, {}, evidence) is None:
             return None
@@ -59,8 +59,7 @@ class ProgressBar(Fix):
             title="A progress bar is drawn in each step",
             text=f"The loop of a library draws it while the model waits{takes}.",
             saves=Saving("what the bar takes", seconds),
-            where=where,
-            advice="Draw no bar where nobody looks at it: only what is shown changes.",
+            where=() if fit is None else (fit,),
             snippet="model.fit(..., verbose=2)",
             data=trainers.seen_in_call(evidence, verbose=1),
         )
@@ -117,7 +116,6 @@ class InputReopened(Fix):
                 "a step with its batch at hand", lambda: times.real - times.resident, of="all"
             ),
             where=(where,),
-            advice="Open the input once, before the loop, and take the next batch in each step.",
             snippet=ENDLESS,
         )
 

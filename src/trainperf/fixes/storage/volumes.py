@@ -157,9 +157,6 @@ def place(volume: Volume) -> str:
     return f"{volume.mount or 'an unknown mount'} ({inside})" if inside else volume.mount
 
 
-# --------------------------------------------------------------------------- throughput
-
-
 GP3 = 125 * MIB
 """Bytes per second of a gp3 volume, unless more was asked for (AWS: 125 MiB/s, 3,000 IOPS)."""
 
@@ -225,6 +222,7 @@ class StorageThroughput(EnvironmentFix):
             saves = Unpriced("none: while it was timed, the files were read from memory")
         else:
             return None
+        advice, snippet = _faster(reads, needed, evidence)
         return Cause(
             title=f"The volume at {place(reads.volume)} is slower than the step reads",
             text=f"With an input that never waits, the step would read {rate(needed)}. "
@@ -232,7 +230,8 @@ class StorageThroughput(EnvironmentFix):
             f"files that were not in memory.{_limits(reads.volume, cold)}{slower}"
             + if_measured(lambda: _in_all(reads, evidence)),
             saves=saves,
-            **_faster(reads, needed, evidence),
+            advice=advice,
+            snippet=snippet,
             data=data,
         )
 
@@ -264,7 +263,7 @@ def _in_all(reads: Reads, evidence: Evidence) -> str:
     return f" The {size(total)} of an epoch fit into memory: epochs after the first may wait less."
 
 
-def _faster(reads: Reads, needed: float, evidence: Evidence) -> dict[str, str]:
+def _faster(reads: Reads, needed: float, evidence: Evidence) -> tuple[str, str]:
     """What to do, as advice and snippet: a local disk, if the data is not on it, or a setting."""
     volume, instance = reads.volume, evidence.machine.instance
     kind = None if instance is None else instance.type
@@ -285,10 +284,7 @@ def _faster(reads: Reads, needed: float, evidence: Evidence) -> dict[str, str]:
         most = min(1000, max(250, round(needed / MIB / 50 + 0.5) * 50))
         snippet = RAISE.format(throughput=most)
     other = "Move the data to a faster disk, or to one in the machine itself."
-    return {"advice": " ".join(advice) or other, "snippet": snippet}
-
-
-# --------------------------------------------------------------------------- cold cache
+    return " ".join(advice) or other, snippet
 
 
 SLOWER = 3.0

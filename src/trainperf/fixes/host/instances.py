@@ -273,7 +273,9 @@ def _files_on(evidence: Evidence, kinds: tuple[VolumeKind, ...]) -> _Flow | None
     The rate reached is the best of files that the kernel had dropped from memory, on the
     volume that the step needs most from.
     """
-    found = [one for one in evidence.reads if one.volume.kind in kinds and one.needed_bytes_s]
+    found = [
+        reads for reads in evidence.reads if reads.volume.kind in kinds and reads.needed_bytes_s
+    ]
     most = max(found, key=lambda reads: reads.needed_bytes_s or 0.0, default=None)
     if most is None or not most.best_cold_bytes_s:
         return None

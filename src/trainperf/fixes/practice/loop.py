@@ -43,22 +43,22 @@ class ProgressBar(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a bar that can be switched off."""
-        loop, seconds = evidence.loop, None
+        loop, timed = evidence.loop, True
         fit = loop.where if loop.kind == "fit" else None
         if fit is not None:
-            seconds = sum(bar.batch_s for bar in evidence.callbacks if bar.name == OF_KERAS)
+            bars = [call.batch_s for call in evidence.callbacks if call.name == OF_KERAS]
         elif trainers.setting_of(self.id, {}, evidence) is None:
             return None
-        elif not isinstance(evidence.torch.split_, Missing):
-            seconds = sum(log.seconds for log in evidence.torch.logs if DRAWS in log.what)
-        takes = ""
-        if seconds is not None:
-            taken = seconds
-            takes = if_measured(lambda: f": {ms(taken)} of {ms(evidence.times.real)}")
+        else:
+            timed = not isinstance(evidence.torch.split_, Missing)
+            bars = [log.seconds for log in evidence.torch.logs if DRAWS in log.what]
+        if timed and not bars:
+            return None
+        takes = if_measured(lambda: f": {ms(sum(bars))} of {ms(evidence.times.real)}")
         return Cause(
             title="A progress bar is drawn in each step",
-            text=f"The loop of a library draws it while the model waits{takes}.",
-            saves=Saving("what the bar takes", seconds),
+            text=f"The loop of a library draws it while the model waits{takes if timed else ''}.",
+            saves=Saving("what the bar takes", sum(bars) if timed else None),
             where=() if fit is None else (fit,),
             snippet="model.fit(..., verbose=2)",
             data=trainers.seen_in_call(evidence, verbose=1),

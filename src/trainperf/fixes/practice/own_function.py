@@ -92,7 +92,7 @@ def _by_line(evidence: Evidence) -> Cause | None:
         if evidence.framework.name == "torch"
         else _SMALL_CALLS.replace("torch.", "tf.")
     )
-    where = tuple(one.where for one in function.lines[:MOST_TOLD])
+    where = tuple(line.where for line in function.lines[:MOST_TOLD])
     return Cause(
         title=f"{name} {does}",
         text=_of_lines(evidence, function, name, loop),
@@ -212,8 +212,8 @@ def _taking(evidence: Evidence) -> Iterator[tuple[OwnWork, float]]:
     """
     turn = evidence.outside_
     spent = turn.spent if isinstance(turn, Outside) else ()
-    timed = {(one.where.file, one.where.line) for one in spent if one.calls and one.where}
-    evaluated = any(one.what in ("evaluation", "prediction") for one in spent)
+    timed = {(part.where.file, part.where.line) for part in spent if part.calls and part.where}
+    evaluated = any(part.what in ("evaluation", "prediction") for part in spent)
     for work in evidence.own_work:
         shown = work.kind not in ("sample", "other")
         if (work.where.file, work.where.line) in timed:
@@ -265,7 +265,9 @@ def _of_samples(evidence: Evidence, taking: list[tuple[OwnWork, float]]) -> str:
         text += f": about {ms(work.share * real)} of each step of {ms(real)}"
     if work.calls_into and not work.calls_into.startswith("_"):
         text += f", mostly in `{work.calls_into}`"
-    also = ", ".join(f"{_named(one)} {percent(one.share)} ({at(one.where)})" for one, _ in others)
+    also = ", ".join(
+        f"{_named(piece)} {percent(piece.share)} ({at(piece.where)})" for piece, _ in others
+    )
     return f"{text}. Besides: {also}." if also else f"{text}."
 
 

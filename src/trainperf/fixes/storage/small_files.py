@@ -88,7 +88,7 @@ class StorageSmallFiles(Fix):
             reads: cost
             for reads in evidence.reads
             # else the channel's input mode is what is spoken of
-            if not (reads.files >= MANY_FILES and any(through(reads, one) for one in fast))
+            if not (reads.files >= MANY_FILES and any(through(reads, channel) for channel in fast))
             and (cost := _opening(reads, evidence))
         }
         if not costs:

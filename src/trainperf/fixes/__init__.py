@@ -212,7 +212,7 @@ class Fix:
 
     def found(self, cause: Cause, bound: float | None, basis: str) -> Finding:
         """Return a cause of this fix as a finding, with its price."""
-        return self.finding(
+        finding = self.finding(
             title=cause.title,
             text=cause.text,
             bound=bound,
@@ -224,6 +224,7 @@ class Fix:
             equivalence=cause.equivalence,
             rewritable=cause.rewritable,
         )
+        return replace(finding, category=cause.category or self.category)
 
     def finding(
         self,

@@ -31,6 +31,9 @@ BUSY = 0.85
 NOISY = 0.25
 """Noise of a step's times from which a share is not put into seconds."""
 
+MANY_TENSORS = 10
+"""Tensors of weights from which a number of calls that is a multiple of theirs is no chance."""
+
 MOST_TOLD = 3
 BASIS = "all of it, by samples of the stack"
 
@@ -86,12 +89,9 @@ def _by_line(evidence: Evidence) -> Cause | None:
         bound = min(bound, evidence.times.real / evidence.times.resident)
     name = f"`{line.text if function.alone else line.where.function}`"
     loop = next(filter(None, (_loop(line, evidence) for line in function.lines)), "")
-    kind, does, advice = _does(function, _loop(line, evidence))
-    small = (
-        _SMALL_CALLS
-        if evidence.framework.name == "torch"
-        else _SMALL_CALLS.replace("torch.", "tf.")
-    )
+    kind, does, advice = _does(function, _loop(line, evidence), _tensors(evidence))
+    torch = evidence.framework.name == "torch"
+    small = _SMALL_CALLS if torch else _SMALL_CALLS.replace("torch.", "tf.")
     where = tuple(line.where for line in function.lines[:MOST_TOLD])
     return Cause(
         title=f"{name} {does}",
@@ -99,7 +99,7 @@ def _by_line(evidence: Evidence) -> Cause | None:
         saves=Saving(BASIS, ratio=bound),
         where=where,
         advice=advice,
-        snippet=small if kind == "small calls" else "",
+        snippet={"small calls": small, "weights": _WEIGHTS}.get(kind, ""),
         category="input" if waits else None,
         data={
             "kind": kind,
@@ -121,12 +121,35 @@ def _loop(line: Line, evidence: Evidence) -> str:
     return f"`{line.loop_text}` ({at(loop)})" if line.loop_text else f"the loop at {at(loop)}"
 
 
-def _does(function: FunctionLines, loop: str) -> tuple[str, str, str]:
+def _tensors(evidence: Evidence) -> int:
+    """How many tensors of weights PyTorch's optimizers update; 0 where that is not known."""
+    torch = evidence.torch_
+    return 0 if torch is None else sum(optimizer.tensors for optimizer in torch.optimizers)
+
+
+def _over_weights(calls: float, tensors: int) -> bool:
+    """Whether so many calls of operators are the same few for each tensor of the weights."""
+    times = calls / max(1, tensors)
+    return tensors >= MANY_TENSORS and times >= 1 and abs(times - round(times)) * tensors < 1
+
+
+def _does(function: FunctionLines, loop: str, tensors: int) -> tuple[str, str, str]:
     """The kind of work that most of it is, what it does, and what an expert would write instead.
 
-    `loop` is that of its first line.
+    `loop` is that of its first line; the weights have so many `tensors`.
     """
     line = function.lines[0]
+    if function.small_s > 0.2 * function.own_s and _over_weights(function.calls, tensors):
+        times = round(function.calls / tensors)
+        does = f"goes through {tensors:,} tensors of weights one by one, {times} calls for each"
+        return (
+            "weights",
+            does,
+            (
+                "Compute it for lists of tensors: one call of `torch._foreach_…` in place of one "
+                "for each tensor. What is only logged, compute every 50 steps."
+            ),
+        )
     if function.small_s > 0.2 * function.own_s and function.calls >= MANY:
         does = f"makes {function.calls:,.0f} calls of small operators in each step"
         advice = f"Write {loop or 'it'} as operations on whole tensors: one call for all turns in "
@@ -170,6 +193,15 @@ for i in range(len(x)):  # a call for each turn, and its backward
 losses = distance(x, y)                   # one call for all
 pairs = distance(x[:, None], x[None, :])  # all pairs
 chosen = torch.where(mask, pairs, 0.0)    # "if", for each element"""
+
+
+_WEIGHTS = """\
+weights = list(model.parameters())
+gradients = [weight.grad for weight in weights]
+norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))  # of all
+torch._foreach_mul_(gradients, (1.0 / (norm + 1e-6)).clamp(max=1.0))  # clipped, without .item()
+with torch.no_grad():
+    torch._foreach_lerp_(averages, weights, 1 - decay)  # an average of the weights, in place"""
 
 
 # ---------------------------------------------------------------- by what its source shows

@@ -48,7 +48,7 @@ class TorchSaveBeside(Fix):
       `torch.distributed.checkpoint.async_save` does the same.
     """
 
-    category = "practice"
+    category = "host"
     equivalence = Equivalence.SEMANTICS
     framework = "torch"
     concerns = "outside"

@@ -8,7 +8,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.words import at, ms, worth_counted
 from trainperf.fixes.dataloader._edits import set_setting
 from trainperf.fixes.dataloader._loader import places
-from trainperf.fixes.torch_step.compiling.torch_recompiling import RECURRING
+from trainperf.fixes.torch_step.compiling import RECURRING
 from trainperf.model import Equivalence, Evidence, Finding, Missing
 from trainperf.rewrite import Script
 

@@ -386,7 +386,7 @@ class Reading:
         """
         if step.kind != "hide" or step.test is not None:
             return False
-        if CONTINUES.search(self.text(self.function)):
+        if any(CONTINUES.search(ast.unparse(statement)) for statement in self.function.body):
             return False
         node = step.value
         node = (self._held(node) or node) if isinstance(node, ast.Name) else node

@@ -144,12 +144,6 @@ def _loop_functions(evidence: Evidence) -> set[tuple[str, str]]:
     return {_key(site.file, site.function) for site in sites if site is not None}
 
 
-def step_site(evidence: Evidence) -> Site | None:
-    """Return where the loop updates the weights, else where it runs the backward."""
-    calls = evidence.torch.calls
-    return None if calls is None else calls.step or calls.backward
-
-
 def own_seconds(evidence: Evidence, found: Iterable[Work]) -> float:
     """Seconds of a step that the works take: none of it is in the model's own parts."""
     seconds = sum(work.seconds for work in found)
@@ -173,11 +167,6 @@ def gap_seconds(evidence: Evidence) -> float:
         updates = [part.name for part in evidence.torch.split if part.name == "optimizer"]
         traced += part_seconds(evidence, *updates) if updates else 0.0
     return step - min(step, max(traced, step * (sms_active(evidence) or 0.0)))
-
-
-def places_of(found: Iterable[Work]) -> tuple[Site, ...]:
-    """Return where each work stands."""
-    return tuple(work.where for work in found)
 
 
 METHODS = ("item", "tolist", "numpy", "cpu", "to", "cuda")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from trainperf.errors import CannotRewrite
@@ -17,11 +15,13 @@ from trainperf.fixes.torch_step import _source as source
 from trainperf.model import Site
 from trainperf.rewrite import Script
 from trainperf.source.statements import (
+    COLLECTS,
     Function,
     assigned,
     called,
     keeps_state,
     last_name,
+    made_here,
     names_in,
     root,
     walk,
@@ -237,12 +237,15 @@ def does_more(tree: ast.Module, function: Function) -> str:
 
 def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = frozenset()) -> str:
     """Say what statements change that outlives them, functions of the file followed."""
-    without_logs = _WithoutLogs(tree)
-    body = [without_logs.visit(copy.deepcopy(statement)) for statement in body]
-    state = keeps_state(body)
+    body = list(body)
+    own = made_here(body)
+    state = keeps_state(body, COLLECTS - {"append"})
     if state:
         return f"it changes {state} in every step"
     for node in walk(body):
+        added_to = _added_to(node)
+        if added_to is not None and root(added_to) not in own and not _is_log(tree, added_to):
+            return f"it changes {ast.unparse(added_to)}.append() in every step"
         if isinstance(node, ast.Raise | ast.NamedExpr | ast.Await):
             return f"it has {ast.unparse(node)}"
         if not isinstance(node, ast.Call):
@@ -260,30 +263,23 @@ def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = f
     return ""
 
 
-class _WithoutLogs(ast.NodeTransformer):
-    """Leaves out what is added to lists that nothing in their file reads: they are a log."""
+def _added_to(node: ast.AST) -> ast.expr | None:
+    """`x` of the statement or call `x.append(…)`, None of anything else."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return func.value if isinstance(func, ast.Attribute) and func.attr == "append" else None
 
-    def __init__(self, tree: ast.Module) -> None:
-        uses: Counter[str] = Counter()
-        logs: Counter[str] = Counter()  # by name: uses that make a list, or add to it
-        made: set[str] = set()
-        for node in ast.walk(tree):
-            uses[_name(node)] += 1
-            if isinstance(node, ast.Assign | ast.AnnAssign) and _makes(node.value):
-                names = [_name(target) for target in assigned(node)]
-                made |= set(names) if len(names) == 1 else set()
-                logs.update(names)
-            elif isinstance(node, ast.Expr):
-                logs[_added_to(node)] += 1
-        self._logs = {name for name in made if name and logs[name] == uses[name]}
 
-    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
-        """Leave of a statement that adds to a log only what it adds, and under which keys."""
-        if _added_to(node) in self._logs and isinstance(node.value, ast.Call):
-            call = node.value
-            keys = [part.slice for part in ast.walk(call.func) if isinstance(part, ast.Subscript)]
-            node.value = ast.copy_location(ast.Tuple([*call.args, *keys], ast.Load()), call)
-        return node
+def _is_log(tree: ast.Module, held: ast.expr) -> bool:
+    """Whether nothing in its file reads a list, or lists by keys: it is made, and added to."""
+    name, made, added, uses = _name(held), 0, 0, 0
+    for node in ast.walk(tree):
+        uses += isinstance(node, ast.Name | ast.Attribute) and _name(node) == name
+        if isinstance(node, ast.Expr):
+            added_to = _added_to(node.value)
+            added += added_to is not None and _name(added_to) == name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            made += [_name(target) for target in assigned(node)] == [name] and _makes(node.value)
+    return made > 0 and made + added == uses
 
 
 def _makes(value: ast.expr | None) -> bool:
@@ -291,18 +287,7 @@ def _makes(value: ast.expr | None) -> bool:
     return made or isinstance(value, ast.List | ast.Dict | ast.ListComp | ast.DictComp)
 
 
-def _added_to(node: ast.Expr) -> str:
-    """The name of the list that a statement adds to; "" where it does something else."""
-    call = node.value
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return ""
-    held = call.func.value
+def _name(held: ast.expr) -> str:
     while isinstance(held, ast.Subscript):
         held = held.value
-    return _name(held) if call.func.attr == "append" else ""
-
-
-def _name(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return f".{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
+    return f".{held.attr}" if isinstance(held, ast.Attribute) else ast.unparse(held)

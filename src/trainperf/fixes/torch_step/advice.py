@@ -116,12 +116,11 @@ class TorchGrowingGraph(Fix):
 
     ## Why it is slow
     What one step computes and the next one reads keeps the graph it came from. With `retain_graph`
-    the backward of each step derives all steps before it again: it takes longer and longer, and so
-    does the memory that the graphs hold.
+    each backward derives all steps before it again, and takes longer and longer.
 
     ## What changes
     A value that is detached before it is kept enters the next step as a number: gradients end
-    there, as most such scripts intend. The training is another one where they should not.
+    there, as most such scripts intend.
 
     ## When not to
     When earlier steps are to be derived again: back-propagation through time has its own length,
@@ -231,10 +230,8 @@ class TorchFlattenParameters(Fix):
     """Put the weights of recurrent layers into one piece of memory: `flatten_parameters()`.
 
     ## Why it is slow
-    cuDNN wants all weights of an `LSTM`, `GRU` or `RNN` side by side. When they are not,
-    after `copy.deepcopy`, `DataParallel` or weights that were set by hand, PyTorch copies
-    them together in each forward. It warns once that they are "not part of single
-    contiguous chunk of memory".
+    cuDNN wants all weights of an `LSTM`, `GRU` or `RNN` side by side. When they are not, after
+    `copy.deepcopy` or `DataParallel`, PyTorch copies them together in each forward.
 
     ## What changes
     `flatten_parameters()` copies them once. Values and results stay the same.
@@ -272,18 +269,15 @@ class TorchHiddenWaits(Fix):
 
     ## Why it is slow
     Python runs ahead of the GPU and queues its kernels. Some operations cannot be queued:
-    `x[mask]`, `nonzero`, `unique` (the size of the result is a number on the GPU),
-    `torch.tensor(…, device="cuda")`, a copy from memory that is not pinned. Python waits
-    for all that is queued, and then the GPU waits for Python.
+    `x[mask]`, `nonzero`, `unique`, `torch.tensor(…, device="cuda")`, a copy from memory that is
+    not pinned. Python waits for all that is queued, and then the GPU waits for Python.
 
     ## What changes
     The places named do the same without a number that the host has to know: `torch.where`
-    in place of a mask, constants made once, pinned memory. Sums over masked values are
-    added up in another order. `torch_transfers` edits copies; masks take a decision.
+    in place of a mask (sums are added up in another order), constants made once, pinned memory.
 
     ## When not to
-    Where the GPU is busy all the time nothing is lost. A wait once every hundred steps costs
-    nothing either.
+    Where the GPU is busy all the time, or waits once every hundred steps, nothing is lost.
     """
 
     category = "sync"

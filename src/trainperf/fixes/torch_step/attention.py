@@ -42,16 +42,13 @@ class TorchSdpa(Fix):
     """Compute attention in one kernel, with `F.scaled_dot_product_attention`.
 
     ## Why it is slow
-    Written out, attention makes a matrix of scores for each pair of positions, scales it,
-    masks it, takes the softmax and multiplies it with the values. Each step writes that
-    matrix to memory and reads it back, and backward does so again.
+    Written out, attention makes a matrix of scores for each pair of positions, scales it, masks
+    it, takes the softmax and multiplies it with the values, each in memory, and backward again.
 
     ## What changes
-    One function does all of it block by block, and the matrix is never stored: less time
-    and much less memory for long sequences. Masks go in as `attn_mask`, a triangle as
-    `is_causal`. The result is the same but for rounding; dropout draws other random numbers.
-    A row that is hidden whole by -inf gives 0, where it gave NaN; one hidden by a number
-    gives the same, and gets a gradient.
+    One function does all of it block by block, and the matrix is never stored. Masks go in as
+    `attn_mask`, a triangle as `is_causal`. The result is the same but for rounding; dropout draws
+    other random numbers. A row that is hidden whole by -inf gives 0, where it gave NaN.
 
     ## When not to
     - When the attention weights themselves are wanted (plots, extra losses): no edit then.
@@ -80,7 +77,6 @@ class TorchSdpa(Fix):
             text=f"Attention seems to be computed by hand in {names}.{found}",
             saves=Saving(basis, lambda: _seconds(evidence, share)),
             where=heads,
-            advice="Replace scores, mask, softmax and weighted sum with one call.",
             snippet="""\
 import torch.nn.functional as F
 

@@ -98,9 +98,8 @@ class TorchCompile(Fix):
     """Compile the model with `torch.compile`, so that small operations are fused.
 
     ## Why it is slow
-    Without it Python starts each operation by itself. Each reads its input from memory
-    and writes its result back: a GPU that is always busy may be so with little else.
-    Starting one takes as long as a small one runs, and a GPU then waits for its next kernel.
+    Without it Python starts each operation by itself, which takes as long as a small one runs.
+    Each reads its input from memory and writes its result back: a GPU may do little else.
 
     ## What changes
     The model is compiled in place (`model.compile()`) at its first call, which takes seconds to
@@ -293,8 +292,7 @@ class TorchGraphBreaks(Fix):
     ## Why it is slow
     `torch.compile` cannot follow a number that Python asks of a tensor (`.item()`, `if x.sum()
     > 0`), `print`, or a library that it does not know. The graph ends there, Python runs, and
-    a new graph begins: nothing is put together over that line. In a loop, the whole function
-    runs without compiled code.
+    a new graph begins. In a loop, the whole function runs without compiled code.
 
     ## What changes
     `torch.where` decides in place of `if`; what is only looked at is returned, and read outside.

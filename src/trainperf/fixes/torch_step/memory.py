@@ -65,17 +65,15 @@ class TorchAllocConf(Fix):
     """Let the CUDA allocator grow its segments: `expandable_segments:True`.
 
     ## Why it is slow
-    PyTorch keeps freed memory in blocks of the sizes that were asked for. Where sizes
-    change from step to step, no free block fits: the allocator waits for the GPU, gives
-    all free blocks back and asks the driver for new ones.
+    PyTorch keeps freed memory in blocks of the sizes that were asked for. Where sizes change from
+    step to step none fits: it waits for the GPU, gives all back and asks the driver for new ones.
 
     ## What changes
     `PYTORCH_CUDA_ALLOC_CONF` has `expandable_segments:True`: segments grow in place, so
     free memory stays in one piece. The numbers are the same.
 
     ## When not to
-    - Where tensors are shared between processes on the GPU, and on drivers or systems
-      that cannot do it (Windows): PyTorch then warns and goes on as before.
+    - Where tensors are shared between processes on the GPU, and on Windows, which cannot do it.
     - The variable must be set before CUDA starts; a script that sets it itself wins.
     """
 
@@ -106,7 +104,6 @@ class TorchAllocConf(Fix):
             title="The GPU's memory is in pieces",
             text=text,
             saves=Unpriced("not measured"),
-            advice="Let segments grow in place.",
             snippet=f"export PYTORCH_CUDA_ALLOC_CONF={conf}",
             data={"conf": conf},
         )
@@ -200,9 +197,8 @@ class TorchEvaluationGrad(Fix):
     """Evaluate under `torch.no_grad()`.
 
     ## Why it is slow
-    A forward outside `no_grad` records the graph for a backward that never comes. Each
-    operation allocates a node, and all activations stay in memory until the output is
-    dropped.
+    A forward outside `no_grad` records the graph for a backward that never comes: a node for
+    each operation, and all activations stay in memory until the output is dropped.
 
     ## What changes
     The function that evaluates is decorated with `@torch.no_grad()`, or its loop stands
@@ -210,8 +206,6 @@ class TorchEvaluationGrad(Fix):
 
     ## When not to
     - Where gradients of the outputs are asked for (saliency, adversarial examples).
-    - `torch.inference_mode()` saves a little more, but its tensors can never take part
-      in training.
     """
 
     category = "model"
@@ -248,7 +242,6 @@ class TorchEvaluationGrad(Fix):
             text=text,
             saves=saves,
             where=(where,) if where is not None else (),
-            advice="Evaluate under torch.no_grad().",
             snippet=f"@torch.no_grad()\ndef {name}(...):"
             if name
             else "with torch.no_grad():\n    output = model(x)",
@@ -309,9 +302,8 @@ class TorchTransfers(Fix):
     """Make tensors on the GPU, and move only what must be moved.
 
     ## Why it is slow
-    A tensor that is built on the CPU and moved with `.to(device)` is written twice, and
-    Python waits for the copy unless its memory is pinned. Masks, position numbers and
-    constants need not cross at all.
+    A tensor that is built on the CPU and moved with `.to(device)` is written twice, and Python
+    waits for the copy. Masks, position numbers and constants need not cross at all.
 
     ## What changes
     With `device=device` the GPU makes the tensor itself. What never changes is made

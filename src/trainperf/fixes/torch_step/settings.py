@@ -108,7 +108,6 @@ class TorchFusedOptimizer(Fix):
                 probe="fused",
             ),
             where=where,
-            advice="Give the optimizer fused=True.",
             snippet=f"optimizer = torch.optim.{dearest.cls}(model.parameters(), ..., fused=True)",
             data=seen_in_call(evidence, **alike),
             rewritable=len(where) == len(slow) and all(site.exact for site in where),
@@ -123,9 +122,8 @@ class TorchCudnnBenchmark(Fix):
     thumb, which need not be the fastest for these sizes on this GPU.
 
     ## What changes
-    `torch.backends.cudnn.benchmark = True`: for each new shape all kernels are timed once,
-    then the fastest is used. Another kernel rounds otherwise, and which one wins may
-    change from run to run.
+    `torch.backends.cudnn.benchmark = True`: for each new shape all kernels are timed once, then
+    the fastest is used. It rounds otherwise, and which one wins may change from run to run.
 
     ## When not to
     - Images of changing size: each new shape is timed anew, for a second or so.
@@ -162,7 +160,6 @@ class TorchCudnnBenchmark(Fix):
             f"{probe_said(evidence, self.probed_by, 'With the fastest kernels the same pass')}",
             saves=saves,
             where=(where,) if where else (),
-            advice="Set torch.backends.cudnn.benchmark = True before the first step.",
             snippet="torch.backends.cudnn.benchmark = True",
         )
 
@@ -180,9 +177,8 @@ class TorchDebugModes(Fix):
     """Turn the debug modes off.
 
     ## Why it is slow
-    Anomaly detection walks the Python stack at every operation and checks every
-    gradient for NaN. A profiler writes an event for every operation. Deterministic
-    algorithms leave the fastest kernels of a GPU out.
+    Anomaly detection walks the stack at every operation and checks every gradient for NaN, a
+    profiler writes an event, deterministic algorithms leave the fastest kernels of a GPU out.
 
     ## What changes
     `set_detect_anomaly(True)` and `use_deterministic_algorithms(True)` get `False`;
@@ -191,8 +187,7 @@ class TorchDebugModes(Fix):
 
     ## When not to
     - While you look for a NaN, or for the cause of a difference between two runs.
-    - Where results must be the same bit by bit. A profiler with a schedule of a few
-      steps costs nothing afterwards.
+    - Where results must be the same bit by bit. A profiler may have a schedule of a few steps.
     """
 
     category = "host"

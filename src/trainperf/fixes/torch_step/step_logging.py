@@ -49,9 +49,8 @@ class TorchStepLogging(Fix):
     """Log every 50 steps, not in each; keep sums of losses on the device.
 
     ## Why it is slow
-    Python formats and writes while the model waits. Each `.item()`, `.cpu()` or
-    `print` of a tensor waits until the GPU has computed it; the GPU then has nothing
-    to do until Python has started the next kernels.
+    Python formats and writes while the model waits. Each `.item()`, `.cpu()` or `print` of a
+    tensor waits for the GPU, which then has nothing to do until Python starts the next kernels.
 
     ## What changes
     The statement that logs stands under `if step % 50 == 0:`; training computes the

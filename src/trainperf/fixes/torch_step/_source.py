@@ -134,9 +134,10 @@ def counter(loop: Loop) -> str:
     if name and not stores[name]:
         return name
     for node in loop.body:
-        counts = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)
-        if counts and ast.unparse(node.value) == "1" and stores[ast.unparse(node.target)] == 1:
-            return ast.unparse(node.target)
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            name = ast.unparse(node.target)
+            if ast.unparse(node.value) == "1" and stores[name] == 1:
+                return name
     raise CannotRewrite("the loop has no counter of its steps")
 
 

@@ -74,6 +74,7 @@ def _sum_of(statement: ast.stmt, number: ast.expr) -> str:
 
     `number` is x, or what x is that times or by something.
     """
+    target: ast.expr
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
         target, value = statement.target, statement.value
     elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
@@ -203,7 +204,8 @@ def _end_of_list(script: Script, site: Site, name: str) -> int | None:
     by `losses = np.mean(losses)` behind the loop, in the block in which it begins.
     """
     module = script.source(site.file).module
-    empty, others = [], []
+    empty: list[ast.stmt] = []
+    others: list[ast.stmt] = []
     for node in ast.walk(source.function_around(script, site) or script.module(site.file)):
         if isinstance(node, ast.Assign | ast.AnnAssign):
             target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]

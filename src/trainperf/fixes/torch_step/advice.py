@@ -6,7 +6,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
-from trainperf.fixes.torch_step._step import RECURRENT, count_of, part_seconds
+from trainperf.fixes.torch_step._step import RECURRENT, count_of, part_said, part_seconds
 from trainperf.model import Equivalence, Evidence, Line
 from trainperf.model.torch.step import DeviceWait
 
@@ -250,13 +250,13 @@ class TorchFlattenParameters(Fix):
         model = evidence.torch.model
         if not model.scattered or evidence.device.kind != "GPU":
             return None
-        forward, layers = part_seconds(evidence, "forward"), count_of(model, RECURRENT)
+        layers = count_of(model, RECURRENT)
         whose = f" of {model.cls}'s {layers} recurrent layers" if layers > 1 else ""
         return Cause(
             title="The weights of a recurrent layer lie scattered in GPU memory",
-            text=f"The weights{whose} are not in one piece of memory, so each forward copies them "
-            f"together. Forward takes {ms(forward)} of the {ms(evidence.times.real)} step.",
-            saves=Saving("at most all of forward", forward),
+            text=f"The weights{whose} are not in one piece of memory: each forward copies them "
+            f"together.{part_said(evidence, 'Forward takes', 'forward')}",
+            saves=Saving("at most all of forward", lambda: part_seconds(evidence, "forward")),
             where=model.scattered,
             advice="Call flatten_parameters() on the layer after the model is on the GPU, or first "
             "in forward.",

@@ -11,10 +11,10 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.step import step_may_matter
-from trainperf.fixes.common.words import GIB, at, if_measured, ms, percent
+from trainperf.fixes.common.words import GIB, at, ms, percent
 from trainperf.fixes.rows import SetVariable
 from trainperf.fixes.torch_step import _source as source
-from trainperf.fixes.torch_step._step import part_seconds
+from trainperf.fixes.torch_step._step import part_said, part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
@@ -138,17 +138,11 @@ class TorchCheckpointing(Fix):
             return None
         if peak >= ROOM * total:
             return None
-        takes = if_measured(
-            lambda: (
-                f": up to {ms(part_seconds(evidence, 'forward'))} of the "
-                f"{ms(evidence.times.real)} step"
-            )
-        )
         return Cause(
             title=f"{model.cls} computes its activations twice, with memory to spare",
-            text=f"Gradient checkpointing runs the forward again in the backward{takes}. At its "
-            f"peak, training took {peak / GIB:.1f} of {total / GIB:.1f} GiB "
-            f"({percent(peak / total)}).",
+            text="Gradient checkpointing runs the forward again in the backward. At its peak, "
+            f"training took {peak / GIB:.1f} of {total / GIB:.1f} GiB ({percent(peak / total)})."
+            f"{part_said(evidence, 'Forward takes', 'forward')}",
             saves=Saving(
                 "one forward less in each step", lambda: part_seconds(evidence, "forward")
             ),
@@ -230,7 +224,8 @@ class TorchEvaluationGrad(Fix):
             )
         elif seen.seconds is not None:
             text += f" One such forward takes {ms(seen.seconds)}."
-        forward, where = evidence.torch.calls and evidence.torch.calls.forward, seen.where
+        calls, where = evidence.torch.calls, seen.where
+        forward = None if calls is None else calls.forward
         shared = (
             where is not None
             and forward is not None

@@ -7,16 +7,19 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving, Unpriced
 from trainperf.fixes.common.step import bound_if_saved, step_may_matter
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import at, if_measured, ms, probe_said, worth
+from trainperf.fixes.common.words import at, probe_said, worth
 from trainperf.fixes.rows import Callee, SetArgument, SetFlag, SetVariable
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
     compute_seconds,
     count_of,
     kernel_seconds,
+    part_said,
     part_seconds,
     pass_decides,
+    passes_said,
     process_site,
+    taken_probe,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 from trainperf.rewrite import Script
@@ -92,11 +95,7 @@ class TorchFusedOptimizer(Fix):
             for name, value in given[0].items()
             if all(arguments[name] == value for arguments in given)
         }
-        takes = if_measured(
-            lambda: (
-                f" Updating the weights takes {ms(part_seconds(evidence, 'optimizer'))} of a step."
-            )
-        )
+        takes = part_said(evidence, "Updating the weights takes", "optimizer")
         return Cause(
             title=f"{dearest.cls} is not fused",
             text=f"{dearest.cls} updates {dearest.tensors} tensors, "
@@ -150,7 +149,7 @@ class TorchCudnnBenchmark(Fix):
         if set_otherwise or not layers:
             return None
         saves: Saving | Unpriced = Saving(UNTRIED, probe=self.probed_by)
-        if saves.probed(evidence) is None and _kernels_matter(evidence):
+        if taken_probe(evidence, self.probed_by) is None and _kernels_matter(evidence):
             saves = Unpriced("only trying tells what another kernel takes")
         where = process_site(evidence)
         return Cause(
@@ -218,7 +217,7 @@ class TorchDebugModes(Fix):
         return Cause(
             title=f"{names[0]}{''.join(f', {name[0].lower()}{name[1:]}' for name in names[1:])} "
             f"{'is' if len(on) == 1 else 'are'} on{f' ({place})' if place else ''}",
-            text=f"{' '.join(works)}{_passes(evidence)}",
+            text=f"{' '.join(works)}{passes_said(evidence)}",
             saves=saves,
             where=edited or tuple(sites.values()),
             advice="Turn off what is on unless you are looking for a fault.",
@@ -252,15 +251,6 @@ def _of_a_mode(evidence: Evidence, basis: str, share: float | None) -> Saving | 
     except NotMeasured:
         pass
     return Unpriced("not measured") if step_may_matter(evidence) else None
-
-
-def _passes(evidence: Evidence) -> str:
-    return if_measured(
-        lambda: (
-            f" Forward and backward take {ms(compute_seconds(evidence))} of each step of "
-            f"{ms(evidence.times.real)}."
-        )
-    )
 
 
 class TorchLaunchBlocking(Fix):
@@ -299,7 +289,7 @@ class TorchLaunchBlocking(Fix):
             else Cause(
                 title="CUDA_LAUNCH_BLOCKING is set",
                 text="Python waits for each kernel to end before it starts the next."
-                f"{_passes(evidence)}",
+                f"{passes_said(evidence)}",
                 saves=saves,
                 advice="Unset CUDA_LAUNCH_BLOCKING: it is meant for finding faults.",
                 snippet="unset CUDA_LAUNCH_BLOCKING",

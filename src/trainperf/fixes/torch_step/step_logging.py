@@ -93,7 +93,9 @@ class TorchStepLogging(Fix):
         named = [work for work in found if work.seconds >= least or work.reads >= EACH_STEP]
         named = [work for work in named if gaps > 0 or work.seconds >= least] or found[:1]
         calls = evidence.torch.calls
-        loop = evidence.loop.where or (calls and (calls.step or calls.backward))
+        loop = evidence.loop.where
+        if loop is None and calls is not None:
+            loop = calls.step or calls.backward
         places = tuple(work.where for work in named) + ((loop,) if loop is not None else ())
         edits = [work.edit for work in named]
         return Cause(

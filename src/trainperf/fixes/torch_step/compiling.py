@@ -12,10 +12,10 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving, Unpriced
 from trainperf.fixes.common.step import saved_by, step_seconds
-from trainperf.fixes.common.words import at, if_measured, ms, percent, probe_said, worth_counted
+from trainperf.fixes.common.words import at, if_measured, ms, percent, times, worth_counted
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
 from trainperf.fixes.torch_step._step import compute_seconds, planned_steps, taken_probe
-from trainperf.model import Equivalence, Evidence, Finding, Missing, Padding, Site, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Missing, Padding, Probe, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.statements import dotted
 
@@ -140,8 +140,7 @@ class TorchCompile(Fix):
         return Cause(
             title=f"{model.cls} is not compiled",
             text=f"Python starts each operation of {model.cls} by itself."
-            f"{if_measured(lambda: _traced(evidence)) if made is None else ''}"
-            f"{probe_said(evidence, 'compile', 'Compiled, the same computation')}",
+            f"{_probed(evidence, made) if made else if_measured(lambda: _traced(evidence))}",
             saves=Saving(FUSING, seconds, probe="compile"),
             where=(model.where,) if model.where else (),
             advice="Compile the model right after it is built; its first step then takes seconds "
@@ -200,6 +199,17 @@ def _traced(evidence: Evidence) -> str:
         f"{percent(could.share)} of their operators' time in others than products, convolutions "
         f"and look-ups{gaps if could.gaps else ''}: compiling can put these together."
     )
+
+
+def _probed(evidence: Evidence, made: Probe) -> str:
+    text = (
+        f" Compiled, the same computation ran {times(made.ratio)} as fast "
+        f"({ms(made.base_s)} → {ms(made.candidate_s)})."
+    )
+    if made.one_off_s and made.ratio > 1:
+        steps = round(made.one_off_s / max(saved_by(evidence, made), 1e-9)) + 1
+        text += f" Compiling took {ms(made.one_off_s)}, which {steps:,} steps earn back."
+    return text
 
 
 def _each_block(

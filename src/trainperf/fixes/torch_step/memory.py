@@ -98,7 +98,7 @@ class TorchAllocConf(Fix):
             f"({percent(reserved / total)}), and tensors took {allocated / GIB:.1f} GiB."
         )
         if retries:
-            text += f" Free blocks did not fit, and all went back to the driver, {retries:,} times."
+            text += f" No free block fitted, and all went back (retries: {retries:,})."
         conf = f"{given},{SETTING}" if given else SETTING
         return Cause(
             title="The GPU's memory is in pieces",

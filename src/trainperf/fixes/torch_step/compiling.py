@@ -193,11 +193,11 @@ def _fuses(evidence: Evidence) -> bool:
 
 def _traced(evidence: Evidence) -> str:
     could = fusing(evidence)
-    gaps = f", and {percent(could.gaps / could.compute)} of it between kernels"
+    gaps = could.gaps and f", and {percent(could.gaps / could.compute)} of it between kernels"
     return (
         f" Forward and backward take {ms(could.compute)} of the {ms(evidence.times.real)} step, "
         f"{percent(could.share)} of their operators' time in others than products, convolutions "
-        f"and look-ups{gaps if could.gaps else ''}: compiling can put these together."
+        f"and look-ups{gaps or ''}: compiling can put these together."
     )
 
 

@@ -73,9 +73,12 @@ class TorchStepLogging(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find what reads numbers or logs in each step, or a library's loop that does so."""
         found = sorted(lookers(evidence), key=lambda work: -work.seconds)
-        saved = own_seconds(evidence, found)
-        gaps = gap_seconds(evidence) if any(work.reads >= EACH_STEP for work in found) else 0.0
-        bound = max(_bound(evidence, saved), bound_if_saved(evidence, gaps))
+        saved = gaps = 0.0
+        bound = 1.0
+        if found:
+            saved = own_seconds(evidence, found)
+            gaps = gap_seconds(evidence) if any(work.reads >= EACH_STEP for work in found) else 0.0
+            bound = max(_bound(evidence, saved), bound_if_saved(evidence, gaps))
         setting = setting_of(self.id, {}, evidence)
         trainer = evidence.torch.trainer
         if setting is not None and trainer is not None and not worth_counted(bound):

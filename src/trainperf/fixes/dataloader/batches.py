@@ -29,7 +29,7 @@ from trainperf.fixes.dataloader._loader import (
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
-from trainperf.fixes.torch_step.compiling.torch_recompiling import RECURRING
+from trainperf.fixes.torch_step.compiling import RECURRING
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.module import Module, inside

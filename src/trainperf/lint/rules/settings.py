@@ -25,23 +25,20 @@ ROWS = (
     row(
         "float64_input",
         '`set_floatx("float64")` of Keras.',
-        "the model computes in float64, which may take twice as long as float32 on a CPU, and far "
-        "longer on most GPUs",
+        "float64 may take twice as long as float32 on a CPU, and far longer on most GPUs",
         Argument(_FLOATX, "floatx", 0, ("float64",)),
     ),
     row(
         "keras_callback_per_batch",
         "`ModelCheckpoint` or `TensorBoard` that writes after every batch, or every ten or fewer.",
-        "what is written after every batch or every few may take longer than the training, which "
-        "waits for it",
+        "what is written so often may take longer than the training, which waits for it",
         Argument(("keras.callbacks.ModelCheckpoint",), "save_freq", None, _FEW),
         Argument(("keras.callbacks.TensorBoard",), "update_freq", None, ("batch", *_FEW)),
     ),
     row(
         "keras_run_eagerly",
         "`compile(run_eagerly=True)`, `model.run_eagerly = True`, `run_functions_eagerly(True)`.",
-        "Python then runs the training step operation by operation, which may take several times "
-        "as long as the compiled step",
+        "Python runs each operation by itself, which may take several times as long as compiled",
         Argument((".compile",), "run_eagerly", None, (True,), repair="False"),
         Assignment(".run_eagerly", True, repair="False"),
         Argument((_EAGERLY,), "run_eagerly", 0, (True,), repair="False"),
@@ -49,16 +46,14 @@ ROWS = (
     row(
         "nccl_settings",
         "`NCCL_P2P_DISABLE`, `NCCL_SHM_DISABLE` or `NCCL_IB_DISABLE` set to 1, or a traced NCCL.",
-        "NCCL may not use the link that this is about, or writes lines for every call, and the "
-        "exchange of gradients may take longer",
+        "a link is not used, or a line is written for each call: exchanges may take longer",
         *(Variable(f"NCCL_{link}_DISABLE", "1") for link in ("P2P", "SHM", "IB")),
         Variable("NCCL_DEBUG", "TRACE"),
     ),
     row(
         "nccl_transport",
         "`NCCL_NET=Socket`, `FI_PROVIDER=tcp` or `NCCL_P2P_LEVEL=LOC` set by the script.",
-        "NCCL is kept from quicker ways between hosts or GPUs where there are any, and the "
-        "exchange of gradients may take longer",
+        "NCCL is kept from quicker ways where there are any, and exchanges may take longer",
         Variable("NCCL_NET", "Socket"),
         Variable("NCCL_P2P_LEVEL", "LOC"),
         Variable("FI_PROVIDER", "tcp"),
@@ -66,15 +61,13 @@ ROWS = (
     row(
         "rnn_cell_wrapped",
         "`RNN(LSTMCell(…))` or `RNN(GRUCell(…))` of Keras.",
-        "the cell runs in a loop over the time steps; on a GPU the layers LSTM and GRU compute the "
-        "same with cuDNN and may be many times as fast",
+        "a loop over the time steps; LSTM and GRU use cuDNN on a GPU, which may be far faster",
         Argument(("keras.layers.RNN",), "cell", 0, tuple(f"{layer}Cell" for layer in _LSTM)),
     ),
     row(
         "rnn_cudnn",
         "`LSTM` or `GRU` of Keras with an argument that cuDNN does not support.",
-        "cuDNN cannot be used, so on a GPU the layer runs as a loop over the time steps, which may "
-        "take many times as long",
+        "cuDNN cannot be used; a loop over the time steps may take many times as long on a GPU",
         *(
             Argument(_LSTM, name, position, (value,), other=True, unless=("use_cudnn",))
             for name, position, value in (
@@ -96,29 +89,25 @@ ROWS = (
     row(
         "tf_cross_device_ops",
         "A strategy with `ReductionToOneDevice` or `HierarchicalCopyAllReduce`.",
-        "gradients are exchanged without the links between GPUs that NCCL uses, which may be "
-        "slower",
+        "gradients go without the links between GPUs that NCCL uses, which may be slower",
         Argument((_STRATEGY,), "cross_device_ops", 1, _SLOW_OPS),
     ),
     row(
         "tf_intra_op_threads",
         "`TF_NUM_INTRAOP_THREADS` set to 1 by the script itself.",
-        "each operation runs on one core, and the others may stand idle where the model computes "
-        "on the CPU",
+        "each operation runs on one core: the others may be idle where the CPU trains",
         Variable("TF_NUM_INTRAOP_THREADS", "1"),
     ),
     row(
         "torch_cudnn_benchmark",
         "`cudnn.benchmark = False` in a file that does not ask to be repeatable.",
-        "cuDNN chooses convolution kernels by rule of thumb, which may not be the fastest; images "
-        "of one size may gain by True",
+        "cuDNN does not try which convolution is fastest; images of one size may gain by True",
         Assignment("torch.backends.cudnn.benchmark", False, repair="True", unless=_SEEDED),
     ),
     row(
         "torch_ddp_unused_parameters",
         "`DistributedDataParallel(find_unused_parameters=True)`.",
-        "DDP walks over the whole graph before each backward, which may be in vain if every step "
-        "uses all parameters",
+        "DDP walks over the graph in each step, which may be in vain if all parameters are used",
         Argument((DDP,), "find_unused_parameters", None, (True,), unless=("static_graph",)),
     ),
     row(

@@ -9,7 +9,6 @@ from trainperf.lint.rule import Place, rule
 from trainperf.source.arguments import argument, starred
 from trainperf.source.bodies import (
     PYTHON_OPS,
-    calls_in,
     drawing,
     function_of,
     looping,
@@ -58,7 +57,7 @@ def _sets_workers(module: Module) -> bool:
     return "workers" in attributes or any(name in ("workers", None) for name in keywords)
 
 
-@rule("from_generator", "one core makes it, in turns with the training, which may wait for it")
+@rule("from_generator", "one core makes it, and the model may wait; a map over file names uses all")
 def tf_generator(module: Module) -> Iterator[Place]:
     """`Dataset.from_generator` whose generator reads a file, or loops, for each element."""
     for call in module.calls("tensorflow.data.Dataset.from_generator"):
@@ -72,23 +71,6 @@ def tf_generator(module: Module) -> Iterator[Place]:
             yield Place(call, f"from_generator, whose generator calls {work} for each element")
 
 
-_READERS = {f"tensorflow.data.{name}" for name in ("TFRecordDataset", "TextLineDataset",
-            "FixedLengthRecordDataset", "experimental.CsvDataset")}  # fmt: skip
-
-
-@rule("interleave", "one block is read at a time, and the model may wait for each")
-def tf_interleave_parallel(module: Module) -> Iterator[Place]:
-    """`Dataset.interleave` over files without `num_parallel_calls`."""
-    for call in module.methods("interleave"):
-        if starred(call) or not call.args or argument(call, "num_parallel_calls", 3) is not None:
-            continue
-        function = function_of(module, call.args[0])
-        made = [each.func for each in calls_in(module, function, 0)] if function else []
-        reads = any(module.name(node) in _READERS for node in (call.args[0], *made))
-        if reads and is_dataset(module, call):
-            yield Place(call, "interleave over files without num_parallel_calls")
-
-
 def _mapped(module: Module) -> Iterator[tuple[ast.Call, Function | ast.Lambda]]:
     """Yield the calls of `Dataset.map`, each with its function."""
     for call in module.methods("map"):
@@ -99,8 +81,8 @@ def _mapped(module: Module) -> Iterator[tuple[ast.Call, Function | ast.Lambda]]:
 
 @rule(
     "random",
-    "TensorFlow does not parallelise a random function by itself: the pipeline may use one core, "
-    "with `num_parallel_calls=tf.data.AUTOTUNE` more",
+    "TensorFlow does not parallelise a random function by itself, so the pipeline may use one core "
+    "only; `num_parallel_calls=tf.data.AUTOTUNE` lets it use more",
 )
 def tf_map_parallel(module: Module) -> Iterator[Place]:
     """`Dataset.map` without `num_parallel_calls`, whose function draws random numbers.
@@ -116,7 +98,10 @@ def tf_map_parallel(module: Module) -> Iterator[Place]:
             yield Place(call, f"map without num_parallel_calls, whose function calls {drawn}")
 
 
-@rule("py_func numpy_function", "Python runs it one call at a time, and may hold the pipeline up")
+@rule(
+    "py_func numpy_function",
+    "Python runs one call at a time, which may hold up the rest; ops do not",
+)
 def tf_py_function(module: Module) -> Iterator[Place]:
     """`tf.py_function` or `tf.numpy_function` in a function given to `Dataset.map`."""
     mapped = _mapped(module) if any(module.calls(*PYTHON_OPS)) else ()
@@ -155,35 +140,20 @@ def keras_callback_per_batch(module: Module) -> Iterator[Place]:
 def tf_function(module: Module) -> Iterator[Place]:
     """A `tf.GradientTape` step that a loop runs without `tf.function`."""
     updates = {module.function(call) for call in module.methods("apply_gradients", "apply")}
-    seen: set[ast.AST] = set()
+    calls = [node for node in module.nodes if isinstance(node, ast.Call) and module.loops(node)]
+    looped = {function_of(module, call.func) for call in calls}
+    seen: dict[ast.AST, str] = {}
     for tape in tapes(module):
         function = module.function(tape)
-        if function not in updates or isinstance(function, ast.Lambda):
+        step = function if isinstance(function, FUNCTIONS) else None
+        if function not in updates or (step is not None and _compiled(module, step)):
             continue
-        steps = [function, _runner(module, function)] if function is not None else []
-        if any(_compiled(module, step) for step in steps if step is not None):
-            continue
-        looped = next((s for s in steps if s is not None and _called_in_loop(module, s)), None)
         if module.loops(tape):
-            yield Place(tape, "a loop runs this GradientTape step without tf.function")
-        elif looped is not None and looped not in seen:
-            seen.add(looped)
-            what = f"a loop calls {looped.name}, with a GradientTape, without tf.function"
-            yield Place(looped, what)
-
-
-def _called(call: ast.Call) -> ast.expr:
-    """Return the function that a call calls: of `strategy.run(step, …)` the step."""
-    return call.args[0] if last_name(call.func) == "run" and call.args else call.func
-
-
-def _runner(module: Module, function: Function) -> Function | None:
-    """Return the function that lets a strategy run `function`, if one does outside a loop."""
-    for call in module.methods("run"):
-        if module.definition(_called(call)) is function and not module.loops(call):
-            around = module.function(call)
-            return around if isinstance(around, FUNCTIONS) else None
-    return None
+            seen[tape] = "a loop runs this GradientTape step"
+        elif step is not None and step in looped:
+            seen[step] = f"a loop calls {step.name}, with a GradientTape,"
+    for node, runs in seen.items():
+        yield Place(node, f"{runs} without tf.function")
 
 
 def _compiled(module: Module, function: Function) -> bool:
@@ -197,54 +167,33 @@ def _compiled(module: Module, function: Function) -> bool:
         if not isinstance(node, ast.Name | ast.Attribute) or last_name(node) != function.name:
             continue
         above, caller = module.parent(node), module.function(node)
-        if not (isinstance(above, ast.Call) and _called(above) is node):
+        if not (isinstance(above, ast.Call) and above.func is node):
             return True
-        if isinstance(caller, ast.Lambda) or (
-            caller is not None and caller is not function and caller.decorator_list
-        ):
+        if caller is not None and caller is not function and _decorated(caller):
             return True
     return False
 
 
-def _called_in_loop(module: Module, function: Function) -> bool:
-    calls = (node for node in module.nodes if isinstance(node, ast.Call) and module.loops(node))
-    return any(function_of(module, _called(call)) is function for call in calls)
+def _decorated(function: Function | ast.Lambda) -> bool:
+    return isinstance(function, ast.Lambda) or bool(function.decorator_list)
 
 
-@rule(
-    "tf.function tensorflow.function",
-    "each new one may be traced anew, at the cost of many steps; pass a tensor, and make functions "
-    "once, before the loop",
-)
+@rule("tf.function", "each new value may be traced anew, at the cost of many steps; pass a tensor")
 def tf_retracing(module: Module) -> Iterator[Place]:
-    """A `tf.function` called with a Python number of the loop, or made anew in each turn."""
+    """A `tf.function` called with a Python number that changes in the loop."""
     for call in (node for node in module.nodes if isinstance(node, ast.Call)):
-        loops = module.loops(call)
+        loops, caller = module.loops(call), module.function(call)
         function = function_of(module, call.func) if loops else None
-        caller = module.function(call)
-        if isinstance(caller, FUNCTIONS) and caller.decorator_list:
+        if not isinstance(function, FUNCTIONS) or (caller is not None and _decorated(caller)):
             continue
-        if isinstance(function, FUNCTIONS) and "tensorflow.function" in module.decorators(function):
-            if any("input_signature" in ast.unparse(each) for each in function.decorator_list):
-                continue
-            counters = {name for loop in loops for name in _counters(module, loop)}
-            given = [*call.args, *(keyword.value for keyword in call.keywords)]
-            for value in [each for each in given if _is_number(module, each, counters)][:1]:
-                number = f"{ast.unparse(value)}, a Python number that changes in the loop"
-                yield Place(call, f"{function.name} is a tf.function and gets {number}")
-    for made in module.calls("tensorflow.function"):
-        loops, statement = module.loops(made), module.parent(made)
-        literal = (
-            any(isinstance(each, ast.Tuple | ast.List) for each in iterated(loops[0]))
-            if loops
-            else True
-        )
-        if literal or not isinstance(statement, ast.Assign):
+        signed = any("input_signature" in ast.unparse(each) for each in function.decorator_list)
+        if signed or "tensorflow.function" not in module.decorators(function):
             continue
-        names = {node.id for node in statement.targets if isinstance(node, ast.Name)}
-        calls = [node for node in inside(loops[0]) if isinstance(node, ast.Call)]
-        if any(last_name(c.func) in names and module.loops(c)[:1] == loops[:1] for c in calls):
-            yield Place(made, "tf.function in a loop makes a new function in each turn")
+        counters = {name for loop in loops for name in _counters(module, loop)}
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        for value in [each for each in given if _is_number(module, each, counters)][:1]:
+            number = f"{ast.unparse(value)}, a Python number that changes in the loop"
+            yield Place(call, f"{function.name} is a tf.function and gets {number}")
 
 
 _NUMERIC = {"min", "max", "float", "int", "abs", "round"}
@@ -290,27 +239,3 @@ def tf_strategy_dataset(module: Module) -> Iterator[Place]:
             continue
         if any(is_dataset(module, each) for each in iterated(loops[0])):
             yield Place(call, "run gets a batch of a dataset that is not distributed")
-
-
-_STRATEGIES = ("tensorflow.distribute.MirroredStrategy",
-               "tensorflow.distribute.MultiWorkerMirroredStrategy",
-               "tensorflow.distribute.experimental.MultiWorkerMirroredStrategy")  # fmt: skip
-
-
-@rule(
-    "MirroredStrategy", "a model built outside of it trains on one device; the others may be idle"
-)
-def tf_strategy_scope(module: Module) -> Iterator[Place]:
-    """A strategy of `tf.distribute` whose `scope()` is never entered, and a `fit`."""
-    entered = any(module.methods("scope", "run", "experimental_run_v2"))
-    if entered or not fits(module) or not any(module.methods("compile")):
-        return
-    for call in module.calls(*_STRATEGIES):
-        statement = module.parent(call)
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else call
-        names = (node for node in module.nodes if isinstance(node, ast.Name) and node is not target)
-        uses = [module.parent(name) for name in names if name.id == last_name(target)]
-        if isinstance(target, ast.Name) and all(
-            isinstance(use, ast.Attribute) and use.attr == "num_replicas_in_sync" for use in uses
-        ):  # what is given to another function may be entered there
-            yield Place(call, f"the scope of {target.id} is never entered")

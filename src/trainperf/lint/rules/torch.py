@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.lint.rule import Place, rule
-from trainperf.source.arguments import argument, handed, starred
+from trainperf.source.arguments import argument, starred
 from trainperf.source.bodies import calls_in, function_of, looping, method_of, reading
 from trainperf.source.iterations import stored
 from trainperf.source.loops import (
@@ -87,7 +87,7 @@ def torch_item_work(module: Module) -> Iterator[Place]:
                 yield Place(call, f"__getitem__ calls {name} on the same file for every sample")
 
 
-@rule("DataLoader", "its workers start anew in each epoch, and the model may wait for them")
+@rule("DataLoader", "its workers start anew each time and may take long; build it before the loop")
 def torch_loader_rebuilt(module: Module) -> Iterator[Place]:
     """A `DataLoader` built within the loop over epochs, from what stays the same."""
     steps = backward_loops(module)
@@ -137,8 +137,8 @@ def _returned(step: Function) -> set[str]:
     return {name for node in returns for name in names_in(node)} - set(parameters(step))
 
 
-def _read(module: Module, call: ast.Call, losses: set[str], deeper: bool = True) -> str:
-    """Return how a call, or a function of this file that it calls, reads the value of a loss."""
+def _read(module: Module, call: ast.Call, losses: set[str]) -> str:
+    """Return how a call reads the value of a loss."""
     value: ast.expr = call
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         value = value.func.value
@@ -146,17 +146,7 @@ def _read(module: Module, call: ast.Call, losses: set[str], deeper: bool = True)
     if isinstance(value, ast.Name) and value.id in losses and not call.args:
         return f"{value.id}.{method}()" if method in ("item", "cpu", "tolist", "numpy") else ""
     given = [each.id for each in call.args if isinstance(each, ast.Name) and each.id in losses]
-    if name in ("float", "print") and given:
-        return f"{name}({given[0]})"
-    function = function_of(module, call.func) if deeper else None
-    if not isinstance(function, FUNCTIONS):
-        return ""
-    inner = {own for own, v in handed(function, call) if isinstance(v, ast.Name) and v.id in losses}
-    if any(isinstance(node, ast.Return) for node in inside(function)):
-        return ""
-    calls = [each for each in calls_in(module, function, 0) if not module.conditional(each)]
-    reads = (read for each in calls if (read := _read(module, each, inner, deeper=False)))
-    return next((f"{function.name} calls {read}" for read in reads), "")
+    return f"{name}({given[0]})" if name in ("float", "print") and given else ""
 
 
 def _every_time(module: Module, node: ast.AST, body: Loop | Function) -> bool:
@@ -183,7 +173,8 @@ def torch_transfers(module: Module) -> Iterator[Place]:
         if not isinstance(made, ast.Call) or name not in _MAKERS or module.conditional(call):
             continue
         device = ast.unparse(argument(call, "device", 0) or call.func).strip("'")
-        moves = device.startswith(("cuda", "device")) or device.endswith(("device", ".cuda"))
+        moves = device.startswith(("cuda", "device")) or device.endswith("device")
+        moves = moves or last_name(call.func) == "cuda"
         near = {*module.loops(call)[:1], module.function(call)}
         if moves and argument(made, "device") is None and near & bodies:
             yield Place(call, f"{name} is made on the CPU in every step and then moved")
@@ -248,7 +239,7 @@ def torch_data_parallel(module: Module) -> Iterator[Place]:
             yield Place(call, "nn.DataParallel")
 
 
-@rule("DistributedDataParallel", "DDP may exchange all gradients after each backward")
+@rule("DistributedDataParallel", "DDP may exchange gradients each time; once per update would do")
 def torch_ddp_no_sync(module: Module) -> Iterator[Place]:
     """A loop that adds up gradients of several batches under DDP without `no_sync`."""
     meant = any(word in module.source for word in ("no_sync", "require_backward_grad_sync"))
@@ -275,7 +266,7 @@ _SHARED = ("Sampler", "shard", "split_dataset_by_node", "rank::", "rank ::", "[r
            "prepare(", "fabric")  # fmt: skip
 
 
-@rule("DistributedDataParallel", "every rank may go through the whole dataset")
+@rule("DistributedDataParallel", "each rank may do the whole epoch instead of its share")
 def torch_unsharded_data(module: Module) -> Iterator[Place]:
     """A shuffling `DataLoader` without a sampler in a script that trains with DDP."""
     shared = any(word in module.source for word in _SHARED)

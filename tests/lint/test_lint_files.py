@@ -45,8 +45,9 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     assert len(linted(tmp_path, tmp_path / "a.py").seen) == 1
 
 
-def test_a_file_without_a_framework_is_not_parsed(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("def (:\n")
+@pytest.mark.parametrize("text", ["def (:\n", "#" * (check.LARGEST + 1)], ids=["broken", "large"])
+def test_a_file_without_a_framework_is_not_parsed(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.py").write_text(text)
     assert linted(tmp_path) == Lint((), (), 1)
 
 

@@ -27,7 +27,7 @@ _NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
-class Unreadable(Exception):  # noqa: N818 - names an outcome; the message is the reason
+class Unreadable(ValueError):  # noqa: N818 - names an outcome; the message is the reason
     """A file that cannot be read, with the reason."""
 
 
@@ -79,11 +79,11 @@ def _file(path: Path, rules: tuple[Rule, ...], project: Project) -> Lint:
         data = _data(path)
         if not any(word in data for word in _FRAMEWORKS):
             return Lint((), (), 1)
-        notebook = _notebook(data) if is_notebook(path.name) else None
+        notebook = Notebook(data) if is_notebook(path.name) else None
         text = _text(data) if notebook is None else notebook.text
         rules = tuple(rule for rule in rules if rule.concerns(text))
         tree = _tree(path, text, notebook, unread) if rules else ast.parse("")
-    except (Unreadable, *_FAILURES) as error:
+    except _FAILURES as error:
         return Lint((), (_failure(path, error),), 1)
     module = Module(tree, text, path, project)
     seen: list[Remark] = []
@@ -100,7 +100,7 @@ def _file(path: Path, rules: tuple[Rule, ...], project: Project) -> Lint:
 
 
 def _failure(path: Path, error: Exception) -> Unread:
-    if isinstance(error, Unreadable):
+    if isinstance(error, Unreadable | NotANotebook):
         return Unread(path, str(error))
     if isinstance(error, SyntaxError):
         return Unread(path, f"{_NOT_PARSED}: {error.msg}", error.lineno or 0)
@@ -162,7 +162,7 @@ class _Checked:
         try:
             text = _text(_data(self._paths[path]))
             return Module(parse(text), text)
-        except (Unreadable, *_FAILURES):
+        except _FAILURES:
             return None  # it is said of the file itself
 
 
@@ -195,23 +195,15 @@ def _data(path: Path) -> bytes:
     if not path.is_file() and path.exists():  # a pipe would be waited for
         raise Unreadable("is no regular file")
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from error
-    if len(data) > LARGEST and not is_notebook(path.name):
-        raise Unreadable(f"larger than {LARGEST // 1_000_000} MB")
-    return data
 
 
 def _text(data: bytes) -> str:
+    if len(data) > LARGEST:
+        raise Unreadable(f"larger than {LARGEST // 1_000_000} MB")
     try:
         return decode_source(data)
     except (SyntaxError, UnicodeDecodeError) as error:
         raise Unreadable(f"not text: {error}") from error
-
-
-def _notebook(data: bytes) -> Notebook:
-    try:
-        return Notebook(data)
-    except NotANotebook as error:
-        raise Unreadable(str(error)) from error

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rewriting import changed, executed, script_of
-from trainperf.fixes.tf_data.tf_windows import UTILITY, gather_by_batch
+from trainperf.fixes.tf_data.windows import UTILITY, gather_by_batch
 
 SOURCE = """\
 import numpy as np

@@ -1,4 +1,4 @@
-"""A `PyDataset` that makes the same of its items again in every epoch."""
+"""A `PyDataset` that one worker loads, or that makes the same of its items in every epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.pipeline import input_at_most, known, upper
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.pipeline import cores, pays_later, saved_on, upper, worker_said
 from trainperf.fixes.common.repeating import (
     INSIDE,
     MOST,
@@ -24,7 +25,7 @@ from trainperf.fixes.common.repeating import (
     repeats,
     without_docstring,
 )
-from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, size, worth
+from trainperf.fixes.common.words import at, if_measured, ms, size
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import handed
@@ -35,18 +36,107 @@ from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import called, parameters
 
-ADVICE = "Make what is the same of an item in every epoch once, and keep it."
+QUEUE = 10
+"""Keras's default `max_queue_size`: more workers than that need a longer queue."""
 
-KEPT = """\
-@made_once  # keeps what it returned for an item
-def load(self, path):
-    return resize(decode(path))
-
-def __getitem__(self, index):
-    return np.stack([augment(self.load(path)) for path in self.batch(index)])"""
+TENSORFLOW_CALLS = ("error_handler", "op_dispatch_handler")
+"""The wrappers of TensorFlow's and Keras's functions. Their threads do not survive the
+fork of a worker process."""
 
 
-class PyDatasetItems(Fix):
+class KerasPydatasetWorkers(Fix):
+    """Load the batches of a `PyDataset` in several workers.
+
+    ## Why it is slow
+    A `PyDataset` (`Sequence` in Keras 2) makes its batches in one background thread unless told
+    otherwise. Python runs one thread at a time, so it also takes turns with the training loop.
+
+    ## What changes
+    `workers` is set to the cores there are, and `use_multiprocessing` to True: each worker is a
+    process with a Python of its own. Batches still come in order. Where `__getitem__` calls
+    TensorFlow, which does not survive a fork, or draws random numbers, which Keras does not seed
+    in its processes (all would draw the same), workers stay threads.
+
+    ## When not to
+    When random numbers have to be the same from run to run: seed a generator by the index.
+    When one of your own classes, which trainperf does not look into, draws random numbers:
+    set `use_multiprocessing` to False.
+    When the dataset holds an open file or connection: open it in `__getitem__`.
+    When processes are spawned (Windows, macOS, or set so): the script needs
+    `if __name__ == "__main__":` around what trains.
+    When memory is short: each process holds what it touches.
+    """
+
+    category = "input"
+    framework = "keras"
+    usual = 2.0
+    equivalence = Equivalence.EXACT
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a PyDataset with at most one worker, where there are cores for more."""
+        loop, width = evidence.loop, cores(evidence)
+        alone = loop.pydataset_arguments.get("workers", "not seen") in (None, 0, 1)
+        if loop.input_kind != "PyDataset" or not alone or width < 2:
+            return None
+        drawn = loop.pydataset_random is True
+        settings = _settings(evidence, width, drawn)
+        lines = [f"train_data.{name} = {value}" for name, value in settings.items()]
+        snippet, legacy = "\n".join(lines), evidence.framework.legacy_keras
+        if legacy:
+            inside = ", ".join(f"{name}={value}" for name, value in settings.items())
+            snippet = f"model.fit(train_data, {inside})"
+        # Keras 3 starts its pool with `random_seed` None (`init_pool_generator`)
+        threads = (
+            ", as threads. Its batches draw random numbers: of processes all would draw the same, "
+            "as Keras does not seed them"
+        )
+        costs = if_measured(lambda: f", {ms(evidence.times.input)} each")
+        return Cause(
+            title="One worker loads the batches",
+            text=f"The `PyDataset` makes its batches in one worker{costs}, and there are {width} "
+            "cores.",
+            saves=Saving(
+                upper(evidence, f"batches made on {width} cores at once"),
+                lambda: saved_on(width, evidence.times.input),
+                of="input",
+            ),
+            where=(loop.where,) if loop.where else (),
+            advice=f"Let {width} workers make the batches{threads if drawn else ''}.",
+            snippet=snippet,
+            data=settings | ({"legacy": True} if legacy else {}),
+            equivalence=Equivalence.NUMERICS if drawn else self.equivalence,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set the workers on the dataset just before `fit`, or in `fit` in Keras 2."""
+        site = finding.where[0]
+        settings = dict(finding.data)
+        if settings.pop("legacy", False):
+            for name, value in settings.items():
+                script.set_keyword(site, name, str(value))
+            return
+        argument = script.argument(site, 0, "x")
+        if argument is None:
+            raise CannotRewrite("the call does not write out its dataset")
+        dataset = script.name_argument(argument, "train_data", "batches")
+        for name, value in settings.items():
+            script.insert_before(site, f"{dataset}.{name} = {value}")
+
+
+def _settings(evidence: Evidence, width: int, drawn: bool) -> dict[str, object]:
+    """Return workers, processes unless TensorFlow runs in them, and a queue that feeds them."""
+    loads = [function for function in evidence.functions if function.thread == "worker"]
+    threads = drawn or any(function.calls_into in TENSORFLOW_CALLS for function in loads)
+    given, settings = evidence.loop.pydataset_arguments, {"workers": width}
+    if not threads or given.get("use_multiprocessing"):
+        settings["use_multiprocessing"] = not threads
+    queue = given.get("max_queue_size")
+    if width > (queue if isinstance(queue, int) else QUEUE):
+        settings["max_queue_size"] = 2 * width
+    return settings
+
+
+class KerasPydatasetItems(Fix):
     """Make what is the same of an item of a `PyDataset` in every epoch once, and keep it.
 
     ## Why it is slow
@@ -55,14 +145,14 @@ class PyDatasetItems(Fix):
 
     ## What changes
     Statements and calls that give the same for the same item (a path, an index) are moved into
-    a function that keeps what it returned, in memory, by the item. Each caller gets a copy where it
-    might change it. What is random stays where it is, and draws the same numbers.
+    a function that keeps what it returned, in memory, by the item. Each caller gets a copy where
+    it might change it. What is random stays where it is, and draws the same numbers.
 
     ## When not to
     When all items do not fit the memory, or there is one epoch only. Other datasets of the same
     class (validation) are kept as well.
-    When worker processes make the batches: Keras starts them anew in each epoch, and what they kept
-    is lost. Threads share it.
+    When worker processes make the batches: Keras starts them anew in each epoch, and what they
+    kept is lost. Threads share it.
     When the dataset changes while training (`dataset.size = 128`), or files are written anew: no
     edit is written where the source shows that.
     """
@@ -73,48 +163,35 @@ class PyDatasetItems(Fix):
     equivalence = Equivalence.EXACT
     warm_up_epochs = 1  # the first one makes the items
 
-    def detect(self, evidence: Evidence) -> Finding | None:
-        """Find a PyDataset whose batches the model waits for, in more than one epoch."""
-        held, epochs = _held(evidence), evidence.loop.epochs
-        if held is None or not evidence.input_bound:
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a PyDataset, in more than one epoch, all items of which fit the memory."""
+        loop, free = evidence.loop, evidence.machine.memory_available
+        processes = loop.pydataset_arguments.get("use_multiprocessing", True)
+        if loop.input_kind != "PyDataset" or loop.pydataset_item is None or processes:
             return None
-        bound = evidence.bound_if_input_saves(evidence.times.input)
-        if not worth(evidence, bound if epochs is None else epochs / (1 + (epochs - 1) / bound)):
+        if loop.epochs == 1 or not loop.batch_bytes or not loop.epoch_steps:
             return None
-        text = (
-            f"{_maker(evidence)} takes {ms(evidence.times.input)} for each batch, in every epoch."
-            f"{_hot(evidence)} What is the same of an item in every epoch has to be made only "
-            f"once; kept, it takes {_room(evidence, held)}."
-        )
-        return self._finding(
-            evidence, text, bound, upper(evidence, "batches cost nothing from the second epoch on")
-        )
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try to keep what fits, wherever batches may be what the model waits for."""
-        held, most = _held(evidence), input_at_most(evidence)
-        if held is None or most <= 1 + SMALLEST_GAIN:
+        batches = float(loop.batch_bytes * loop.epoch_steps * loop.batches_per_step)
+        if batches * INSIDE >= MOST * free:
             return None
-        text = (
-            f"{_maker(evidence)} makes its items again in every epoch; kept, what is the same of "
-            f"them takes {_room(evidence, held)}."
-        )
-        return self._finding(
-            evidence, text, known(most), upper(evidence, "input costs nothing once items are kept")
-        )
-
-    def _finding(self, evidence: Evidence, text: str, bound: float | None, basis: str) -> Finding:
-        loop = evidence.loop
         users = (loop.where, loop.pydataset)
-        return self.finding(
+        costs = if_measured(lambda: f", {ms(evidence.times.input)} for each batch")
+        return Cause(
             title="The same is made of each item again in every epoch",
-            text=text,
-            bound=bound,
-            bound_basis=basis,
-            where=(loop.pydataset_item,) if loop.pydataset_item else (),
-            advice=ADVICE,
+            text=f"`__getitem__` ({at(loop.pydataset_item)}) of the `PyDataset` makes its items "
+            f"again in every epoch{costs}.{worker_said(evidence)} Kept, what is the same of them "
+            f"takes about {size(batches)}, at most {size(batches * INSIDE)}, of the {size(free)} "
+            "of memory free.",
+            saves=Saving(
+                upper(evidence, "batches cost nothing from the second epoch on"),
+                lambda: evidence.times.input,
+                of="input",
+            ),
+            where=(loop.pydataset_item,),
+            advice="Make what is the same of an item in every epoch once, and keep it.",
             snippet=KEPT,
-            data={"files": [each.file for each in users if each is not None]},
+            sure=pays_later(evidence, lambda: evidence.bound_if_input_saves(evidence.times.input)),
+            data={"files": [site.file for site in users if site is not None]},
             rewritable=True,
         )
 
@@ -129,38 +206,13 @@ class PyDatasetItems(Fix):
         keep_items(script, finding.where[0], finding.data["files"])
 
 
-def _held(evidence: Evidence) -> float | None:
-    """The bytes that all items take at most; None where nothing is to be kept."""
-    loop = evidence.loop
-    processes = loop.pydataset_arguments.get("use_multiprocessing", True)
-    kept = loop.input_kind == "PyDataset" and loop.pydataset_item is not None and not processes
-    if not kept or loop.epochs == 1 or not loop.batch_bytes or not loop.epoch_steps:
-        return None
-    turns = loop.epoch_steps * loop.batches_per_step
-    held = float(loop.batch_bytes * turns * INSIDE)
-    return held if held < MOST * evidence.machine.memory_available else None
+KEPT = """\
+@made_once  # keeps what it returned for an item
+def load(self, path):
+    return resize(decode(path))
 
-
-def _room(evidence: Evidence, held: float) -> str:
-    """Say what all items take, as large as they are in a batch or before it, of what is free."""
-    free = size(evidence.machine.memory_available)
-    return f"about {size(held / INSIDE)}, at most {size(held)}, of the {free} of memory free"
-
-
-def _maker(evidence: Evidence) -> str:
-    place = evidence.loop.pydataset_item
-    return f"`__getitem__`{'' if place is None else f' ({at(place)})'} of the `PyDataset`"
-
-
-def _hot(evidence: Evidence) -> str:
-    """Name the user's function in which the thread that makes batches was found most often."""
-    makers = [each for each in evidence.functions if each.thread == "worker"]
-    most = max(makers, key=lambda each: each.share, default=None)
-    if most is None:
-        return ""
-    place = at(Site(most.file, most.line))
-    return f" Its thread was found in `{most.name}` ({place}) in {percent(most.share)} of samples."
-
+def __getitem__(self, index):
+    return np.stack([augment(self.load(path)) for path in self.batch(index)])"""
 
 MOST_PARTS = 4
 
@@ -212,10 +264,9 @@ def keep_items(script: Script, site: Site, files: Sequence[str]) -> None:
     if not parts:
         because = f": {search.why}" if search.why else ""
         raise CannotRewrite(f"nothing that costs is sure to be the same in every epoch{because}")
-    modules = ["functools"]
+    names = {"functools": script.module_name(site.file, "functools")}
     if not all(_is_copied(module, part) for part in parts):
-        modules += ["copy"]
-    names = {each: script.module_name(site.file, each) for each in modules}
+        names["copy"] = script.module_name(site.file, "copy")
     once = script.free_name(site.file, "made_once")
     script.insert_function(site.file, in_memory(once, **names))
     named: dict[str, str] = {}
@@ -229,7 +280,7 @@ def keep_items(script: Script, site: Site, files: Sequence[str]) -> None:
 def _keep(script: Script, site: Site, part: Part, once: str, name: str) -> None:
     given, first = ["self", *part.given], part.nodes[0]
     if isinstance(first, ast.stmt):
-        statements = [each for each in part.nodes if isinstance(each, ast.stmt)]
+        statements = [node for node in part.nodes if isinstance(node, ast.stmt)]
         rest = _outside(part.function, statements)
         move_part(script, site, statements, rest, once, name, given)
         return
@@ -242,22 +293,22 @@ def _is_copied(module: Module, part: Part) -> bool:
     above = module.parent(part.nodes[0])
     if not isinstance(above, ast.Assign) or above.value is not part.nodes[0]:
         return False
-    targets = [each.value for each in above.targets if isinstance(each, ast.Subscript)]
-    arrays = [module.value(each) for each in targets]
+    targets = [node.value for node in above.targets if isinstance(node, ast.Subscript)]
+    arrays = [module.value(target) for target in targets]
     return len(targets) == len(above.targets) and all(
-        isinstance(each, ast.Call) and (module.name(each.func) or "").startswith("numpy.")
-        for each in arrays
+        isinstance(array, ast.Call) and (module.name(array.func) or "").startswith("numpy.")
+        for array in arrays
     )
 
 
 def _outside(function: Function, part: Iterable[ast.AST]) -> list[ast.AST]:
     """The nodes of a function that hold nothing of some statements, and are not held by them."""
-    moved = {id(each) for each in part}
-    inside = {id(node) for each in part for node in ast.walk(each)}
+    moved = {id(statement) for statement in part}
+    inside = {id(node) for statement in part for node in ast.walk(statement)}
     return [
         node
         for node in ast.walk(function)
-        if id(node) not in inside and moved.isdisjoint(id(each) for each in ast.walk(node))
+        if id(node) not in inside and moved.isdisjoint(id(within) for within in ast.walk(node))
     ]
 
 
@@ -296,31 +347,28 @@ class _Search:
                 run = [body[start]]
                 yield from self._statement(function, body[start], known)
             for statement in run:
-                known = self._behind(statement, known)
+                value = getattr(statement, "value", None)
+                assigns = isinstance(statement, ast.Assign | ast.AnnAssign) and value is not None
+                key = assigns and _is_key(self.module, value, known)
+                bound = stored([statement])
+                known = known | bound if key else known - bound
             start += len(run)
-
-    def _behind(self, statement: ast.stmt, known: set[str]) -> set[str]:
-        """The names that tell an item behind a statement."""
-        bound = stored([statement])
-        value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
-        key = value is not None and _is_key(self.module, value, known)
-        return known | bound if key else known - bound
 
     def _statement(self, function: Function, node: ast.AST, known: set[str]) -> Iterator[Part]:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
             return
         if isinstance(node, ast.For):
             yield from self._statement(function, node.iter, known)
-            within = (known - stored(node.body)) | self._told([node.target], node.iter)
+            within = (known - stored(node.body)) | _told(node.target, node.iter)
             yield from self._block(function, node.body, within)
             return
         if isinstance(node, ast.While):
             yield from self._block(function, node.body, known - stored(node.body))
             return
         if isinstance(node, _COMPREHENSIONS):
-            for each in node.generators:
-                yield from self._statement(function, each.iter, known)
-                known = known | self._told([each.target], each.iter)
+            for loop in node.generators:
+                yield from self._statement(function, loop.iter, known)
+                known = known | _told(loop.target, loop.iter)
             made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
             for part in made:
                 yield from self._statement(function, part, known)
@@ -338,18 +386,13 @@ class _Search:
             if not isinstance(child, ast.stmt):
                 yield from self._statement(function, child, known)
 
-    def _told(self, targets: list[ast.expr], source: ast.expr) -> set[str]:
-        """The names that a loop gives and that tell an item; a table's row cannot be looked up."""
-        rows = any(isinstance(n, ast.Attribute) and n.attr == "iterrows" for n in ast.walk(source))
-        return set() if rows else stored(targets)
-
     def _method(self, call: ast.Call, known: set[str]) -> Iterator[Part]:
         """The parts of a method of the dataset that only this call runs."""
         method = function_of(self.module, call.func)
         if not isinstance(method, FUNCTIONS) or method not in self.owner.body:
             return
-        uses = [n for n in self.module.nodes if isinstance(n, ast.Attribute)]
-        alone = len([each for each in uses if each.attr == method.name]) == 1
+        uses = [node for node in self.module.nodes if isinstance(node, ast.Attribute)]
+        alone = [node.attr for node in uses].count(method.name) == 1
         plain = parameters(method)[:1] == ["self"] and not method.decorator_list
         if alone and plain and method not in self._seen:
             given = handed(method, call)
@@ -360,42 +403,43 @@ class _Search:
         self, function: Function, nodes: Sequence[ast.AST], known: set[str], alone: bool = False
     ) -> bool:
         """Whether some code makes the same again of the same items and changes nothing."""
-        if alone and any(leaves(each) for each in nodes):
+        if alone and any(leaves(node) for node in nodes):
             return False
-        drawn = next((found for one in nodes if (found := not_repeated(self.module, one))), "")
-        if drawn:
-            return self._because(f"{drawn} may give another result")
-        written = _writes(self.module, nodes)
-        if written:
-            return self._because(f"{written} writes")
-        if changes_shared(self.module, nodes):  # type: ignore[arg-type]
+        drawn = next((found for node in nodes if (found := not_repeated(self.module, node))), "")
+        why = f"{drawn} may give another result" if drawn else ""
+        if not why and (written := _writes(self.module, nodes)):
+            why = f"{written} writes"
+        if why or changes_shared(self.module, nodes):  # type: ignore[arg-type]
+            self.why = why or self.why
             return False
         if not set(self._given(function, nodes)) <= known:
             return False
-        changed = changing(self.modules, self.owner, nodes)
-        return not changed or self._because(f"{changed} changes after the dataset was built")
-
-    def _because(self, why: str) -> bool:
-        self.why = why
-        return False
+        if changed := changing(self.modules, self.owner, nodes):
+            self.why = f"{changed} changes after the dataset was built"
+        return not changed
 
     def _given(self, function: Function, nodes: Sequence[ast.AST]) -> list[str]:
         """The names that some code has from its function."""
-        within = (n for n in ast.walk(function) if isinstance(n, ast.comprehension))
+        within = (node for node in ast.walk(function) if isinstance(node, ast.comprehension))
         own = stored(function.body) | arguments(function) | stored(n.target for n in within)
-        body = [ast.Expr(each) if isinstance(each, ast.expr) else each for each in nodes]
+        body = [ast.Expr(node) if isinstance(node, ast.expr) else node for node in nodes]
         return read_first(body, (own & loaded(nodes)) - {"self"})  # type: ignore[arg-type]
+
+
+def _told(target: ast.expr, source: ast.expr) -> set[str]:
+    """The names that a loop gives and that tell an item; a table's row cannot be looked up."""
+    rows = any(isinstance(n, ast.Attribute) and n.attr == "iterrows" for n in ast.walk(source))
+    return set() if rows else stored([target])
 
 
 def _works(module: Module, nodes: Iterable[ast.AST]) -> bool:
     """Whether some code calls anything that may take long."""
-    calls = [n for each in nodes for n in ast.walk(each) if isinstance(n, ast.Call)]
-    return any(called(each) not in _LIGHT and not _light_builtin(module, each) for each in calls)
-
-
-def _light_builtin(module: Module, call: ast.Call) -> bool:
-    name = module.name(call.func)
-    return name is not None and name != "open" and hasattr(builtins, name)
+    for call in (part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Call)):
+        name = module.name(call.func)
+        plain = name is not None and name != "open" and hasattr(builtins, name)
+        if called(call) not in _LIGHT and not plain:
+            return True
+    return False
 
 
 def _writes(module: Module, nodes: Iterable[ast.AST]) -> str:
@@ -408,9 +452,9 @@ def _writes(module: Module, nodes: Iterable[ast.AST]) -> str:
 
 def _to_write(call: ast.Call) -> bool:
     """Whether a file is opened to be written."""
-    modes = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "mode")]
-    given = [str(each.value) for each in modes if isinstance(each, ast.Constant)]
-    return called(call) == "open" and any(set("wax+") & set(mode) for mode in given)
+    modes = [*call.args[1:2], *(given.value for given in call.keywords if given.arg == "mode")]
+    texts = [str(mode.value) for mode in modes if isinstance(mode, ast.Constant)]
+    return called(call) == "open" and any(set("wax+") & set(text) for text in texts)
 
 
 def _is_key(module: Module, node: ast.expr, known: set[str]) -> bool:
@@ -421,15 +465,15 @@ def _is_key(module: Module, node: ast.expr, known: set[str]) -> bool:
     """
     if isinstance(node, ast.Name):
         return node.id in known
-    if isinstance(node, ast.Subscript):
-        return not isinstance(node.slice, ast.Slice) and repeats(module, node)
+    if isinstance(node, ast.Tuple):
+        return all(_is_key(module, part, known) for part in node.elts)
+    if isinstance(node, ast.BinOp):
+        return all(_is_key(module, part, known) for part in (node.left, node.right))
     if isinstance(node, ast.Call):
         plain = module.name(node.func) in ("int", "str", "os.path.join") or called(node) in _TEXT
         return plain and repeats(module, node)
-    if isinstance(node, ast.Tuple):
-        return all(_is_key(module, each, known) for each in node.elts)
-    if isinstance(node, ast.BinOp):
-        return all(_is_key(module, each, known) for each in (node.left, node.right))
+    if isinstance(node, ast.Subscript):
+        return not isinstance(node.slice, ast.Slice) and repeats(module, node)
     if isinstance(node, ast.JoinedStr):
         return repeats(module, node)
     return isinstance(node, ast.Constant | ast.Attribute)

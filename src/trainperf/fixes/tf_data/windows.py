@@ -7,17 +7,16 @@ from collections.abc import Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import (
-    costly,
-    input_at_most,
-    known,
+    is_dear,
     opening,
-    pipeline_seconds,
+    seconds_of,
     sites,
-    to_try,
+    suitable,
+    takes,
     upper,
 )
-from trainperf.fixes.common.words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import starred
@@ -76,7 +75,7 @@ SHUFFLED = """\
         starts = starts.shuffle(8 * batch_size, seed=seed)"""
 
 
-class Windows(Fix):
+class TfWindows(Fix):
     """Gather the windows of a time series batch by batch.
 
     ## Why it is slow
@@ -87,8 +86,8 @@ class Windows(Fix):
     ## What changes
     A function in the script takes the same arguments: it batches the start positions and gathers
     all windows of a batch at once, in parallel for several batches, and prefetches them.
-    Batches, their order (shuffled or not, by the same random numbers), the last batch, shapes
-    and types stay the same. Calls in the same file that make batches of the same form go along.
+    Batches, their order (shuffled or not, by the same random numbers), shapes and types stay the
+    same. Calls in the same file that make batches of the same form go along.
 
     ## When not to
     When windows are so large (thousands of steps, pictures) that copying them is all the work.
@@ -99,54 +98,34 @@ class Windows(Fix):
     usual = 1.4
     equivalence = Equivalence.EXACT
 
-    def detect(self, evidence: Evidence) -> Finding | None:
-        """Find windows that Keras gathers one by one while the model waits."""
-        found = costly(evidence, _batched)
-        seconds = sum(stage.seconds_per_step for stage in found)
-        bound = evidence.bound_if_input_saves(seconds)
-        if not found or not worth(evidence, bound):
-            return None
-        text = (
-            f"{opening(found[0])} gathers {_windows(found[0])} windows a batch one by one: "
-            f"{ms(seconds)} of the {ms(pipeline_seconds(evidence))} the pipeline needs for a step."
-        )
-        return self._finding(evidence, found, text, bound)
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try windows gathered by the batch where their cost was not timed, or is not certain."""
-        found = to_try(evidence, _batched)
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find windows that Keras gathers one by one into batches."""
+        found = suitable(evidence, lambda stage: stage.op == UTILITY and _windows(stage) >= FEWEST)
         if not found:
             return None
-        text = f"{opening(found[0])} gathers {_windows(found[0])} windows a batch one by one."
-        return self._finding(evidence, found, text, known(input_at_most(evidence)))
-
-    def _finding(
-        self, evidence: Evidence, found: tuple[Stage, ...], text: str, bound: float | None
-    ) -> Finding:
-        return self.finding(
+        return Cause(
             title="Windows of a time series are gathered one by one",
-            text=text,
-            bound=bound,
-            bound_basis=upper(evidence, "gathering windows costs nothing"),
+            text=f"{opening(found[0])} gathers {_windows(found[0])} windows a batch one by one"
+            f"{takes(evidence, found)}.",
+            saves=Saving(
+                upper(evidence, "gathering windows costs nothing"),
+                lambda: seconds_of(found),
+                of="input",
+            ),
             where=sites(found),
             advice="Batch the start positions of the windows, and gather a batch at once.",
-            snippet=(
-                "starts = tf.data.Dataset.range(count).batch(batch_size)\n"
-                "steps = tf.range(0, sequence_length * sampling_rate, sampling_rate, tf.int64)\n"
-                "dataset = starts.map(\n"
-                "    lambda at: (tf.gather(data, at[:, None] + steps), tf.gather(targets, at)),\n"
-                "    num_parallel_calls=tf.data.AUTOTUNE,\n"
-                ").prefetch(tf.data.AUTOTUNE)"
-            ),
+            snippet="starts = tf.data.Dataset.range(count).batch(batch_size)\n"
+            "steps = tf.range(0, sequence_length * sampling_rate, sampling_rate, tf.int64)\n"
+            "dataset = starts.map(\n"
+            "    lambda at: (tf.gather(data, at[:, None] + steps), tf.gather(targets, at)),\n"
+            "    num_parallel_calls=tf.data.AUTOTUNE,\n"
+            ").prefetch(tf.data.AUTOTUNE)",
+            sure=is_dear(evidence, found[0]),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Call a function that gathers whole batches, in place of Keras's."""
         gather_by_batch(script, finding.where)
-
-
-def _batched(stage: Stage) -> bool:
-    return stage.op == UTILITY and _windows(stage) >= FEWEST
 
 
 def _windows(stage: Stage) -> int:
@@ -155,26 +134,28 @@ def _windows(stage: Stage) -> int:
     return size if isinstance(size, int) else 0
 
 
-def gather_by_batch(script: Script, sites: Sequence[Site]) -> None:
-    """Have the calls of Keras's utility at `sites`, and those like them, gather whole batches.
+def gather_by_batch(script: Script, places: Sequence[Site]) -> None:
+    """Have the calls of Keras's utility at some places, and those like them, gather whole batches.
 
     The new function gives the same batches in the same order, shuffled by the same numbers.
     Whatever Keras takes it puts into one tensor itself, so all data is in memory already. Raises
     `CannotRewrite` where arguments are not written out, or where the call makes no batches.
     """
-    for file in dict.fromkeys(site.file for site in sites):
+    for file in dict.fromkeys(site.file for site in places):
         module = script.source(file).module
-        own = [(site, script.call(site)) for site in sites if site.file == file]
-        for _, call in own:
-            _check(module, call)
-        near, known = own[0][0], [call for _, call in own]
-        like = [call for call in module.calls(*_NAMES) if call not in known]
-        like = [call for call in like if any(_is_like(module, call, one) for one in known)]
-        calls = [*own, *((script.site_of(near, call), call) for call in like)]
+        own = {script.call(site): site for site in places if site.file == file}
+        for call in own:
+            if why := _why_not(module, call):
+                raise CannotRewrite(why)
+        near = next(iter(own.values()))
+        forms = [_form(call) for call in own]
+        for call in module.calls(*_NAMES):
+            if call not in own and not _why_not(module, call) and _form(call) in forms:
+                own[call] = script.site_of(near, call)
         name = script.free_name(file, "batches_of_windows", "window_batches")
-        ordered = any(one in _given(call) for _, call in calls for one in _ORDER)
+        ordered = any(argument in _given(call) for call in own for argument in _ORDER)
         script.insert_function(file, _function(script, file, name, ordered))
-        for site, call in calls:
+        for call, site in own.items():
             script.replace_node(file, call.func, name)
             if "format" in _given(call):
                 script.remove_keyword(site, "format")
@@ -190,36 +171,27 @@ def _function(script: Script, file: str, name: str, ordered: bool) -> str:
     return BY_BATCH.format(name=name, tf=tf, order=order, starts=starts)
 
 
-def _check(module: Module, call: ast.Call) -> None:
-    """Refuse a call that the new function cannot take the place of."""
-    if module.name(call.func) not in _NAMES:
-        raise CannotRewrite("it is not seen that the function called is Keras's")
-    if starred(call) or len(call.args) > len(_BY_PLACE):
-        raise CannotRewrite("the arguments of the call are not written out by their names")
+def _why_not(module: Module, call: ast.Call) -> str:
+    """Why the new function cannot take the place of a call; '' if it can."""
     given = _given(call)
-    unknown = given.keys() - {*_BY_PLACE, *_BY_NAME}
-    if unknown:
-        raise CannotRewrite(f"the call gives {min(unknown)}")
+    if module.name(call.func) not in _NAMES:
+        return "it is not seen that the function called is Keras's"
+    if starred(call) or given.keys() - {*_BY_PLACE, *_BY_NAME}:
+        return "the arguments of the call are not written out by their names"
     if "format" in given and module.constant(given["format"]) != "tf":
-        raise CannotRewrite("the call may give a dataset of Grain")
+        return "the call may give a dataset of Grain"
     if "batch_size" in given and module.constant(given["batch_size"]) is None:
-        raise CannotRewrite("the call makes single windows, no batches")
+        return "the call makes single windows, no batches"
+    return ""
 
 
-def _is_like(module: Module, call: ast.Call, other: ast.Call) -> bool:
-    """Whether a call makes batches of the same form as another: a validation set's, say."""
-    try:
-        _check(module, call)
-    except CannotRewrite:
-        return False
-    forms = [
-        {name: ast.dump(value) for name, value in _given(each).items() if name in _BY_PLACE[2:]}
-        for each in (call, other)
-    ]
-    return forms[0] == forms[1]
+def _form(call: ast.Call) -> dict[str, str]:
+    """What the batches of a call are like: those of a validation set may be the same."""
+    return {name: ast.dump(node) for name, node in _given(call).items() if name in _BY_PLACE[2:]}
 
 
 def _given(call: ast.Call) -> dict[str, ast.expr]:
-    """What a call gives, by the names of the parameters."""
-    named = {each.arg: each.value for each in call.keywords if each.arg is not None}
-    return dict(zip(_BY_PLACE, call.args, strict=False)) | named
+    """What a call gives, by the names of the parameters; what it gives beyond those by place."""
+    names = (*_BY_PLACE, *(f"argument {place}" for place in range(len(call.args))))
+    named = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+    return dict(zip(names, call.args, strict=False)) | named

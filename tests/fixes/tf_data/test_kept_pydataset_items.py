@@ -63,11 +63,6 @@ def test_two_datasets_of_a_class_keep_their_own(files: list[str]) -> None:
     assert other[0].tolist() == [[0, 5, 10], [15, 20, 25]]
 
 
-def test_an_array_that_is_only_written_from_is_not_copied() -> None:
-    assert "deepcopy" not in edited(ID, *CASES["written"])
-    assert "deepcopy" in edited(ID, *CASES["method"])
-
-
 def test_a_setting_that_another_file_changes_keeps_nothing() -> None:
     text = CASES["expression"][0].replace("turned(np.sqrt(np.load(file)))", "self.load(file)")
     text = text.replace("np.load(file) * self.scale", "self.scale * np.load(file)")

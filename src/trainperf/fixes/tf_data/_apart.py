@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._mapped import YIELDS
+from trainperf.fixes.tf_data._mapped import YIELDS, put_in
 from trainperf.model import Site
 from trainperf.rewrite import Script
 from trainperf.source.iterations import (
@@ -29,7 +29,7 @@ _PARTS = ("made", "made_too", "made_third", "made_fourth")
 IN_PARALLEL = '''\
 def in_parallel(function, items, calls):
     """Yield what `function` yields for each item, in order; threads work ahead on the next."""
-    pool, ahead = {futures}.ThreadPoolExecutor(calls), {collections}.deque()
+    pool, ahead = futures.ThreadPoolExecutor(calls), collections.deque()
     try:
         for item in items:
             ahead.append(pool.submit(lambda item: list(function(item)), item))
@@ -45,8 +45,8 @@ AHEAD_OF = '''\
 def ahead_of(items, count=4):
     """Yield the items in order; a thread makes the next ones meanwhile."""
     items, end = iter(items), object()
-    pool = {futures}.ThreadPoolExecutor(1)
-    ahead = {collections}.deque(pool.submit(next, items, end) for _ in range(count))
+    pool = futures.ThreadPoolExecutor(1)
+    ahead = collections.deque(pool.submit(next, items, end) for _ in range(count))
     try:
         while (item := ahead.popleft().result()) is not end:
             ahead.append(pool.submit(next, items, end))
@@ -54,17 +54,6 @@ def ahead_of(items, count=4):
     finally:
         pool.shutdown(cancel_futures=True)
 '''
-
-
-def put_in(script: Script, file: str, function: str) -> str:
-    """Put one of the functions into a file, below its imports, and return its name."""
-    own = function.removeprefix("def ").partition("(")[0]
-    name = script.free_name(file, own)
-    collections = script.module_name(file, "collections")
-    futures = script.module_name(file, "concurrent.futures")
-    text = function.format(futures=futures, collections=collections)
-    script.insert_function(file, text.replace(own, name, 1))
-    return name
 
 
 def make_apart(script: Script, head: Site, calls: int) -> None:

@@ -1,4 +1,4 @@
-"""Calls of the user's pipelines as they stand in the file: their functions and generators."""
+"""The source of the user's pipelines: what their calls take, and functions put beside them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ from trainperf.source.iterations import may_be_sequence, of_this_function
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Binding, Function
 from trainperf.source.statements import called
+
+_MODULES = {
+    "collections": "collections",
+    "futures": "concurrent.futures",
+    "tf": "tensorflow",
+    "np": "numpy",
+}
 
 GIVEN = {"from_generator": "generator", "fit": "x"}
 """Calls that take a generator, and the name of the argument."""
@@ -34,6 +41,22 @@ _ITEMS_MADE = re.compile(r"^[A-Z]|^flow|dataset_from|(loader|reader)$")
 
 _HELD = ("collections.", "h5py.", "numpy.", "pandas.", "pathlib.", "scipy.")
 """Modules whose objects hold what they give."""
+
+
+def put_in(script: Script, file: str, *functions: str) -> str:
+    """Put functions, which call each other, into a file, and return the name of the last.
+
+    `tf.`, `np.`, `futures.` and `collections.` stand for the modules, as the file names them.
+    """
+    text, name = "\n\n".join(functions), ""
+    for short, module in _MODULES.items():
+        if f"{short}." in text:
+            text = re.sub(rf"\b{short}\.", f"{script.module_name(file, module)}.", text)
+    for own in re.findall(r"^def (\w+)", text, re.MULTILINE):
+        name = script.free_name(file, own)
+        text = re.sub(rf"\b{own}\b", name, text)
+    script.insert_function(file, text)
+    return name
 
 
 def mapped(script: Script, site: Site) -> tuple[Module, Function | ast.Lambda | None]:

@@ -19,9 +19,8 @@ from trainperf.fixes.tf_data._apart import (
     made_for_rest,
     make_apart,
     plain_target,
-    put_in,
 )
-from trainperf.fixes.tf_data._mapped import yields
+from trainperf.fixes.tf_data._mapped import put_in, yields
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.bodies import calls_in, function_of, reached
@@ -116,14 +115,11 @@ def _makes_batches(function: FunctionCost) -> bool:
 SNIPPET = """\
 def batches():
     while True:
-        # what your loop calls for a batch, with its arguments
-        yield tuple({maker}())
+        yield tuple({maker}())  # what your loop calls for a batch, with its arguments
 
 
 like = tuple(tf.TensorSpec(a.shape, a.dtype) for a in next(batches()))
-dataset = tf.data.Dataset.from_generator(batches, output_signature=like)
-dataset = dataset.prefetch(tf.data.AUTOTUNE)  # while the model computes
-
+dataset = tf.data.Dataset.from_generator(batches, output_signature=like).prefetch(4)
 for batch in dataset.take(steps):
     model.train_on_batch(*batch)
 """
@@ -241,8 +237,6 @@ def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -
         hoisted = []
     if True not in movable and not hoisted:
         raise CannotRewrite("nothing in the loop makes the batch ahead of its step")
-    if any(isinstance(part, JUMPS) for each in node.body[:first] for part in ast.walk(each)):
-        raise CannotRewrite("the loop may go on before it makes the batch")
     scope = module.function(node) or module.scope(node).node
     parts = node.body[:first], node.body[first:end], node.body[end:]
     return Loop(node, *parts, hoisted, scope)
@@ -283,15 +277,16 @@ SAID = ("print", "input", "time.", "logging.", "tensorflow.summary.", "wandb.", 
 """Calls, by the start of their names, whose moment matters."""
 
 PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.If, ast.Expr)
-JUMPS = (ast.Break, ast.Continue)
-LEAVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr)
+LEAVES = (
+    ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr,
+    ast.Break, ast.Continue,
+)  # fmt: skip
 
 
 def _only_makes(module: Module, statement: ast.stmt) -> bool:
     """Whether a statement only makes things, so that it may be done before its time."""
     return isinstance(statement, PLAIN) and not any(
-        isinstance(node, (*LEAVES, *JUMPS))
-        or (isinstance(node, ast.Call) and not _may_move(module, node))
+        isinstance(node, LEAVES) or (isinstance(node, ast.Call) and not _may_move(module, node))
         for node in ast.walk(statement)
     )
 
@@ -348,7 +343,7 @@ def _check_calls(
         for node in ast.walk(statement)
         if isinstance(node, ast.Name | ast.Attribute) and id(node) not in gone
     }
-    shared = [
+    shared: list[ast.expr] = [
         node
         for node in reached(module, making)
         if isinstance(node, ast.Attribute) and ast.unparse(node) in touched

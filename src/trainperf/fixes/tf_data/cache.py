@@ -94,15 +94,13 @@ class TfCache(Fix):
 
     ## What changes
     `.cache()` is put after the last expensive stage that gives the same each time, ahead of
-    shuffling and random augmentation; a function that works first and draws then is split in two,
-    the cache between them. A generator is cached where its source shows that it repeats itself.
-    A second `.shuffle` follows where the order would be frozen. What has no room in memory is
-    kept in a temporary file.
+    shuffling and random augmentation, in memory or a temporary file; a second `.shuffle` follows
+    where the order would be frozen. A function that works first and draws then is split in two.
+    A generator is cached where its source shows that it repeats itself.
 
     ## When not to
     When the same code also builds other datasets: each is cached.
-    When a function draws random numbers in a way tf.data cannot see; a generator that draws,
-    keeps state, goes through a `Sequence` or reads what changes between epochs is left alone.
+    When a function draws random numbers in a way tf.data cannot see.
     When an epoch is left before its end: the cache is only kept once it is complete.
     """
 
@@ -128,9 +126,8 @@ class TfCache(Fix):
             bound = max(1.0, evidence.bound_if_input_saves(saved))
             if epoch is None:
                 return bound
-            steps_s: float = epoch["steps"] * evidence.times.real
-            whole: float = epoch["seconds"]
-            return whole / (steps_s / bound + epoch["pause_s"])
+            left = epoch["steps"] * evidence.times.real / bound + epoch["pause_s"]
+            return float(epoch["seconds"] / left)
 
         call = ".cache(filename)" if on_disk else ".cache()"
         call += "" if buffer is None else f".shuffle({buffer})"

@@ -51,9 +51,9 @@ class TfGenerator(Fix):
 
     ## What changes
     The body of the generator's loop becomes a function of one item, which threads run ahead for
-    the next ones; items come out in the same order. Reading files, Pillow, OpenCV and NumPy let
-    other threads run. A generator that only yields rows of arrays becomes `from_tensor_slices`.
-    Where items draw random numbers, threads draw them in another order.
+    the next ones, in order; reading files, Pillow, OpenCV and NumPy let other threads run. One
+    that only yields rows of arrays becomes `from_tensor_slices`. Threads draw random numbers in
+    another order.
 
     ## When not to
     When an item depends on the one before: such a loop is left alone where that can be seen.
@@ -90,7 +90,7 @@ class TfGenerator(Fix):
             where=(where,) if where else (),
             advice="Make its items in several threads; or give tf.data the list of items and do "
             "the work on each in `map`, or use a `PyDataset` with workers.",
-            snippet=SNIPPET.format(name=function_name(stage, "the generator"), workers=width),
+            snippet=SNIPPET.format(name=function_name(stage, "the generator")),
             sure=dear,
             data=data,
         )
@@ -107,8 +107,7 @@ def _generates(evidence: Evidence, stage: Stage) -> bool:
 
 
 SNIPPET = """\
-# In place of {name}: tf.data walks over file names or indices,
-# and TensorFlow does the work on each, on all cores.
+# In place of {name}: tf.data walks over file names, TensorFlow works on each, on all cores.
 def load(path, label):
     image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
     return tf.image.resize(image, (height, width)), label
@@ -116,19 +115,6 @@ def load(path, label):
 
 dataset = tf.data.Dataset.from_tensor_slices((paths, labels)).shuffle(len(paths))
 dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size)
-
-
-# Or, where it has to stay Python: batches made by worker processes.
-class Batches(keras.utils.PyDataset):
-    def __len__(self):
-        return len(paths) // batch_size
-
-    def __getitem__(self, index):
-        part = slice(index * batch_size, (index + 1) * batch_size)
-        return load_arrays(paths[part]), labels[part]
-
-
-model.fit(Batches(workers={workers}, use_multiprocessing=True))
 """
 
 
@@ -170,17 +156,18 @@ def _rows(module: Module, function: Function) -> ast.expr | None:
     value = only.value if isinstance(only, ast.Expr) else None
     if not isinstance(value, ast.Yield) or value.value is None:
         return None
-    counted, arrays = "", {}
+    counted = ""
+    arrays: dict[str, ast.expr] = {}
     target, over = loop.target, loop.iter
     if isinstance(target, ast.Name) and isinstance(over, ast.Name):
         arrays = {target.id: over}
     elif isinstance(target, ast.Name) and ast.unparse(over).startswith("range(len("):
         counted = target.id if len(getattr(over, "args", ())) == 1 else ""
     elif isinstance(over, ast.Call) and module.name(over.func) == "zip":
-        names, parts = getattr(target, "elts", []), over.args
-        plain = all(isinstance(node, ast.Name) for node in (*names, *parts))
-        if plain and not over.keywords and len(names) == len(parts):
-            arrays = {name.id: part for name, part in zip(names, parts, strict=True)}
+        parts = [part for part in over.args if isinstance(part, ast.Name)]
+        names = [node.id for node in getattr(target, "elts", []) if isinstance(node, ast.Name)]
+        if not over.keywords and len(names) == len(parts) == len(over.args):
+            arrays = dict(zip(names, parts, strict=True))
     return _arrays(value.value, counted, arrays)
 
 

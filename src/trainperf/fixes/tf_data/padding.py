@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import if_measured, ms, percent
+from trainperf.fixes.tf_data._mapped import put_in
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred
@@ -62,14 +62,13 @@ class TfPadding(Fix):
     recurrent layer walks through every step of it, masked or not.
 
     ## What changes
-    A `map` behind `batch` cuts each batch to its longest row, rounded up to a multiple of a few
-    steps. Arrays given to `fit` become such a dataset; `padded_batch` is no longer given the
-    length. Only zeros go that all rows of a batch have at that end, and only where this run has
-    shown that the model gives the same without them and the script has no other model.
+    A `map` behind `batch` cuts each batch to its longest row, rounded up a little. Arrays given
+    to `fit` become such a dataset; `padded_batch` is no longer given the length. Only zeros go
+    that all rows of a batch have at that end, and only where this run has shown that the model
+    gives the same without them and the script has no other model.
 
     ## When not to
-    When the model needs one length (a flattened time axis), or the script puts batches of
-    sequences together in one array.
+    When the model needs one length, or the script puts batches together in one array.
     Where XLA compiles the step: each length is compiled once, so they are kept few.
     """
 
@@ -120,18 +119,15 @@ class TfPaddingBuckets(Fix):
     """Batch sequences of about the same length together.
 
     ## Why it is slow
-    Every sequence of a batch is padded to the same length, and the model computes the padding as
-    well: a recurrent layer walks through every step of it.
+    Every sequence of a batch is padded to the same length, and the model computes the padding.
 
     ## What changes
-    `bucket_by_sequence_length` makes batches of sequences of similar length, each padded to its
-    own bucket only. Batches hold other samples than before and their shapes vary: one tracing per
-    length. Arrays padded up front lose the zeros at the end of their rows. The boundaries are
-    quartiles of the lengths that were seen.
+    `bucket_by_sequence_length` makes batches of similar length, each padded to its own bucket.
+    Batches hold other samples than before, and each length is traced. Arrays padded up front lose
+    the zeros at the end of their rows. The boundaries are quartiles of the lengths seen.
 
     ## When not to
-    When the length tells the label: batches by length are then one-sided.
-    When the model has a fixed input length (`unroll`, flattened time axis).
+    When the length tells the label, or the model has a fixed input length (`unroll`).
     Where XLA compiles the step, each shape is compiled once: keep the buckets few.
     """
 
@@ -171,7 +167,7 @@ class TfPaddingBuckets(Fix):
         if called(script.call(site)) == "fit":
             fit = _fit_of_arrays(script, site)
             open_inputs(script, site)
-            made = _put_in(script, site.file, BY_LENGTH)
+            made = put_in(script, site.file, BY_LENGTH)
             fit.give(script, site, f"{made}({fit.arrays}, {fit.batch_size}, {boundaries})", {})
         else:
             _into_buckets(script, site, boundaries, finding.data["leaf"])
@@ -249,17 +245,6 @@ def by_length(rows, targets, batch_size, boundaries):
 '''
 
 
-def _put_in(script: Script, file: str, *functions: str) -> str:
-    """Put functions, which call each other, into a file, and return the name of the last."""
-    tf, name = script.module_name(file, "tensorflow"), ""
-    text = "\n\n".join(functions).replace("tf.", f"{tf}.")
-    for own in re.findall(r"^def (\w+)", text, re.MULTILINE):
-        name = script.free_name(file, own)
-        text = re.sub(rf"\b{own}\b", name, text)
-    script.insert_function(file, text)
-    return name
-
-
 def cut_batches(script: Script, where: Sequence[Site], data: Mapping[str, Any]) -> None:
     """Cut batches to their longest row: those of a call of a pipeline, or of `fit`.
 
@@ -292,7 +277,7 @@ def _cut_behind(script: Script, where: Sequence[Site], data: Mapping[str, Any]) 
     _check_not_joined(project)
     for place in {place.file: place for place in where}.values():
         open_inputs(script, place)
-    name = _put_in(script, site.file, _cutter(data))
+    name = put_in(script, site.file, _cutter(data))
     tf = script.module_name(site.file, "tensorflow")
     script.append_call(site, f".map({name}, num_parallel_calls={tf}.data.AUTOTUNE)")
 
@@ -358,7 +343,7 @@ def _lengths(script: Script, site: Site) -> list[ast.expr]:
 def _cut_arrays(script: Script, site: Site, data: Mapping[str, Any]) -> None:
     fit = _fit_of_arrays(script, site)
     open_inputs(script, site)
-    name = _put_in(script, site.file, _cutter(data), OF_ARRAYS)
+    name = put_in(script, site.file, _cutter(data), OF_ARRAYS)
     rest: dict[str, str | None] = {}
     validated = fit.rest.get("validation_data")
     if isinstance(validated, ast.Tuple) and len(validated.elts) == 2:
@@ -388,7 +373,7 @@ class Fit:
 
     def give(self, script: Script, site: Site, made: str, other: Mapping[str, str | None]) -> None:
         """Give it a dataset in place of the arrays; `other` arguments change too, None drops."""
-        rest = {name: ast.unparse(value) for name, value in self.rest.items()} | other
+        rest = {**{name: ast.unparse(value) for name, value in self.rest.items()}, **other}
         parts = [f"{name}={text}" for name, text in rest.items() if text is not None]
         script.replace_call(site, f"{self.function}({', '.join([made, *parts])})")
 

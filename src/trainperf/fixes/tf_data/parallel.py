@@ -221,11 +221,9 @@ def _check_apart(script: Script, site: Site) -> None:
 def _with_ops(stage: Stage) -> str:
     name = function_name(stage, "load")
     return f"""\
-# TensorFlow ops run on all cores; tf.py_function runs on one
-def {name}(path, label):
+def {name}(path, label):  # TensorFlow ops run on all cores
     image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
-    image = tf.image.resize(image, (height, width)) / 255.0
-    return image, label
+    return tf.image.resize(image, (height, width)) / 255.0, label
 
 
 dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)"""

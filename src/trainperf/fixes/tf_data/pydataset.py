@@ -19,7 +19,6 @@ from trainperf.fixes.common.repeating import (
     class_of_items,
     fixed_ahead,
     in_memory,
-    leaves,
     move_part,
     not_repeated,
     repeats,
@@ -58,12 +57,10 @@ class KerasPydatasetWorkers(Fix):
     in its processes (all would draw the same), workers stay threads.
 
     ## When not to
-    When random numbers have to be the same from run to run: seed a generator by the index.
-    When one of your own classes, which trainperf does not look into, draws random numbers:
-    set `use_multiprocessing` to False.
+    When random numbers have to be the same from run to run, or one of your own classes, which
+    trainperf does not look into, draws them: set `use_multiprocessing` to False.
     When the dataset holds an open file or connection: open it in `__getitem__`.
-    When processes are spawned (Windows, macOS, or set so): the script needs
-    `if __name__ == "__main__":` around what trains.
+    When processes are spawned (Windows, macOS): the script needs `if __name__ == "__main__":`.
     When memory is short: each process holds what it touches.
     """
 
@@ -127,7 +124,8 @@ def _settings(evidence: Evidence, width: int, drawn: bool) -> dict[str, object]:
     """Return workers, processes unless TensorFlow runs in them, and a queue that feeds them."""
     loads = [function for function in evidence.functions if function.thread == "worker"]
     threads = drawn or any(function.calls_into in TENSORFLOW_CALLS for function in loads)
-    given, settings = evidence.loop.pydataset_arguments, {"workers": width}
+    given = evidence.loop.pydataset_arguments
+    settings: dict[str, object] = {"workers": width}
     if not threads or given.get("use_multiprocessing"):
         settings["use_multiprocessing"] = not threads
     queue = given.get("max_queue_size")
@@ -145,16 +143,13 @@ class KerasPydatasetItems(Fix):
 
     ## What changes
     Statements and calls that give the same for the same item (a path, an index) are moved into
-    a function that keeps what it returned, in memory, by the item. Each caller gets a copy where
-    it might change it. What is random stays where it is, and draws the same numbers.
+    a function that keeps what it returned, in memory, by the item, and hands out copies. What is
+    random stays where it is, and draws the same numbers.
 
     ## When not to
-    When all items do not fit the memory, or there is one epoch only. Other datasets of the same
-    class (validation) are kept as well.
-    When worker processes make the batches: Keras starts them anew in each epoch, and what they
-    kept is lost. Threads share it.
-    When the dataset changes while training (`dataset.size = 128`), or files are written anew: no
-    edit is written where the source shows that.
+    When all items, those of other datasets of the class among them, do not fit the memory.
+    When worker processes make the batches: what they kept ends with each epoch.
+    When the dataset changes while training (`dataset.size = 128`), or files are written anew.
     """
 
     category = "input"
@@ -238,7 +233,8 @@ _WRITES = re.compile(
     r"^(save|savez|dump|to_csv|to_parquet|to_pickle|tofile|im_?write|im_?save)"
     r"|^(print|write\w*|makedirs|mkdir|unlink|remove|rename|log|debug|info|warn\w*)$"
 )
-"""Names of functions that write a file, or a line."""
+_TO_WRITE = re.compile(r"^open\(.*['\"][rbt]*[wax+]")
+"""Names of functions that write a file, or a line, and a file that is opened to be written."""
 
 
 @dataclass(frozen=True)
@@ -264,9 +260,7 @@ def keep_items(script: Script, site: Site, files: Sequence[str]) -> None:
     if not parts:
         because = f": {search.why}" if search.why else ""
         raise CannotRewrite(f"nothing that costs is sure to be the same in every epoch{because}")
-    names = {"functools": script.module_name(site.file, "functools")}
-    if not all(_is_copied(module, part) for part in parts):
-        names["copy"] = script.module_name(site.file, "copy")
+    names = {module: script.module_name(site.file, module) for module in ("functools", "copy")}
     once = script.free_name(site.file, "made_once")
     script.insert_function(site.file, in_memory(once, **names))
     named: dict[str, str] = {}
@@ -286,19 +280,6 @@ def _keep(script: Script, site: Site, part: Part, once: str, name: str) -> None:
         return
     listed, place = ", ".join(given), script.site_of(site, first)
     script.expression_into_function(place, f"@{once}\ndef {name}({listed}):", f"{name}({listed})")
-
-
-def _is_copied(module: Module, part: Part) -> bool:
-    """Whether all that becomes of a part is to be written into an array of NumPy: `x[i] = …`."""
-    above = module.parent(part.nodes[0])
-    if not isinstance(above, ast.Assign) or above.value is not part.nodes[0]:
-        return False
-    targets = [node.value for node in above.targets if isinstance(node, ast.Subscript)]
-    arrays = [module.value(target) for target in targets]
-    return len(targets) == len(above.targets) and all(
-        isinstance(array, ast.Call) and (module.name(array.func) or "").startswith("numpy.")
-        for array in arrays
-    )
 
 
 def _outside(function: Function, part: Iterable[ast.AST]) -> list[ast.AST]:
@@ -347,9 +328,10 @@ class _Search:
                 run = [body[start]]
                 yield from self._statement(function, body[start], known)
             for statement in run:
-                value = getattr(statement, "value", None)
-                assigns = isinstance(statement, ast.Assign | ast.AnnAssign) and value is not None
-                key = assigns and _is_key(self.module, value, known)
+                value = None
+                if isinstance(statement, ast.Assign | ast.AnnAssign):
+                    value = statement.value
+                key = value is not None and _is_key(self.module, value, known)
                 bound = stored([statement])
                 known = known | bound if key else known - bound
             start += len(run)
@@ -374,7 +356,7 @@ class _Search:
                 yield from self._statement(function, part, known)
             return
         if isinstance(node, ast.Call):
-            if self._fits(function, [node], known, alone=True) and _works(self.module, [node]):
+            if self._fits(function, [node], known) and _works(self.module, [node]):
                 yield Part(function, [node], self._given(function, [node]))
                 return
             yield from self._method(node, known)
@@ -399,12 +381,8 @@ class _Search:
             told = {name for name, value in given if _is_key(self.module, value, known)}
             yield from self.in_function(method, told)
 
-    def _fits(
-        self, function: Function, nodes: Sequence[ast.AST], known: set[str], alone: bool = False
-    ) -> bool:
+    def _fits(self, function: Function, nodes: Sequence[ast.AST], known: set[str]) -> bool:
         """Whether some code makes the same again of the same items and changes nothing."""
-        if alone and any(leaves(node) for node in nodes):
-            return False
         drawn = next((found for node in nodes if (found := not_repeated(self.module, node))), "")
         why = f"{drawn} may give another result" if drawn else ""
         if not why and (written := _writes(self.module, nodes)):
@@ -444,17 +422,13 @@ def _works(module: Module, nodes: Iterable[ast.AST]) -> bool:
 
 def _writes(module: Module, nodes: Iterable[ast.AST]) -> str:
     """Return the call with which some code, or a function that it calls, writes; '' if none."""
-    for node in reached(module, nodes):
-        if isinstance(node, ast.Call) and (_WRITES.search(called(node)) or _to_write(node)):
-            return f"{ast.unparse(node.func)}()"
-    return ""
-
-
-def _to_write(call: ast.Call) -> bool:
-    """Whether a file is opened to be written."""
-    modes = [*call.args[1:2], *(given.value for given in call.keywords if given.arg == "mode")]
-    texts = [str(mode.value) for mode in modes if isinstance(mode, ast.Constant)]
-    return called(call) == "open" and any(set("wax+") & set(text) for text in texts)
+    calls = [node for node in reached(module, nodes) if isinstance(node, ast.Call)]
+    found = (
+        ast.unparse(call.func)
+        for call in calls
+        if _WRITES.search(called(call)) or _TO_WRITE.search(ast.unparse(call))
+    )
+    return next((f"{name}()" for name in found), "")
 
 
 def _is_key(module: Module, node: ast.expr, known: set[str]) -> bool:

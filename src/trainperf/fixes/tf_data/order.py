@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from itertools import pairwise
+from textwrap import dedent
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix, detect_all
@@ -179,7 +180,11 @@ class TfShuffleBuffer(Fix):
         statements = [script.around(site)[-1] for site in calls]
         if any(statement is not statements[0] for statement in statements):
             _check_one_name(script, calls)
-            script.insert_before(passed[-1], ast.unparse(statements[0]))
+            source = script.source(moved.file)
+            start, end = source.span(statements[0])
+            _, end = source.comment_after(end) or (end, end)
+            text = f"{source.indent(start) or ''}{source.text[start:end]}"
+            script.insert_before(passed[-1], dedent(text))
             script.remove_statement(moved)
             return
         if any(_end(script.receiver(outer)) != _end(inner) for outer, inner in pairwise(calls)):

@@ -73,6 +73,7 @@ class TfMapParallel(Fix):
             return None
         calls = max(width, WAITING_CALLS) if waiting else width
         faster = calls if serial else calls / width
+        spread = f"the serial maps spread over {width} cores"
         dearest = found[0]
         how = "on one core" if serial else "and waits, on as many threads as there are cores"
         random = any(stage.stateful_random for stage in found)
@@ -84,7 +85,7 @@ class TfMapParallel(Fix):
             text=f"{opening(dearest)} runs {how}{takes(evidence, found)}; {width} cores are there."
             + drawn,
             saves=Saving(
-                upper(evidence, f"{calls} calls at once"),
+                upper(evidence, f"{calls} calls at once" if waiting else spread),
                 lambda: saved_on(faster, seconds_of(found)),
                 of="input",
             ),

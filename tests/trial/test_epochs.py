@@ -8,7 +8,7 @@ import pytest
 
 from fixes.case_text import cases, evidence_of
 from trainperf.fixes import detect_all
-from trainperf.fixes.dataloader.torch_persistent_workers import PersistentWorkers
+from trainperf.fixes.dataloader.starts import TorchPersistentWorkers
 from trainperf.fixes.tf_data.cache import TfCache
 from trainperf.model import Equivalence, Finding, Run
 from trainperf.recording.run import Epoch
@@ -187,7 +187,7 @@ def test_how_often_the_input_was_opened_is_read_from_the_turn():
 
 def test_a_finding_gives_its_epoch_and_keeps_apart_what_is_not_the_start_of_the_input():
     case = evidence_of("seed_torch_short_epochs | between_epochs.validation_s = 0.1")
-    finding = PersistentWorkers().detect(case)
+    (finding,) = detect_all(case, among=[TorchPersistentWorkers()])
     assert isinstance(finding, Finding)
     epoch = epoch_of(finding)
     assert epoch is not None

@@ -88,6 +88,14 @@ def test_a_line_that_stands_for_itself_is_not_named_twice() -> None:
     assert finding.title == f"`{text}` takes time of its own beside the model"
 
 
+def test_a_block_of_a_deep_model_is_no_loop_over_small_operators() -> None:
+    block = line(39, "return x + self.down(x)", operators=0.005, in_model=True)
+    block = replace(block, operators=100.0, elements=4096)
+    assert not block.makes_small_calls
+    assert replace(block, in_model=False).makes_small_calls
+    assert replace(block, loop_text="for t in range(100):").makes_small_calls
+
+
 def test_a_step_of_an_environment_is_no_optimizers() -> None:
     assert line(3, "self.opt_a.step()", python=0.1).of_training
     assert line(3, "w = rule(w)", python=0.1, call="torch.optim.adam.adam").of_training

@@ -166,6 +166,17 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class Collections:
+    """Garbage collections of the interpreter in real steps, timed exactly.
+
+    `seconds` of a step; `full` is how many of them a step has that go through all objects.
+    """
+
+    seconds: float
+    full: float
+
+
+@dataclass(frozen=True)
 class BetweenEpochs:
     """The time between the last step of an epoch and the first of the next.
 

@@ -8,8 +8,7 @@ from dataclasses import asdict, replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.dataloader._edits import check_call
-from trainperf.fixes.dataloader._loader import named, places
+from trainperf.fixes.dataloader._loader import DATA_LOADER, named, places
 from trainperf.fixes.torch_step._source import counter, file_text, function_around, innermost_loop
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
@@ -103,7 +102,7 @@ def shard(script: Script, site: Site, loop_site: Site | None) -> None:
     `loop_site` is where training takes its batches. Raises `CannotRewrite` where the call has a
     sampler, or the loop over epochs cannot be seen.
     """
-    check_call(script, site)
+    DATA_LOADER.check(script, site)
     for name, place in (("sampler", 3), ("batch_sampler", 4)):
         given = script.argument(site, place, name)
         if given is not None and script.expression(given) != "None":

@@ -20,7 +20,7 @@ from trainperf.source.iterations import (
 from trainperf.source.module import Module
 from trainperf.source.mutations import changed_by, changes_shared
 from trainperf.source.scopes import Function
-from trainperf.source.statements import COLLECTS, assigned, called, names_in
+from trainperf.source.statements import COLLECTS, assigned, names_in
 
 _LEAVES = (ast.Yield, ast.YieldFrom, ast.Return, ast.Await, ast.Global, ast.Nonlocal)
 _PARTS = ("made", "made_too", "made_third", "made_fourth")
@@ -176,11 +176,10 @@ def _makes(module: Module, loop: ast.For, index: int) -> bool:
 
 def _collected(statement: ast.stmt) -> ast.expr | None:
     """The item that `images.append(…)` puts away."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return None
-    only = len(call.args) == 1 and not call.keywords and called(call) in COLLECTS
-    return call.args[0] if only and not isinstance(call.args[0], ast.Starred) else None
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name), args=[item], keywords=[])):
+            return item if name in COLLECTS and not isinstance(item, ast.Starred) else None
+    return None
 
 
 def _works(nodes: Sequence[ast.AST]) -> bool:

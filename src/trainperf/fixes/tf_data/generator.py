@@ -148,40 +148,39 @@ def _rows(module: Module, function: Function) -> ast.expr | None:
 
     It is one loop, `for i in range(len(x)): yield x[i], y[i]`, or one over `zip(x, y)`.
     """
-    body, given = without_docstring(function), function.args
-    loop = body[0] if len(body) == 1 else None
-    if not isinstance(loop, ast.For) or loop.orelse or given.args or given.vararg or given.kwarg:
+    given = function.args
+    if given.args or given.vararg or given.kwarg:
         return None
-    only = loop.body[0] if len(loop.body) == 1 else None
-    value = only.value if isinstance(only, ast.Expr) else None
-    if not isinstance(value, ast.Yield) or value.value is None:
-        return None
-    counted = ""
-    arrays: dict[str, ast.expr] = {}
-    target, over = loop.target, loop.iter
-    if isinstance(target, ast.Name) and isinstance(over, ast.Name):
-        arrays = {target.id: over}
-    elif isinstance(target, ast.Name) and ast.unparse(over).startswith("range(len("):
-        counted = target.id if len(getattr(over, "args", ())) == 1 else ""
-    elif isinstance(over, ast.Call) and module.name(over.func) == "zip":
-        parts = [part for part in over.args if isinstance(part, ast.Name)]
-        names = [node.id for node in getattr(target, "elts", []) if isinstance(node, ast.Name)]
-        if not over.keywords and len(names) == len(parts) == len(over.args):
-            arrays = dict(zip(names, parts, strict=True))
-    return _arrays(value.value, counted, arrays)
+    match without_docstring(function):
+        case [ast.For(body=[ast.Expr(ast.Yield(ast.expr() as row))], orelse=[]) as loop]:
+            target, over = loop.target, loop.iter
+        case _:
+            return None
+    match target, over:
+        case ast.Name(id=name), ast.Name():
+            return _arrays(row, "", {name: over})
+        case (
+            ast.Name(id=name),
+            ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"))]),
+        ):
+            return _arrays(row, name, {})
+        case ast.Tuple(elts=parts), ast.Call(func=ast.Name(id="zip"), args=arrays, keywords=[]):
+            names = [part.id for part in parts if isinstance(part, ast.Name)]
+            if len(names) == len(arrays) and all(isinstance(array, ast.Name) for array in arrays):
+                return _arrays(row, "", dict(zip(names, arrays, strict=True)))
+    return None
 
 
 def _arrays(node: ast.expr, counted: str, held: dict[str, ast.expr]) -> ast.expr | None:
     """What is yielded, with an array in place of each of its rows."""
-    if isinstance(node, ast.Tuple):
-        parts = [_arrays(part, counted, held) for part in node.elts]
-        found = [part for part in parts if part is not None]
-        return ast.Tuple(found, ast.Load()) if len(found) == len(parts) else None
-    if isinstance(node, ast.Name):
-        return held.get(node.id)
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and counted:
-        by = node.slice
-        return node.value if isinstance(by, ast.Name) and by.id == counted else None
+    match node:
+        case ast.Tuple(elts=elts):
+            parts = [part for each in elts if (part := _arrays(each, counted, held)) is not None]
+            return ast.Tuple(parts, ast.Load()) if len(parts) == len(elts) else None
+        case ast.Name(id=name):
+            return held.get(name)
+        case ast.Subscript(value=ast.Name() as array, slice=ast.Name(id=by)) if by == counted:
+            return array
     return None
 
 

@@ -129,7 +129,7 @@ def test_lint_loads_no_framework_and_no_catalogue(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom trainperf.commands.lint import lint\n"
         f"try:\n    lint.main([{str(tmp_path)!r}])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'torch', 'rich', 'trainperf.fixes.tf_data.tf_cache', 'trainperf.rewrite'}\n"
+        "heavy = {'torch', 'rich', 'trainperf.fixes.tf_data.cache', 'trainperf.rewrite'}\n"
         "print(heavy & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

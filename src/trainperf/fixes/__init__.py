@@ -553,7 +553,7 @@ def part_at_most(fix: Fix, finding: Finding, evidence: Evidence) -> float:
     lies outside the steps, or was counted by samples of the stack, is priced without their times.
     """
     times, apart = evidence.times, fix.concerns in ("outside", "own work")
-    if apart or fix.between_epochs or not is_taken(times.real_):
+    if apart or fix.between_epochs or "epoch" in finding.data or not is_taken(times.real_):
         return math.inf
     left = 0.0
     if finding.category in ("input", "storage") and is_taken(times.resident_):

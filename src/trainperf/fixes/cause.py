@@ -62,7 +62,7 @@ class Saving:
             if seconds is None:
                 return ratio
             if self.of == "input":
-                return evidence.bound_if_input_saves(seconds)
+                return max(1.0, evidence.bound_if_input_saves(seconds))
             if self.of == "all":
                 return evidence.bound_if_step_saves(seconds)
             return bound_if_saved(evidence, seconds)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trainperf.fixes.tf_data.tf_vectorised_map import elementwise
-from trainperf.fixes.tf_step import _traced_bodies as traced
+from trainperf.fixes.tf_step import graphs
 from trainperf.fixes.tf_step._callback_bodies import does_more, head
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
@@ -54,11 +54,10 @@ def takes_batches(text: str) -> bool:
 
 
 ASKED: dict[str, Callable[[str], object]] = {
-    "needs_number": lambda body: traced.needs_number(of_step(body), "n"),
-    "acts_once": lambda body: traced.acts_once(of_step(body)),
-    "needs_shape": lambda body: traced.needs_shape(of_step(body)),
-    "becomes_float": lambda body: traced.becomes_float(of_step(body), "n"),
-    "may_overflow": lambda body: traced.may_overflow(of_step(body), "n"),
+    "acts_once": lambda body: graphs.acts_once(of_step(body).body),
+    "needs_shape": lambda body: graphs._needs_shape(of_step(body)),
+    "becomes_float": lambda body: graphs._becomes_float(of_step(body), "n"),
+    "may_overflow": lambda body: graphs._may_overflow(of_step(body), "n"),
     "does_more": of_callback,
     "elementwise": takes_batches,
 }

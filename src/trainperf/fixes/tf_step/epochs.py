@@ -62,8 +62,7 @@ class KerasEpochEnd(Fix):
 
     ## Why it is slow
     Between two epochs the model stands still while callbacks write checkpoints and the input
-    pipeline starts anew: it is built and optimised again, files are opened, the shuffle buffer
-    is filled. With short epochs this adds up.
+    starts anew: files are opened, the shuffle buffer is filled. With short epochs this adds up.
 
     ## What changes
     `fit(ds.repeat().prefetch(tf.data.AUTOTUNE), steps_per_epoch=len(ds))` opens the input
@@ -323,8 +322,8 @@ def compute_once(script: Script, fit: Site, compiled: Site, data: dict[str, Any]
 
     `data` says how many `layers` are frozen, whether `fit` is given `arrays`, the
     `batch_size` of a dataset and whether it is `shuffled`, and whether the model is `saved` by a
-    callback. Raises `CannotRewrite` where the model
-    that is trained is used by others, or what it is given cannot be told.
+    callback. Raises `CannotRewrite` where the model that is trained is used by others, or what it
+    is given cannot be told.
     """
     call = fit_call(script, fit)
     model = script.expression(script.receiver(fit))

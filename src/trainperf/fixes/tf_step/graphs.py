@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
@@ -29,9 +30,8 @@ class TfFunction(Fix):
     """Compile the training step of a custom loop with `@tf.function`.
 
     ## Why it is slow
-    Without `tf.function`, Python starts every operation of the step one by one: forward,
-    backward and the update of each weight. For small and middle-sized models this costs more
-    than the arithmetic, and a GPU waits between the operations.
+    Without `tf.function`, Python starts every operation of the step one by one, which costs
+    small and middle-sized models more than the arithmetic; a GPU waits between them.
 
     ## What changes
     The step is traced once into a graph, and each call runs that graph. The mathematics is the
@@ -168,12 +168,8 @@ class TfJitCompile(Fix):
 
 
 RECURRING = 3
-"""Tracings after the first from which they recur.
-
-One more is normal (the smaller last batch), two happen with a smaller last batch in
-validation as well.
-"""
-
+"""Tracings after the first from which they recur: one more is normal (the smaller last batch), two
+happen with a smaller last batch in validation as well."""
 
 EVERY_STEP = 0.9
 """Tracings per step from which no step was seen without: what one takes is not known."""
@@ -183,20 +179,17 @@ class TfRetracing(Fix):
     """Stop the training function from being traced again.
 
     ## Why it is slow
-    A `tf.function` is traced for each new combination of shapes, types and Python values of
-    its arguments. Each trace runs the Python code again, builds a new graph and costs as much
-    as hundreds of steps.
+    A `tf.function` is traced for each new combination of shapes, types and Python values of its
+    arguments. Each trace builds a new graph, and costs as much as hundreds of steps.
 
     ## What changes
     Tensors in place of Python numbers, one signature for all shapes, or batches of one shape:
-    then one trace serves every call. The numbers stay the same, except that
-    `drop_remainder=True` leaves the smaller last batch of an epoch out.
+    then one trace serves every call. `min` and `max` of a number become `tf.minimum` and
+    `tf.maximum`; `drop_remainder=True` leaves the smaller last batch of an epoch out.
 
     ## When not to
     - A few traces at the start (one per bucket of lengths) are the price of less padding.
     - XLA needs fixed shapes: there, pad to a few lengths instead of relaxing them.
-    - What Python needs as a number (`range`, an index) stays one; `min` and `max` of it become
-      `tf.minimum` and `tf.maximum`.
     - What Python does while tracing (`print`, counters, lists) was done in every step, and is
       done once after this: no edit is written for such a function.
     """
@@ -270,10 +263,11 @@ class TfRetracing(Fix):
             template = f"{tensorflow}.constant({{}}, {tensorflow}.{_dtype(function, number)})"
             script.wrap_argument(site, number["argument"], template)
         tensorflow = script.module_name(head.file, "tensorflow", head)
-        calls = {id(c): c for n in numbers for c in _bounded(function, n["parameter"])}
-        for call in calls.values():
-            name = BOUNDS[ast.unparse(call.func)]
-            script.replace_node(head.file, call.func, f"{tensorflow}.{name}")
+        reckoned = (_reckoned(function, number["parameter"]) for number in numbers)
+        for call in dict.fromkeys(node for nodes in reckoned for node, *_ in nodes):
+            if isinstance(call, ast.Call):
+                name = BOUNDS[dotted(call.func)]
+                script.replace_node(head.file, call.func, f"{tensorflow}.{name}")
         if not numbers:
             script.set_decorator_keyword(head, f"{tensorflow}.function", "reduce_retracing", "True")
 
@@ -375,38 +369,36 @@ def _becomes_float(function: Function, parameter: str) -> bool:
 
     A tensor of whole numbers does not go together with floats; Python's numbers do.
     """
-    followed, others = _followed(function, parameter)
-    for node in walk(function.body):
-        sides: list[ast.expr] = []
-        if isinstance(node, ast.BinOp):
-            sides = [node.left, node.right]
-        elif isinstance(node, ast.Call) and _bounds(node):
-            sides = node.args
-        divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
-        literal = any(isinstance(s, ast.Constant) and isinstance(s.value, float) for s in sides)
-        if (divided or literal) and any(_is_number(side, followed, others) for side in sides):
-            return True
-    return False
+    return any(
+        (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))
+        or any(isinstance(side, ast.Constant) and isinstance(side.value, float) for side in sides)
+        for node, sides, _ in _reckoned(function, parameter)
+    )
 
 
 def _may_overflow(function: Function, parameter: str) -> str:
     """Say where a whole number grows beyond what an int32 holds, maybe; '' if nowhere."""
-    followed, others = _followed(function, parameter)
-    for node in walk(function.body):
+    for node, _, alone in _reckoned(function, parameter):
         grows = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Pow | ast.LShift)
-        if grows and _is_number(node, followed, others):
+        if grows and alone:
             return f"{ast.unparse(node)} may not fit into an int32"
     return ""
 
 
-def _bounded(function: Function, parameter: str) -> list[ast.Call]:
-    """The calls of `min` and `max` that a number goes into, with one other value."""
-    followed, _ = _followed(function, parameter)
-    return [
-        node
-        for node in walk(function.body)
-        if isinstance(node, ast.Call) and _bounds(node) and names_in(node) & followed
-    ]
+def _reckoned(
+    function: Function, parameter: str
+) -> Iterator[tuple[ast.BinOp | ast.Call, list[ast.expr], bool]]:
+    """Where something is reckoned with a parameter, with what, and whether with numbers alone."""
+    followed, others = _followed(function, parameter)
+    for node in walk(function.body):
+        if isinstance(node, ast.BinOp):
+            sides = [node.left, node.right]
+        elif isinstance(node, ast.Call) and _bounds(node):
+            sides = node.args
+        else:
+            continue
+        if any(_is_number(side, followed, others) for side in sides):
+            yield node, sides, _is_number(node, followed, others)
 
 
 def _followed(function: Function, parameter: str) -> tuple[set[str], set[str]]:

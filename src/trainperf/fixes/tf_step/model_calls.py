@@ -25,16 +25,14 @@ class KerasPredictInLoop(Fix):
     """Use `predict_on_batch` instead of `predict` for one small batch at a time.
 
     ## Why it is slow
-    `predict` is made for many batches. Each call builds a dataset and an iterator, begins a
-    loop with callbacks and a progress bar, and copies the result: tens of milliseconds, for a
-    model that may need one. `predict_on_batch` calls the same compiled function on the batch,
-    without all that: 43 ms became 0.9 ms for a small LSTM (Keras 3.15). `model(x)` is no
-    remedy by itself, as it runs each layer from Python.
+    Each call of `predict` builds a dataset and begins a loop with callbacks and a progress bar:
+    tens of milliseconds, for a model that may need one. `predict_on_batch` calls the same
+    compiled function on the batch: 43 ms became 0.9 ms for a small LSTM (Keras 3.15). `model(x)`
+    is no remedy, as it runs each layer from Python.
 
     ## What changes
-    Nothing: the same function gives the same array. What `predict` is told about batches and
-    its progress bar is left out. Inputs that do not depend on one another are better given to
-    one call, several at a time.
+    Nothing: the same function gives the same array. Inputs that do not depend on one another are
+    better given to one call, several at a time.
 
     ## When not to
     - For a whole set of data: `predict` batches it, and keeps the device busy.

@@ -80,8 +80,7 @@ class RnnCudnn(Fix):
 
     ## Why it is slow
     On a GPU, an LSTM or GRU with the default arguments runs as one cuDNN kernel over the whole
-    sequence. With other arguments it runs as a loop over the time steps, with several small
-    kernels in each: often many times slower.
+    sequence, with others as a loop over the time steps: often many times slower.
 
     ## What changes
     cuDNN needs `activation="tanh"`, `recurrent_activation="sigmoid"`, `use_bias=True`,
@@ -89,7 +88,6 @@ class RnnCudnn(Fix):
     this changes the model: train it anew and compare.
 
     ## When not to
-    - The argument is there for accuracy, and accuracy matters more than speed.
     - Masked sequences must be padded on the right, or cuDNN cannot be used at all.
     - A layer that uses cuDNN turns XLA off for the whole model. Where XLA is fast,
       `use_cudnn=False` can be right: measure both.
@@ -157,9 +155,8 @@ class RnnUnroll(Fix):
     """Take `unroll=True` out of recurrent layers.
 
     ## Why it is slow
-    An unrolled layer puts one copy of its cell into the graph for each time step. The graph of
-    a long sequence takes minutes to trace and compile, and much memory. On a GPU it also keeps
-    an LSTM or GRU from using the cuDNN kernel.
+    An unrolled layer puts one copy of its cell into the graph for each time step: minutes to
+    trace and compile, and much memory. On a GPU it keeps an LSTM or GRU from cuDNN.
 
     ## What changes
     The same cell runs in a loop, or in cuDNN on a GPU. The numbers are the same, to rounding.

@@ -46,10 +46,9 @@ class KerasJitCompile(Fix):
     """Compile the step with XLA, or `torch.compile`: `jit_compile=True`.
 
     ## Why it is slow
-    Without XLA each operation of the step is a kernel of its own that reads its input from
-    memory and writes its result back; XLA fuses them. Keras turns it on by itself
-    (`jit_compile="auto"`), but off again, without a word, on hosts without a GPU, under
-    `tf.distribute`, with op determinism, and as soon as one layer does not support it. On
+    Without XLA each operation of the step is a kernel of its own; XLA fuses them. Keras turns it
+    on by itself (`jit_compile="auto"`), but off again, without a word, on hosts without a GPU,
+    under `tf.distribute`, with op determinism, and as soon as one layer does not support it. On
     PyTorch it is off unless asked for, and what compiles is `torch.compile`.
 
     ## What changes
@@ -333,10 +332,9 @@ class TfDebugModes(Fix):
     """Turn TensorFlow's debug modes off.
 
     ## Why it is slow
-    `enable_check_numerics` adds a check to every operation that gives numbers.
-    `enable_dump_debug_info` writes tensors to disk. `tf.data`'s debug mode runs the input in
-    Python. `enable_op_determinism` leaves out the fastest kernels of a GPU, the parallel `map`
-    of functions that draw random numbers, and XLA.
+    `enable_check_numerics` adds a check to every operation, `enable_dump_debug_info` writes
+    tensors to disk, `tf.data`'s debug mode runs the input in Python, `enable_op_determinism`
+    leaves out the fastest kernels of a GPU, parallel `map`s that draw random numbers, and XLA.
 
     ## What changes
     The call that turned the mode on is taken out. Without determinism, two runs on a GPU differ

@@ -36,8 +36,7 @@ class TfAutoShard(Fix):
 
     ## Why it is slow
     A dataset that reads files is shared out by whole files. Where there are few, some workers
-    get more files than others, or none at all: an epoch lasts as long as the worker with most,
-    and the others wait or compute on nothing.
+    get more than others, or none: an epoch lasts as long as the worker with most.
 
     ## What changes
     With `AutoShardPolicy.DATA` each of n workers takes every n-th sample. All have the same
@@ -86,10 +85,9 @@ class TfCrossDeviceOps(Fix):
     """Exchange gradients by the fastest `cross_device_ops` of these devices.
 
     ## Why it is slow
-    `ReductionToOneDevice` gathers all gradients on one device and sends the sums back;
-    `HierarchicalCopyAllReduce` copies them along the links of one machine of its time. NCCL
-    knows the links between GPUs and uses all of them at once. On devices of a CPU TensorFlow's
-    own choice, a collective, packs small gradients together.
+    `ReductionToOneDevice` gathers all gradients on one device; `HierarchicalCopyAllReduce`
+    copies them along the links of one machine of its time. NCCL uses all links between GPUs at
+    once; on a CPU TensorFlow's own choice, a collective, packs small gradients together.
 
     ## What changes
     `cross_device_ops` of the strategy: NCCL on GPUs, TensorFlow's own choice elsewhere. The
@@ -132,20 +130,17 @@ class TfStrategyBatch(Fix):
     """Scale the global batch with the replicas.
 
     ## Why it is slow
-    A strategy splits the batch of the dataset among its replicas. What a step exchanges does
-    not depend on the batch: the smaller a replica's part, the more of each step goes into
-    exchanging gradients.
+    A strategy splits the batch among its replicas. What a step exchanges does not depend on it:
+    the smaller a replica's part, the more of each step goes into exchanging gradients.
 
     ## What changes
     With the batch multiplied by the number of replicas, each replica does as much per step as
     one device alone would, and an epoch has fewer exchanges.
 
     ## When not to
-    - There are as many times fewer updates in an epoch, so the course of training changes. A
-      common rule scales the learning rate with the batch for SGD, with its square root for
-      Adam; compare the accuracy.
-    - When the batch was scaled with the replicas already, larger ones gain less often.
-    - Each replica needs memory for its larger part.
+    - There are fewer updates in an epoch: a common rule scales the learning rate with the batch
+      for SGD, with its square root for Adam; compare the accuracy.
+    - When the batch was scaled with the replicas already; each needs memory for its larger part.
     """
 
     category = "sync"
@@ -200,17 +195,15 @@ class TfStrategyDataset(Fix):
 
     ## Why it is slow
     `strategy.run` gives each replica what it is given. A batch of a dataset that is not
-    distributed goes to all of them whole: they all compute the same, and then exchange
-    gradients that are alike.
+    distributed goes to all of them whole: they compute the same, and exchange equal gradients.
 
     ## What changes
     `strategy.experimental_distribute_dataset` gives each replica its part of each batch. A
     sample is computed once in a step, not once on every replica.
 
     ## When not to
-    - The loss must be divided by the size of the global batch (`tf.nn.compute_average_loss`):
-      a mean over the replica's part makes the summed gradients as many times larger as there
-      are replicas.
+    - The loss must be divided by the size of the global batch (`tf.nn.compute_average_loss`): a
+      mean over the replica's part makes the summed gradients that many times larger.
     - When each replica draws samples of its own from what it is given.
     """
 
@@ -257,8 +250,7 @@ class TfStrategyScope(Fix):
 
     ## Why it is slow
     A strategy was made for several devices, but the model was not built under
-    `with strategy.scope():`. Keras then trains it on one device, and says nothing; the others
-    do nothing.
+    `with strategy.scope():`. Keras then trains it on one device, and says nothing.
 
     ## What changes
     What builds the model, and its `compile`, stand in the scope. Each step gives every device
@@ -267,8 +259,7 @@ class TfStrategyScope(Fix):
     ## When not to
     - Batch normalisation takes its statistics of each device's part of the batch.
     - Small steps lose more by the exchange of gradients than the devices gain.
-    - The optimizer has to be made in the scope as well.
-    - Logical devices of one CPU share its cores: there is little to gain.
+    - The optimizer has to be made in the scope; logical devices of one CPU gain little.
     """
 
     category = "sync"
@@ -302,19 +293,16 @@ class TfStrategySingle(Fix):
     """Train without a distribution strategy where there is but one device.
 
     ## Why it is slow
-    `MirroredStrategy` gives each replica a thread, its part of the batch and a copy of the
-    weights, and adds up the gradients. Several virtual devices of one CPU share its cores: each
-    part takes its turn, and the exchange comes on top. With one replica there is nothing to
-    share out, and the bookkeeping stays.
+    `MirroredStrategy` gives each replica its part of the batch and a copy of the weights, and
+    adds up the gradients. Virtual devices of one CPU share its cores, and the exchange comes on
+    top; with one replica there is nothing to share out, and the bookkeeping stays.
 
     ## What changes
-    `tf.distribute.get_strategy()` stands in place of the strategy: its `scope`, `run` and
-    `num_replicas_in_sync` work, with one replica. The global batch stays as it is. Batch
-    normalisation sees the whole batch, not a replica's part.
+    `tf.distribute.get_strategy()` stands in its place: `scope`, `run` and the like work, with
+    one replica. The global batch stays; batch normalisation sees all of it.
 
     ## When not to
-    - When the same script runs on several GPUs elsewhere.
-    - While you test that it would.
+    - When the same script runs on several GPUs elsewhere, or you test that it would.
     """
 
     category = "host"

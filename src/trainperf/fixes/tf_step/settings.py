@@ -302,13 +302,10 @@ def _acts_on_batches(callback: CallbackCost) -> bool:
 
 def _more_seldom(acting: list[CallbackCost], steps: int) -> str:
     """Name the callbacks whose work would change."""
-    names = [
-        f"{callback.name} {f'({at(callback.where)})' if callback.where else ''}".strip()
-        for callback in acting
-    ]
-    if not names:
+    if not acting:
         return ""
-    return f" {' and '.join(names)} would be called once in {steps} batches, and acts on each now."
+    names = [f"{one.name}{f' ({at(one.where)})' if one.where else ''}" for one in acting]
+    return f" {', '.join(names)} would be called once in {steps} batches, not in each."
 
 
 WHAT = {

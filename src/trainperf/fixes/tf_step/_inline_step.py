@@ -45,22 +45,14 @@ LISTS = frozenset({"append", "appendleft", "extend", "insert", "pop", "popleft",
 BEFORE = ("__init__", "build", "compile", "main")
 """Functions that set attributes before a loop runs, not while it does."""
 
-STAYS: dict[str, tuple[type[ast.AST], ...]] = {
-    "decides in Python": (
-        *(ast.If, ast.IfExp, ast.While, ast.Try, ast.Match),
-        *(ast.Assert, ast.Raise, ast.BoolOp),
-    ),
-    "leaves the step": (
-        *(ast.Break, ast.Continue, ast.Return),
-        *(ast.Yield, ast.YieldFrom, ast.Await),
-    ),
-    "binds names of its surroundings": (
-        *(ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom),
-        *(ast.Delete, ast.NamedExpr),
-    ),
-    "defines a function": (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
-}
-"""What is not moved: it would be done once, when the function is traced, or not be the same."""
+STAYS = (
+    *(ast.If, ast.IfExp, ast.While, ast.Try, ast.Match, ast.Assert, ast.Raise, ast.BoolOp),
+    *(ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await),
+    *(ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.Delete, ast.NamedExpr),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+)
+"""What decides in Python, leaves the step, binds names around it or defines something: it would be
+done once, when the function is traced, or not be the same."""
 
 
 def acts_once(body: Sequence[ast.stmt]) -> str:
@@ -181,10 +173,9 @@ def _is_metric(statement: ast.stmt, module: ast.Module) -> bool:
 
 def _refused(body: list[ast.stmt], module: ast.Module) -> str:
     """Say why some statements may not be traced once in place of run each time; '' if they may."""
-    for what, kinds in STAYS.items():
-        for node in ast.walk(body[-1]):
-            if isinstance(node, kinds):
-                return f"line {node.lineno} {what}"  # type: ignore[attr-defined]
+    for node in ast.walk(body[-1]):
+        if isinstance(node, STAYS):
+            return f"line {node.lineno} has Python's `{type(node).__name__.lower()}`"
     own = {node.name: node for node in ast.walk(module) if isinstance(node, Function)}
     calls = [node for node in ast.walk(body[-1]) if isinstance(node, ast.Call)]
     bodies = [body, *(own[name].body for call in calls if (name := last_name(call.func)) in own)]

@@ -81,7 +81,7 @@ class KerasCallbackPerBatch(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the user's callbacks that take a part of each step."""
         real = evidence.times.real
-        own = [one for one in evidence.callbacks if one.name not in PART_OF_KERAS]
+        own = [cost for cost in evidence.callbacks if cost.name not in PART_OF_KERAS]
         heavy = [callback for callback in own if callback.batch_s >= HEAVY * real]
         light = [callback for callback in own if callback.batch_s >= LIGHT * real]
         costly = sorted(heavy or light, key=lambda callback: -callback.batch_s)
@@ -96,7 +96,6 @@ class KerasCallbackPerBatch(Fix):
             for callback in costly
         ]
         waits = " Some of that may be waiting for the GPU to end the step."
-        advice, snippet = _advice(first)
         return Cause(
             title=f"{first.name}{place} takes {percent(min(1.0, first.batch_s / real))} "
             "of every step",
@@ -104,8 +103,10 @@ class KerasCallbackPerBatch(Fix):
             f"{waits if evidence.device.kind == 'GPU' else ''}",
             saves=Saving("what they take", sum(callback.batch_s for callback in costly)),
             where=tuple(site for site, _ in places),
-            advice=advice,
-            snippet=snippet,
+            advice="Save once per epoch, with no {batch} in the file name."
+            if first.name == "ModelCheckpoint"
+            else "",
+            snippet=_snippet(first),
             sure=bool(heavy),
             rewritable=any(_writable(site, edit) for site, edit in places),
             data={
@@ -195,22 +196,14 @@ def _settings(callback: CallbackCost) -> str:
     return f" ({', '.join(shown)})" if shown else ""
 
 
-def _advice(callback: CallbackCost) -> tuple[str, str]:
-    """Say what to do, in words and in code."""
-    name, edits = callback.name, _edits(callback)
-    if name == "ModelCheckpoint":
-        return (
-            "Save once per epoch: save_freq='epoch', and no {batch} in the file name.",
-            'keras.callbacks.ModelCheckpoint("{epoch:03d}.keras", save_freq="epoch")',
-        )
-    if edits and name != "LambdaCallback":
+def _snippet(callback: CallbackCost) -> str:
+    saver = {"save_freq": EPOCH} if callback.name == "ModelCheckpoint" else {}
+    edits = _edits(callback) or saver
+    if edits and callback.name != "LambdaCallback":
         settings = ", ".join(f"{name}={value}" for name, value in edits.items())
-        return "Write once per epoch.", f"keras.callbacks.{name}(..., {settings})"
+        return f"keras.callbacks.{callback.name}(..., {settings})"
     method = next(iter(callback.methods), "on_train_batch_end")
-    return (
-        f"Do the work of {name} once per epoch, or every hundred batches.",
-        f"def {method}(self, batch, logs=None):\n    if batch % {EVERY}:\n        return",
-    )
+    return f"def {method}(self, batch, logs=None):\n    if batch % {EVERY}:\n        return"
 
 
 # ------------------------------------------------------------------- edits
@@ -261,7 +254,7 @@ def _call_seldom(script: Script, site: Site, every: int) -> None:
     Raises `CannotRewrite` where one does more than observe, or none is to be seen.
     """
     module = script.source(site.file).module
-    given = [each.value for each in script.call(site).keywords if each.arg in PER_BATCH]
+    given = [word.value for word in script.call(site).keywords if word.arg in PER_BATCH]
     if not given:
         raise CannotRewrite("what it calls for each batch is not named")
     for value in given:

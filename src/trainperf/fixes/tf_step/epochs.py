@@ -391,7 +391,7 @@ def _how_compiled(script: Script, fit: Site, compiled: Site) -> str:
 
 
 def _function(script: Script, site: Site) -> ast.stmt | None:
-    around = [each for each in script.around(site) if isinstance(each, Function)]
+    around = [node for node in script.around(site) if isinstance(node, Function)]
     return around[-1] if around else None
 
 
@@ -407,5 +407,5 @@ def _validation(script: Script, fit: Site, call: ast.Call, frozen: str, made: st
         return
     if len(given.value.elts) != 2:
         raise CannotRewrite("the validation data has weights")
-    x, y = (ast.unparse(each) for each in given.value.elts)
+    x, y = map(ast.unparse, given.value.elts)
     script.set_keyword(fit, "validation_data", f"({frozen}.predict({x}), {y})")

@@ -296,7 +296,7 @@ def _edit(seen: Retracing) -> dict[str, Any]:
         }
         for number in seen.numbers
     ]
-    known = all(each.parameter and each.dtype and each.where.exact for each in seen.numbers)
+    known = all(n.parameter and n.dtype and n.where.exact for n in seen.numbers)
     data = {"numbers": numbers, "each_step": seen.count >= EVERY_STEP * seen.steps}
     return {"where": (seen.where, *calls), "data": data, "rewritable": known}
 
@@ -426,5 +426,5 @@ def _is_number(value: ast.AST, followed: set[str], others: set[str]) -> bool:
 
 def _bounds(call: ast.Call) -> bool:
     """Whether a call is `min(a, b)` or `max(a, b)`."""
-    plain = not call.keywords and not any(isinstance(each, ast.Starred) for each in call.args)
+    plain = not call.keywords and not any(isinstance(given, ast.Starred) for given in call.args)
     return plain and len(call.args) == 2 and dotted(call.func) in BOUNDS

@@ -304,7 +304,7 @@ def _more_seldom(acting: list[CallbackCost], steps: int) -> str:
     """Name the callbacks whose work would change."""
     if not acting:
         return ""
-    names = [f"{one.name}{f' ({at(one.where)})' if one.where else ''}" for one in acting]
+    names = [f"{cost.name}{f' ({at(cost.where)})' if cost.where else ''}" for cost in acting]
     return f" {', '.join(names)} would be called once in {steps} batches, not in each."
 
 

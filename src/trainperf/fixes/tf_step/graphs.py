@@ -9,10 +9,10 @@ from typing import Any
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import PROBED, Cause, Saving, Unpriced
-from trainperf.fixes.common.step import bound_if_saved, step_may_matter
+from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import at, if_measured, ms, percent, probe_said, worth
 from trainperf.fixes.tf_step._inline_step import acts_once, compile_inline
-from trainperf.fixes.tf_step.settings import as_compiled
+from trainperf.fixes.tf_step.settings import as_compiled, unpriced_step
 from trainperf.model import Equivalence, Evidence, Finding, Retracing, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.statements import (
@@ -57,14 +57,12 @@ class TfFunction(Fix):
                 title="tf.config.run_functions_eagerly(True) turns every tf.function off",
                 text="The functions that the script compiles, and Keras's own, run operation by "
                 "operation.",
-                saves=Unpriced("not measured"),
+                saves=unpriced_step(evidence, "not measured"),
                 advice="Take tf.config.run_functions_eagerly(True) out: it is for debugging.",
                 snippet="tf.config.run_functions_eagerly(False)",
-                sure=step_may_matter(evidence),
             )
         step = evidence.step_function
-        saves = None if step is None or step.compiled else as_compiled(evidence)
-        if step is None or saves is None:
+        if step is None or step.compiled:
             return None
         said = probe_said(evidence, "compiled", "Compiled with tf.function, the same step")
         name, inline = step.name or "train_step", step.where is None
@@ -74,7 +72,7 @@ class TfFunction(Fix):
             title=f"{'The training step' if inline else f'`{name}`'}{place} runs eagerly, "
             "operation by operation",
             text=f"Python starts each operation of the step one by one.{said}",
-            saves=saves,
+            saves=as_compiled(evidence),
             where=(where,) if where else (),
             advice="Move the tape and the update into a function of their own, compiled."
             if inline
@@ -217,9 +215,8 @@ class TfRetracing(Fix):
         )
         sure = seen.count >= RECURRING
         if not without and seen.count >= EVERY_STEP * seen.steps:
-            if not step_may_matter(evidence):
-                return None
-            saves = Unpriced("no step ran without tracing; more than the tracings take")
+            basis = "no step ran without tracing; more than the tracings take"
+            saves = unpriced_step(evidence, basis)
             sure = sure and _stands_out(evidence)
         place = f" ({at(seen.where)})" if seen.where else ""
         per_step = if_measured(

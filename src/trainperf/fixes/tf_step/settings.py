@@ -154,15 +154,13 @@ class KerasRunEagerly(Fix):
         on = evidence.model.run_eagerly and not evidence.facts.get("functions_run_eagerly")
         if not on or evidence.framework.name == "torch":
             return None
-        saves, where = as_compiled(evidence), evidence.model.compile_where
-        if saves is None:
-            return None
+        where = evidence.model.compile_where
         place = f" ({at(where)})" if where else ""
         return Cause(
             title=f"The model is compiled with run_eagerly=True{place}",
             text="Keras runs the step in Python, operation by operation, which is for debugging."
             f"{probe_said(evidence, 'compiled', 'As a graph, the same step')}",
-            saves=saves,
+            saves=as_compiled(evidence),
             where=(where,) if where else (),
             advice="Leave run_eagerly out of compile, and out of every assignment to the model.",
             snippet="model.compile(..., run_eagerly=False)",
@@ -175,12 +173,17 @@ class KerasRunEagerly(Fix):
         replace(self.edit, drop=written == "True").make(script, finding)
 
 
-def as_compiled(evidence: Evidence) -> Saving | Unpriced | None:
-    """What an eager step saves as a graph, by its probe; None where no step can matter."""
+def as_compiled(evidence: Evidence) -> Saving | Unpriced:
+    """What an eager step saves as a graph, by its probe."""
     taken = evidence.probes.get("compiled", Missing("compiling the step was not tried"))
     if isinstance(taken, Probe):
         return Saving(PROBED, probe="compiled")
-    return Unpriced(f"not measured: {taken.reason}") if step_may_matter(evidence) else None
+    return unpriced_step(evidence, f"not measured: {taken.reason}")
+
+
+def unpriced_step(evidence: Evidence, basis: str) -> Saving | Unpriced:
+    """No price where a faster step would be felt; elsewhere it is for a trial at most."""
+    return Unpriced(basis) if step_may_matter(evidence) else Saving(basis)
 
 
 STEPS = 16
@@ -349,7 +352,9 @@ class TfDebugModes(Fix):
         """Find modes that are on, and slow down what the training waits for."""
         modes = evidence.facts.get("tf_debug_modes")
         modes = modes if isinstance(modes, dict) else {}
-        on = [mode for mode in CALLS if mode in modes and _waited_for(evidence, mode)]
+        known = [mode for mode in CALLS if mode in modes]
+        waited = [mode for mode in known if _waited_for(evidence, mode)]
+        on = waited or known
         if not on:
             return None
         where = tuple(Site(**modes[mode]) for mode in on if isinstance(modes[mode], dict))
@@ -358,7 +363,7 @@ class TfDebugModes(Fix):
         return Cause(
             title=f"A debug mode is on{f' ({at(where[0])})' if where else ''}: {calls}",
             text=" ".join(WHAT[mode] for mode in on),
-            saves=Unpriced("not measured"),
+            saves=Unpriced("not measured") if waited else Saving("not measured"),
             where=where,
             advice="Take it out unless you are looking for a fault"
             f"{' or need runs that repeat exactly' if repeats else ''}.",

@@ -12,18 +12,20 @@ from pathlib import Path
 import pytest
 
 from trainperf.fixes.tf_data.order import elementwise
-from trainperf.fixes.tf_step import _traced_bodies as traced
-from trainperf.fixes.tf_step._callback_bodies import does_more, head
+from trainperf.fixes.tf_step import graphs
+from trainperf.fixes.tf_step.callbacks import does_more, head
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 
 CASES = Path(__file__).parents[1] / "data" / "bodies.txt"
 HELPERS = """
-def save(self):
-    self.model.save_weights(self.path)
+class Own:
+    def save(self):
+        self.model.save_weights(self.path)
 
-def slow_down(self):
-    self.model.optimizer.learning_rate.assign(0.1)
+    def slow_down(self):
+        self.model.optimizer.learning_rate.assign(0.1)
+
 """
 IMPORTS = "import numpy as np\nimport tensorflow as tf\nfrom tensorflow import keras\n\nN = 10\n"
 CALLBACK = "self, batch, logs=None"
@@ -41,8 +43,9 @@ def of_step(body: str) -> ast.FunctionDef:
 
 
 def of_callback(body: str, arguments: str = CALLBACK) -> str:
-    helpers = [node for node in ast.parse(HELPERS).body if isinstance(node, ast.FunctionDef)]
-    return does_more(function(body, arguments), {each.name: each for each in helpers})
+    text = HELPERS + textwrap.indent(ast.unparse(function(body, arguments)), "    ")
+    module = Module(ast.parse(text), text)
+    return does_more(module, next(each for each in module.functions if each.name == "step"))
 
 
 def takes_batches(text: str) -> bool:
@@ -54,11 +57,10 @@ def takes_batches(text: str) -> bool:
 
 
 ASKED: dict[str, Callable[[str], object]] = {
-    "needs_number": lambda body: traced.needs_number(of_step(body), "n"),
-    "acts_once": lambda body: traced.acts_once(of_step(body)),
-    "needs_shape": lambda body: traced.needs_shape(of_step(body)),
-    "becomes_float": lambda body: traced.becomes_float(of_step(body), "n"),
-    "may_overflow": lambda body: traced.may_overflow(of_step(body), "n"),
+    "acts_once": lambda body: graphs.acts_once(of_step(body).body),
+    "needs_shape": lambda body: graphs._needs_shape(of_step(body)),
+    "becomes_float": lambda body: graphs._becomes_float(of_step(body), "n"),
+    "may_overflow": lambda body: graphs._may_overflow(of_step(body), "n"),
     "does_more": of_callback,
     "elementwise": takes_batches,
 }

@@ -18,8 +18,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.cause import PROBE_LEAST, PROBED, UNTRIED, Cause, Unpriced
+from trainperf.fixes.cause import PROBE_LEAST, PROBED, UNTRIED, Cause, Saving, Unpriced
 from trainperf.fixes.common.pipeline import input_at_most
+from trainperf.fixes.common.step import at_most
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
 from trainperf.fixes.rows import SetArgument, SetFlag, SetVariable
 from trainperf.model import (
@@ -382,14 +383,27 @@ def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
     asked = (_bound_on(fix, on, by_probe=made is not None) for on in evidence.at_best())
     bounds = [bound for bound in asked if bound is not None]
     if not bounds:
-        most = input_at_most(evidence) if saves.of == "input" else math.inf
-        if math.isinf(most):
-            return fix.found(cause, None, UNTRIED)
-        return fix.found(cause, most, "no step waits for its batch")
+        return _untried(fix, cause, saves, evidence)
     if max(bounds) <= 1 + SMALLEST_GAIN and made is None:
         return None
     finding = fix.found(cause, max(bounds), saves.basis if made is None else PROBED)
     return _within_noise(fix, finding, evidence, by_probe=made is not None)
+
+
+def _untried(fix: Fix, cause: Cause, saves: Saving, evidence: Evidence) -> Finding:
+    """The finding of which nothing was measured: what a part that costs nothing gives limits it."""
+    if saves.of == "input":
+        most = input_at_most(evidence)
+        if math.isinf(most):
+            return fix.found(cause, None, UNTRIED)
+        return fix.found(cause, most, "no step waits for its batch")
+    ends = [at_most(on) for on in (evidence, *evidence.at_best())] if saves.of == "step" else []
+    limits = [end for end in ends if end is not None]
+    if not limits or len(limits) < len(ends):
+        return fix.found(cause, None, UNTRIED)
+    middle = at_most(evidence.as_if_exact())
+    finding = fix.found(cause, middle or max(limits), "a step that costs nothing")
+    return replace(finding, at_best=max(limits))
 
 
 def _within_noise(fix: Fix, finding: Finding, evidence: Evidence, *, by_probe: bool) -> Finding:

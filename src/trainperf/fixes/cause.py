@@ -73,8 +73,10 @@ class Saving:
         """Whether it could be worth anything, for all the noise allows, if it left nothing."""
         if self.of == "input":
             return input_at_most(evidence) > 1 + SMALLEST_GAIN
-        least = replace(evidence, times=evidence.times.waiting_least())
-        return self.of == "all" or step_may_matter(least)
+        ends = (evidence.times.favourable(), evidence.times.waiting_least())
+        return self.of == "all" or any(
+            step_may_matter(replace(evidence, times=times)) for times in ends
+        )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes.tf_step.calls.keras_predict_in_loop import FEWEST_TURNS, outside_steps
+from trainperf.fixes.tf_step.model_calls import FEWEST_TURNS, outside_steps
 
 MANY = f"predict_between_fits | length.fits = {FEWEST_TURNS}"
 OUTSIDE = {"outside": True}

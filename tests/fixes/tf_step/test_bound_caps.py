@@ -8,7 +8,8 @@ from fixes.case_text import evidence_of
 from trainperf.fixes import detect_all
 from trainperf.fixes.common.step import bound_by
 from trainperf.fixes.tf_data.padding import TfPaddingBuckets
-from trainperf.fixes.tf_step.tf_retracing import StopRetracing
+from trainperf.fixes.tf_step.graphs import TfRetracing
+from trainperf.model import Finding
 
 SLOWER_ALONE = evidence_of("rnn_padded_text | times.real = 0.06; times.resident = 0.067")
 
@@ -25,13 +26,14 @@ def test_batching_by_length_promises_no_more_than_the_lengths_say():
     assert finding.bound == pytest.approx(lengths.padded_length / lengths.bucketed_length)
 
 
+def retraced(fields: str = "") -> Finding:
+    (found,) = detect_all(evidence_of(f"retracing | {fields}"), among=[TfRetracing()])
+    return found
+
+
 def test_no_bound_is_given_where_no_step_ran_without_tracing():
-    every = StopRetracing().detect(evidence_of("retracing"))
-    some = StopRetracing().detect(evidence_of("retracing | retracing.count = 20"))
-    assert every is not None
-    assert every.bound is None
-    assert some is not None
-    assert some.bound is not None
+    assert retraced().bound is None
+    assert retraced("retracing.count = 20").bound is not None
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,4 @@ def test_no_bound_is_given_where_no_step_ran_without_tracing():
     [("", True), ("retracing.count = 20", False), ("retracing.numbers = []", False)],
 )
 def test_it_lasts_where_a_number_made_each_step_a_new_one(fields: str, lasts: bool) -> None:
-    found = StopRetracing().detect(evidence_of(f"retracing | {fields}"))
-    assert found is not None
-    assert StopRetracing().lasts(found) is lasts
+    assert TfRetracing().lasts(retraced(fields)) is lasts

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes.tf_step.calls.keras_predict_in_loop import PredictInLoop
+from trainperf.fixes import detect_all
+from trainperf.fixes.tf_step.model_calls import KerasPredictInLoop
 from trainperf.model import Finding
 
 TURN = evidence_of("predict_between_fits").outside  # 12.4 s of 12.7 s, in 120 calls
@@ -13,8 +14,8 @@ TURN = evidence_of("predict_between_fits").outside  # 12.4 s of 12.7 s, in 120 c
 
 
 def found(fields: str = "") -> Finding:
-    finding = PredictInLoop().detect(evidence_of(f"predict_between_fits | {fields}"))
-    assert finding is not None
+    seen = evidence_of(f"predict_between_fits | {fields}")
+    (finding,) = detect_all(seen, among=[KerasPredictInLoop()])
     return finding
 
 

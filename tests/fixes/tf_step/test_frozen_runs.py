@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rewriting import result, script_of
-from trainperf.fixes.tf_step.keras_frozen_base import compute_once
+from trainperf.fixes.tf_step.epochs import compute_once
 
 np = pytest.importorskip("numpy")
 keras = pytest.importorskip("keras")

@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes.tf_step.keras_steps_per_execution import StepsPerExecution
+from trainperf.fixes import by_id, detect_all, possible_all
 from trainperf.model import CallbackCost, Equivalence, Finding
 
 IDLE = 1e-6
 EVIDENCE = evidence_of("tiny_steps | loop.epoch_steps = 1000")
+FIX = [by_id()["keras_steps_per_execution"]]
 SITE = EVIDENCE.loop.where
 
 
 def found(*callbacks: CallbackCost) -> Finding:
-    finding = StepsPerExecution().detect(replace(EVIDENCE, callbacks=callbacks))
-    assert finding is not None
+    (finding,) = detect_all(replace(EVIDENCE, callbacks=callbacks), among=FIX)
     return finding
 
 
@@ -64,7 +64,6 @@ def test_a_callback_that_acts_on_batches_makes_it_another_experiment(
 )
 def test_a_call_runs_about_sixteen_steps_and_an_epoch_whole_calls(epoch_steps, steps):
     loop = replace(EVIDENCE.loop, epoch_steps=epoch_steps)
-    found = StepsPerExecution().possible(replace(EVIDENCE, loop=loop))
-    assert found is not None
+    (found,) = possible_all(replace(EVIDENCE, loop=loop), (), among=FIX)
     assert found.data["steps"] == steps
     assert f"steps_per_execution={steps} " in found.advice

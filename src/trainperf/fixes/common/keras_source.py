@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.model import Evidence, Finding, Site
+from trainperf.model import Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 from trainperf.source.arguments import starred
 
 
@@ -32,28 +29,3 @@ def fit_call(script: Script, site: Site) -> ast.Call:
     if starred(call):
         raise CannotRewrite("not all arguments of `fit` can be seen")
     return call
-
-
-DEFAULTS: dict[str, object] = {
-    "jit_compile": "auto",
-    "run_eagerly": False,
-    "steps_per_execution": 1,
-}
-"""Their values where `compile` is not given them (Keras 3)."""
-
-
-def compile_seen(evidence: Evidence) -> dict[str, Any]:
-    """Return what a finding's data must hold for an argument to be set where it came from."""
-    model = evidence.model
-    return seen_in_call(
-        evidence,
-        jit_compile=model.jit_requested,
-        run_eagerly=bool(model.run_eagerly),
-        steps_per_execution=evidence.loop.steps_per_execution,
-    )
-
-
-def set_compile(script: Script, finding: Finding, name: str, value: str) -> None:
-    """Give the call of `compile` an argument; raises `CannotRewrite` as `set_argument` does."""
-    found = RecordedCall.of(finding.data, name, DEFAULTS)
-    set_argument(script, finding.where[0], Wanted(name, value), found)

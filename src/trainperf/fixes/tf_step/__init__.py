@@ -1,1 +1,1 @@
-"""The step of Keras and TensorFlow: graphs, retracing, callbacks, recurrent kernels."""
+"""The step of Keras and TensorFlow: settings, graphs, callbacks, layers, strategies, epochs."""

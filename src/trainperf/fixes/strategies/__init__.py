@@ -1,1 +1,0 @@
-"""`tf.distribute`: strategies, scopes, how data is dealt out."""

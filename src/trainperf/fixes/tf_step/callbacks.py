@@ -1,0 +1,429 @@
+"""Callbacks that take a noticeable part of every step, and how one does its work less often."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.repeating import RANDOM, without_docstring
+from trainperf.fixes.common.words import at, make_those_that_can_be, ms, percent, refusal
+from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
+from trainperf.source.bodies import function_of, reached
+from trainperf.source.module import Module
+from trainperf.source.statements import (
+    COLLECTS,
+    Function,
+    assigned,
+    called,
+    dotted,
+    keeps_state,
+    last_name,
+    names_in,
+    parameters,
+    root,
+    walk,
+)
+
+HEAVY = 0.05
+"""Share of a step from which a callback is named."""
+
+LIGHT = 0.01
+"""Share of a step from which a callback is tried together with others."""
+
+EVERY = 100
+"""Batches between two times that a callback of the user's own still does its work."""
+
+PART_OF_KERAS = frozenset({"History", "ProgbarLogger"})
+"""Callbacks that `fit` brings along; nobody asked for them, nobody takes them out."""
+
+EPOCH = '"epoch"'
+
+Place = tuple[Site, dict[str, Any]]
+
+POSITIONS = {"save_freq": 6, "update_freq": 5, "profile_batch": 6}
+"""Where these stand among the positional arguments, in Keras 2 and 3 alike."""
+
+
+class KerasCallbackPerBatch(Fix):
+    """Do the work of a callback once per epoch or every 100 batches, not in each.
+
+    ## Why it is slow
+    Callbacks run in Python between two steps, and the model waits for them. Writing a
+    checkpoint, a TensorBoard record or a log line after each batch can take longer than it.
+
+    ## What changes
+    `ModelCheckpoint(save_freq="epoch")` and `TensorBoard(update_freq="epoch")` write at
+    the end of each epoch; a callback of your own works in every 100th batch. Training
+    computes the same numbers; there are fewer checkpoints and fewer points in the logs.
+    Where each batch overwrites what the one before left, and only an epoch's end reads it, it
+    works in the epoch's last batch: nothing changes at all.
+
+    ## When not to
+    - Epochs of hours: keep a checkpoint every few thousand batches, so that little is lost.
+    - A callback that steers the training (a schedule, early stopping) or keeps sums over
+      batches: no edit is written for it.
+    - On a GPU, part of what a callback takes may be waiting for the step to end, which stays.
+    """
+
+    category = "host"
+    framework = "keras"
+    usual = 1.5
+    equivalence = Equivalence.SEMANTICS
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find the user's callbacks that take a part of each step."""
+        real = evidence.times.real
+        own = [cost for cost in evidence.callbacks if cost.name not in PART_OF_KERAS]
+        heavy = [callback for callback in own if callback.batch_s >= HEAVY * real]
+        light = [callback for callback in own if callback.batch_s >= LIGHT * real]
+        costly = sorted(heavy or light, key=lambda callback: -callback.batch_s)
+        if not costly:
+            return None
+        every = [place for callback in costly for place in _places(callback, evidence)]
+        places = [place for index, place in enumerate(every) if place not in every[:index]]
+        first = costly[0]
+        place = f" ({at(first.where)})" if first.where else ""
+        parts = [  # a callback's mean is of other steps as well, slower ones perhaps
+            f"{callback.name}{_settings(callback)} takes {ms(min(real, callback.batch_s))}"
+            for callback in costly
+        ]
+        waits = " Some of that may be waiting for the GPU to end the step."
+        return Cause(
+            title=f"{first.name}{place} takes {percent(min(1.0, first.batch_s / real))} "
+            "of every step",
+            text=f"Of each step of {ms(real)}, {', '.join(parts)}."
+            f"{waits if evidence.device.kind == 'GPU' else ''}",
+            saves=Saving("what they take", sum(callback.batch_s for callback in costly)),
+            where=tuple(site for site, _ in places),
+            advice="Save once per epoch, with no {batch} in the file name."
+            if first.name == "ModelCheckpoint"
+            else "",
+            snippet=_snippet(first),
+            sure=bool(heavy),
+            rewritable=any(_writable(site, edit) for site, edit in places),
+            data={
+                "edits": [edit for _, edit in places],
+                "callbacks": [callback.name for callback in costly],
+            },
+        )
+
+    def as_written(self, script: Script, finding: Finding) -> Finding:
+        """Have a method work in an epoch's last batch, where only that is read: nothing changes."""
+        edits = [
+            {"last": True}
+            if "every" in edit and refusal(script, partial(work_last, site=site)) is None
+            else edit
+            for site, edit in zip(finding.where, finding.data["edits"], strict=True)
+        ]
+        made = [edit for edit in edits if edit]
+        if not made or any("last" not in edit for edit in made):
+            return finding
+        return replace(
+            finding,
+            equivalence=Equivalence.EXACT,
+            advice="Do it once, in the last batch of an epoch: nothing else is read.",
+            data={**finding.data, "edits": edits},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set `save_freq` or `update_freq` of Keras's callbacks; have others skip batches.
+
+        What can be edited is, unless nothing can.
+        """
+        places = zip(finding.where, finding.data["edits"], strict=True)
+        make_those_that_can_be(
+            script,
+            (
+                partial(_edit, site=site, edit=edit)
+                for site, edit in places
+                if _writable(site, edit)
+            ),
+        )
+
+
+def _places(callback: CallbackCost, evidence: Evidence) -> list[Place]:
+    """Where a callback was built, and its own methods that take the time; with the edits."""
+    places: list[Place] = []
+    seldom = evidence.loop.steps_per_execution > 1
+    if callback.where is not None and not (seldom and callback.name == "LambdaCallback"):
+        places.append((callback.where, _edits(callback)))
+    if seldom:  # the batches told of may skip every 100th
+        return places
+    least = HEAVY * evidence.times.real
+    methods = callback.methods.items()
+    slow = [site for name, site in methods if callback.hooks.get(name, least) >= least]
+    every = slow or list(callback.methods.values())
+    return places + [(site, {"every": EVERY}) for site in dict.fromkeys(every)]
+
+
+def _edits(callback: CallbackCost) -> dict[str, Any]:
+    """The keywords that make a callback of Keras's own act once per epoch."""
+    given = callback.arguments
+    if callback.name == "LambdaCallback":
+        return {"calls": EVERY}
+    if callback.name == "ModelCheckpoint":
+        per_batch = isinstance(given.get("save_freq"), int)
+        named_by_batch = "{batch" in str(given.get("filepath", ""))
+        return {"save_freq": EPOCH} if per_batch and not named_by_batch else {}
+    edits = {}
+    if callback.name == "TensorBoard":
+        if given.get("update_freq", "epoch") != "epoch":
+            edits["update_freq"] = EPOCH
+        if given.get("profile_batch"):
+            edits["profile_batch"] = "0"
+    return edits
+
+
+def _writable(site: Site, edit: dict[str, Any]) -> bool:
+    """Whether there is an edit, and its place is known: a method's head is its line."""
+    return bool(edit) and (site.exact or "every" in edit or "last" in edit)
+
+
+def _settings(callback: CallbackCost) -> str:
+    shown = [
+        f"{name}={callback.arguments[name]!r}"
+        for name in POSITIONS
+        if callback.arguments.get(name) not in (None, "epoch", 0)
+    ]
+    return f" ({', '.join(shown)})" if shown else ""
+
+
+def _snippet(callback: CallbackCost) -> str:
+    saver = {"save_freq": EPOCH} if callback.name == "ModelCheckpoint" else {}
+    edits = _edits(callback) or saver
+    if edits and callback.name != "LambdaCallback":
+        settings = ", ".join(f"{name}={value}" for name, value in edits.items())
+        return f"keras.callbacks.{callback.name}(..., {settings})"
+    method = next(iter(callback.methods), "on_train_batch_end")
+    return f"def {method}(self, batch, logs=None):\n    if batch % {EVERY}:\n        return"
+
+
+# ------------------------------------------------------------------- edits
+
+PER_BATCH = frozenset(
+    ["on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"]
+)
+"""Arguments of Keras's `LambdaCallback` whose functions are called for each batch."""
+
+COMMENT = "# trainperf: works in every {}th batch only, as it takes long against a step"
+
+LAST = "# trainperf: only what the last batch of an epoch leaves is read"
+
+
+def _edit(script: Script, site: Site, edit: dict[str, Any]) -> None:
+    """Make one callback act less often, as its edit says."""
+    if "last" in edit:
+        work_last(script, site)
+    elif "calls" in edit:
+        _call_seldom(script, site, edit["calls"])
+    elif "every" in edit:
+        _guard(script, site, edit["every"], 1)
+    elif "{batch" in script.expression(site):
+        raise CannotRewrite("the file name has the batch in it")
+    else:
+        for name, value in edit.items():
+            script.set_keyword(site, name, value, POSITIONS[name])
+
+
+def work_last(script: Script, site: Site) -> None:
+    """Have the method whose head is at `site` work in the last batch of an epoch only.
+
+    Where Keras does not know how many batches an epoch has, it works in each as before. Raises
+    `CannotRewrite` where more of its work is read than what the last batch leaves.
+    """
+    method = script.definition(site)
+    more = _read_earlier(script.source(site.file).module, method)
+    if more:
+        raise CannotRewrite(f"{method.name}: {more}")
+    itself, batch, *_ = parameters(method)
+    steps = f'{itself}.params["steps"]'
+    script.insert_first(site, f"{LAST}\nif {steps} and {batch} + 1 < {steps}:\n    return")
+
+
+def _call_seldom(script: Script, site: Site, every: int) -> None:
+    """Have the functions of the `LambdaCallback` at `site` work in every so many batches only.
+
+    Raises `CannotRewrite` where one does more than observe, or none is to be seen.
+    """
+    module = script.source(site.file).module
+    given = [word.value for word in script.call(site).keywords if word.arg in PER_BATCH]
+    if not given:
+        raise CannotRewrite("what it calls for each batch is not named")
+    for value in given:
+        function = function_of(module, value)
+        if isinstance(function, ast.Lambda):
+            named = [*function.args.posonlyargs, *function.args.args]
+            batch, body = named[0].arg if named else "", [ast.Expr(function.body)]
+            more = "" if named else "it does not name the batch"
+            more = more or _chooses(body, batch) or _changes(module, body)
+            if more:
+                raise CannotRewrite(f"it does more than observe: {more}")
+            place = script.site_of(site, function.body)
+            script.wrap_call(place, f"None if {batch} % {every} else {{}}")
+        elif isinstance(function, Function) and isinstance(value, ast.Name):
+            _guard(script, replace(site, line=function.lineno, col=0), every, 0)
+        else:
+            raise CannotRewrite(f"{ast.unparse(value)} is no function of the file")
+
+
+def _guard(script: Script, site: Site, every: int, place: int) -> None:
+    """Have a function return at once but in every so many batches, its argument at `place`."""
+    method = script.definition(site)
+    more = does_more(script.source(site.file).module, method, place)
+    if more:
+        raise CannotRewrite(f"{method.name} does more than observe: {more}")
+    guard = f"{COMMENT.format(every)}\nif {parameters(method)[place]} % {every}:\n    return"
+    script.insert_first(site, guard, after=head(method))
+
+
+# ------------------------------------------------------------------- what a method does
+
+ENDS = ("on_batch_end", "on_train_batch_end")
+
+READS_LATE = ("on_epoch_end", "on_train_end")
+"""Methods that are called when an epoch, or all of them, have ended."""
+
+CHANGES = frozenset({
+    "apply", "apply_gradients", "assign", "assign_add", "assign_sub", "compile",
+    "evaluate_and_stop", "exit", "fit", "load_weights", "minimize", "reset_state", "reset_states",
+    "set_value", "set_weights", "super", "train_on_batch",
+})  # fmt: skip
+"""Methods and functions that change the model, the optimizer or the run, or may."""
+
+PLAIN = frozenset({"float", "int", "len", "get", "item", "numpy"})
+"""Functions and methods that cost nothing, as a counter or a list of losses needs them."""
+
+SHOWS = re.compile(r"save|dump|write|plot|draw|show|print|log|summary", re.IGNORECASE)
+"""Names of functions that may be given the model and leave it as it is."""
+
+MODELS = {"model", "self.model", "self.model.weights", "self.model.optimizer"}
+
+
+def _read_earlier(module: Module, method: Function) -> str:
+    """Say what of a method's work may be seen before its epoch ends; '' if nothing.
+
+    Its attributes may be set, each anew in every batch, and read where an epoch has ended.
+    """
+    if method.name not in ENDS or method.decorator_list or len(parameters(method)) < 2:
+        return "it is no plain method for the end of a batch"
+    itself, *given = parameters(method)
+    body = without_docstring(method)
+    if any(names_in(statement) & set(given) for statement in body):
+        return "it uses the batch's number or logs"
+    kept = {
+        target.attr
+        for statement in body
+        if isinstance(statement, ast.Assign)
+        for target in assigned(statement)
+        if isinstance(target, ast.Attribute) and dotted(target) == f"{itself}.{target.attr}"
+    }
+    if not kept:
+        return "it keeps nothing"
+    own = rf"\b{itself}\.({'|'.join(kept)})\b"
+    as_names = ast.parse(re.sub(own, r"_\1", "\n".join(map(ast.unparse, body)))).body
+    more = _changes(module, body, as_names)
+    if more:
+        return f"it does more than observe: {more}"
+    for node in reached(module, body):
+        name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        if RANDOM.search(name):
+            return f"it may draw random numbers: {name}"
+        if isinstance(node, ast.Call) and SHOWS.search(called(node)):
+            return f"it calls {called(node)}()"
+    for node in module.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in kept and isinstance(node.ctx, ast.Load):
+            around = list(module.around(node))
+            late = any(isinstance(n, Function) and n.name in READS_LATE for n in around)
+            if any(isinstance(n, ast.ClassDef) for n in around) and not late:
+                return f"{node.attr} is read in every batch, or elsewhere"
+    return ""
+
+
+def head(function: Function) -> int:
+    """Return how many first statements keep count: they are to run in every batch.
+
+    Counters and lists of numbers (`self.seen += 1`, `self.losses.append(logs["loss"])`)
+    at the top of the method, with what they need; the docstring is not counted.
+    """
+    count = 0
+    for index, statement in enumerate(without_docstring(function)):
+        if not _is_plain(statement):
+            break
+        if keeps_state([statement]):
+            count = index + 1
+    return count
+
+
+def does_more(module: Module, function: Function, place: int = 1) -> str:
+    """Say what a method does beside observing; '' if nothing is to be seen.
+
+    What `head` leaves alone does not count. The batch is its argument at `place`.
+    """
+    if isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
+        return "it is no plain method"
+    if len(parameters(function)) <= place:
+        return "it does not name the batch"
+    body = without_docstring(function)
+    rest = body[head(function) :]
+    if not rest:
+        return "it only keeps count"
+    return _chooses(body, parameters(function)[place]) or _changes(module, rest)
+
+
+def _chooses(statements: Sequence[ast.stmt], batch: str) -> str:
+    """Whether the method picks its batches itself."""
+    for node in walk(statements):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            if not isinstance(node.left, ast.Constant | ast.JoinedStr):
+                return f"it chooses its batches itself: {ast.unparse(node)}"
+        elif isinstance(node, ast.Name) and node.id == batch and isinstance(node.ctx, ast.Store):
+            return f"it changes {batch}"
+        elif isinstance(node, ast.Yield | ast.YieldFrom):
+            return "it is a generator"
+    return ""
+
+
+def _changes(
+    module: Module, statements: Sequence[ast.stmt], kept_as_names: Sequence[ast.stmt] = ()
+) -> str:
+    """Say what some statements, and functions of the file that they use, change; '' if nothing."""
+    nodes = list(reached(module, statements))
+    used = [node.body for node in nodes if isinstance(node, Function)]
+    for body in (kept_as_names or statements, *used):
+        if state := keeps_state(body):
+            return f"it changes {state} in every batch"
+    for node in nodes:
+        if isinstance(node, ast.Raise):
+            return "it may end the training"
+        if not isinstance(node, ast.Call):
+            continue
+        name = called(node) or root(node.func)
+        if name in CHANGES:
+            return f"it calls {ast.unparse(node.func)}()"
+        given = {dotted(value) for value in (*node.args, *(k.value for k in node.keywords))}
+        if given & MODELS and not SHOWS.search(name) and function_of(module, node.func) is None:
+            return f"it gives the model to {name}()"
+    return ""
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    """Whether a statement is one of those that keep count, or names something for them."""
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    if isinstance(statement, ast.Expr):
+        call = statement.value
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            return False
+        if call.func.attr not in COLLECTS or root(call.func) != "self":
+            return False
+        calls.remove(call)
+    deep = any(ast.unparse(target).count(".") > 1 for target in assigned(statement))
+    kept = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr)
+    return kept and not deep and all((called(call) or root(call.func)) in PLAIN for call in calls)

@@ -1,0 +1,427 @@
+"""How TensorFlow runs a step: eagerly, compiled, traced again and again."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import PROBED, Cause, Saving, Unpriced
+from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.common.words import at, if_measured, ms, percent, probe_said, worth
+from trainperf.fixes.tf_step._inline_step import acts_once, compile_inline
+from trainperf.fixes.tf_step.settings import as_compiled, unpriced_step
+from trainperf.model import Equivalence, Evidence, Finding, Retracing, is_taken
+from trainperf.rewrite import Script
+from trainperf.source.statements import (
+    Function,
+    dotted,
+    last_name,
+    made_here,
+    names_in,
+    parameters,
+    walk,
+)
+
+
+class TfFunction(Fix):
+    """Compile the training step of a custom loop with `@tf.function`.
+
+    ## Why it is slow
+    Without `tf.function`, Python starts every operation of the step one by one, which costs
+    small and middle-sized models more than the arithmetic; a GPU waits between them.
+
+    ## What changes
+    The step is traced once into a graph, and each call runs that graph. The mathematics is the
+    same; rounding and the stream of random numbers may differ. A step that stands in the body
+    of the loop becomes a function ahead of it, as far as it does nothing in Python.
+
+    ## When not to
+    - The step must not depend on Python side effects: `print`, `.numpy()`, counters and lists
+      are seen only while tracing. Use `tf.print` and `tf.Variable`.
+    - Python numbers among the arguments cause a new trace for each value. Pass tensors.
+    - Keep what makes variables (a new optimizer, a new layer) out of the step.
+    """
+
+    category = "host"
+    usual = 5.0
+    probed_by = "compiled"
+    equivalence = Equivalence.NUMERICS
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find an eager step, or that all functions run eagerly."""
+        if evidence.facts.get("functions_run_eagerly"):
+            return Cause(
+                title="tf.config.run_functions_eagerly(True) turns every tf.function off",
+                text="The functions that the script compiles, and Keras's own, run operation by "
+                "operation.",
+                saves=unpriced_step(evidence, "not measured"),
+                advice="Take tf.config.run_functions_eagerly(True) out: it is for debugging.",
+                snippet="tf.config.run_functions_eagerly(False)",
+            )
+        step = evidence.step_function
+        if step is None or step.compiled:
+            return None
+        said = probe_said(evidence, "compiled", "Compiled with tf.function, the same step")
+        name, inline = step.name or "train_step", step.where is None
+        where = step.where or step.tape_where
+        place = f" ({at(where)})" if where else ""
+        return Cause(
+            title=f"{'The training step' if inline else f'`{name}`'}{place} runs eagerly, "
+            "operation by operation",
+            text=f"Python starts each operation of the step one by one.{said}",
+            saves=as_compiled(evidence),
+            where=(where,) if where else (),
+            advice="Move the tape and the update into a function of their own, compiled."
+            if inline
+            else f"Put @tf.function above `def {name}`.",
+            snippet=MOVED if inline else f"@tf.function\ndef {name}(...):",
+            rewritable=None if inline else True,
+            data={"inline": True} if inline else {},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Decorate the step function; make one of a step that is none."""
+        site = finding.where[0]
+        if finding.data.get("inline"):
+            compile_inline(script, site)
+            return
+        script.decorate(site, f"{script.module_name(site.file, 'tensorflow')}.function")
+
+
+MOVED = """\
+@tf.function
+def train_step(x, y):
+    with tf.GradientTape() as tape:
+        loss = loss_fn(y, model(x, training=True))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+
+for x, y in dataset:
+    loss = train_step(x, y)"""
+
+
+class TfJitCompile(Fix):
+    """Compile the `tf.function` of a training step with XLA: `jit_compile=True`.
+
+    ## Why it is slow
+    A `tf.function` runs each operation of its graph as a kernel of its own, which reads its
+    input from memory and writes its result back. XLA fuses them.
+
+    ## What changes
+    The function is compiled as a whole for each shape of its arguments, which takes seconds
+    to minutes once. The mathematics is the same, rounding differs.
+
+    ## When not to
+    - Batches of changing shape are compiled anew for each shape.
+    - Operations that XLA does not know (strings, lookups, `tf.py_function`, iterators) make the
+      first call fail.
+    - Runs too short to earn the compilation back.
+    """
+
+    category = "model"
+    usual = 1.2
+    probed_by = "jit_compile"
+    compiles = True
+    equivalence = Equivalence.NUMERICS
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a compiled step of the user's own loop where XLA is off and may be turned on."""
+        step = evidence.step_function
+        if step is None or not step.compiled or step.jit is not False or evidence.loop.replicas > 1:
+            return None
+        name = step.name or "train_step"
+        said = probe_said(evidence, "jit_compile", "Compiled with XLA, the same step")
+        if said:
+            said += f" Compiling took {ms(evidence.probe('jit_compile').one_off_s)}, once."
+        return Cause(
+            title=f"`{name}`{f' ({at(step.where)})' if step.where else ''} is compiled without XLA",
+            text=f"Each operation of its graph runs as a kernel of its own.{said}",
+            saves=Saving(PROBED, probe="jit_compile"),
+            where=(step.where,) if step.where else (),
+            advice="Give tf.function jit_compile=True.",
+            snippet=f"@tf.function(jit_compile=True)\ndef {name}(...):",
+            rewritable=step.where is not None,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Give the decorator the keyword, or the call of `tf.function` that takes the function."""
+        site = finding.where[0]
+        function, module = script.definition(site), script.source(site.file).module
+        if function.decorator_list:
+            tensorflow = script.module_name(site.file, "tensorflow", site)
+            script.set_decorator_keyword(site, f"{tensorflow}.function", "jit_compile", "True")
+            return
+        calls = [
+            call
+            for call in module.calls("tensorflow.function")
+            if call.args and last_name(call.args[0]) == function.name
+        ]
+        if len(calls) != 1:
+            raise CannotRewrite(f"where {function.name} is compiled is not seen")
+        script.set_keyword(script.site_of(site, calls[0]), "jit_compile", "True")
+
+
+RECURRING = 3
+"""Tracings after the first from which they recur: one more is normal (the smaller last batch), two
+happen with a smaller last batch in validation as well."""
+
+EVERY_STEP = 0.9
+"""Tracings per step from which no step was seen without: what one takes is not known."""
+
+
+class TfRetracing(Fix):
+    """Stop the training function from being traced again.
+
+    ## Why it is slow
+    A `tf.function` is traced for each new combination of shapes, types and Python values of its
+    arguments. Each trace builds a new graph, and costs as much as hundreds of steps.
+
+    ## What changes
+    Tensors in place of Python numbers, one signature for all shapes, or batches of one shape:
+    then one trace serves every call. `min` and `max` of a number become `tf.minimum` and
+    `tf.maximum`; `drop_remainder=True` leaves the smaller last batch of an epoch out.
+
+    ## When not to
+    - A few traces at the start (one per bucket of lengths) are the price of less padding.
+    - XLA needs fixed shapes: there, pad to a few lengths instead of relaxing them.
+    - What Python does while tracing (`print`, counters, lists) was done in every step, and is
+      done once after this: no edit is written for such a function.
+    """
+
+    category = "host"
+    usual = 3.0
+    counted = True
+    equivalence = Equivalence.NUMERICS
+    lasting = False  # a shape or a number may stop changing
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find traces after the first; they are told where they recur and their time stands out."""
+        seen = evidence.retracing
+        if seen is None or seen.count < 2 or seen.steps <= 0:
+            return None
+        # One batch replayed has one shape, so the resident step has no tracings.
+        without = "python" not in seen.cause.lower() and is_taken(evidence.times.resident_)
+
+        def saved() -> float:
+            waits = evidence.times.real - evidence.times.resident if without else None
+            return evidence.tracing_s if waits is None else min(evidence.tracing_s, waits)
+
+        saves: Saving | Unpriced = Saving(
+            "the time of the tracings seen; those that end by themselves included", saved
+        )
+        sure = seen.count >= RECURRING
+        if not without and seen.count >= EVERY_STEP * seen.steps:
+            basis = "no step ran without tracing; more than the tracings take"
+            saves = unpriced_step(evidence, basis)
+            sure = sure and _stands_out(evidence)
+        place = f" ({at(seen.where)})" if seen.where else ""
+        per_step = if_measured(
+            lambda: (
+                f": {ms(evidence.tracing_s)} of a timed step on average "
+                f"({percent(evidence.tracing_s / evidence.times.real)})"
+            )
+        )
+        advice, snippet, equivalence = _advice(seen)
+        return Cause(
+            title=f"`{seen.function}`{place} was traced {1 + seen.count} times",
+            text=f"{seen.count} tracings in {seen.steps} steps, and the first runs of the new "
+            f"graphs, took {ms(seen.seconds)}{per_step}."
+            f"{f' What changed: {seen.cause}.' if seen.cause else ''}",
+            saves=saves,
+            advice=advice,
+            snippet=snippet,
+            sure=sure,
+            equivalence=equivalence,
+            **_edit(seen),
+        )
+
+    def lasts(self, finding: Finding) -> bool:
+        """Only where a number made each step a new one, as a count of steps does."""
+        return bool(finding.data.get("numbers") and finding.data.get("each_step"))
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Turn the numbers into tensors where they are given, or relax the decorator."""
+        head = finding.where[0]
+        function = script.definition(head)
+        numbers = finding.data.get("numbers", [])
+        reasons = [acts_once(function.body), "" if numbers else _needs_shape(function)]
+        for number in numbers:
+            if _dtype(function, number) == "int32":
+                reasons.append(_may_overflow(function, number["parameter"]))
+        for reason in filter(None, reasons):
+            raise CannotRewrite(f"{function.name} needs it as it is: {reason}")
+        for number in numbers:
+            site = finding.where[number["site"]]
+            tensorflow = script.module_name(site.file, "tensorflow", site)
+            template = f"{tensorflow}.constant({{}}, {tensorflow}.{_dtype(function, number)})"
+            script.wrap_argument(site, number["argument"], template)
+        tensorflow = script.module_name(head.file, "tensorflow", head)
+        reckoned = (_reckoned(function, number["parameter"]) for number in numbers)
+        for call in dict.fromkeys(node for nodes in reckoned for node, *_ in nodes):
+            if isinstance(call, ast.Call):
+                name = BOUNDS[dotted(call.func)]
+                script.replace_node(head.file, call.func, f"{tensorflow}.{name}")
+        if not numbers:
+            script.set_decorator_keyword(head, f"{tensorflow}.function", "reduce_retracing", "True")
+
+
+def _stands_out(evidence: Evidence) -> bool:
+    try:
+        return worth(evidence, bound_if_saved(evidence, evidence.tracing_s))
+    except NotMeasured:
+        return False
+
+
+def _edit(seen: Retracing) -> dict[str, Any]:
+    """The places and what is to be done there, as far as what ran tells."""
+    if seen.where is None:
+        return {"rewritable": False}
+    if not seen.numbers:
+        relaxes = "shape" in seen.cause.lower() and not seen.relaxed and not seen.jit
+        return {"where": (seen.where,), "rewritable": relaxes}
+    calls = list(dict.fromkeys(number.where for number in seen.numbers))
+    numbers = [
+        {
+            "site": 1 + calls.index(number.where),
+            "argument": number.argument,
+            "parameter": number.parameter,
+            "dtype": number.dtype,
+        }
+        for number in seen.numbers
+    ]
+    known = all(n.parameter and n.dtype and n.where.exact for n in seen.numbers)
+    data = {"numbers": numbers, "each_step": seen.count >= EVERY_STEP * seen.steps}
+    return {"where": (seen.where, *calls), "data": data, "rewritable": known}
+
+
+def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
+    """Say what to do, in words and code, and what that may change, by the cause of retracing."""
+    cause = seen.cause.lower()
+    if "python" in cause:
+        known = (f"{n.parameter}, tf.{n.dtype}" for n in seen.numbers if n.parameter and n.dtype)
+        return (
+            "Pass numbers that change as tensors: each new Python value is traced anew.",
+            f"{seen.function}(..., tf.constant({next(known, 'value')}))",
+            Equivalence.NUMERICS,
+        )
+    if "dtype" in cause or "type of" in cause:
+        return (
+            "Cast the inputs to one dtype before the call.",
+            "x = tf.cast(x, tf.float32)",
+            Equivalence.NUMERICS,
+        )
+    if seen.where is not None and not seen.relaxed and not seen.jit:
+        return (
+            "Let one trace serve all shapes.",
+            f"@tf.function(reduce_retracing=True)\ndef {seen.function}(...):",
+            Equivalence.NUMERICS,
+        )
+    return (
+        "Make batches of one shape: drop the smaller last batch, pad sequences to a few lengths.",
+        "dataset = dataset.batch(batch_size, drop_remainder=True)",
+        Equivalence.SEMANTICS,
+    )
+
+
+# What a number becomes in the traced function; a use that takes no tensor fails in the trial.
+
+BOUNDS = {"min": "minimum", "max": "maximum"}
+"""Built-in functions of two numbers, and TensorFlow's of the same."""
+
+
+def _needs_shape(function: Function) -> str:
+    """Say where the function reads a shape that must be known when it is traced; '' if nowhere."""
+    given = set(parameters(function)) - {"self"}
+    nodes = list(walk(function.body))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    last = {
+        id(node.value)
+        for node in nodes
+        if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "-1"
+    }  # the size of the features: seldom another one
+    for node in nodes:
+        shape = isinstance(node, ast.Attribute) and node.attr == "shape"
+        counts = isinstance(node, ast.Call) and dotted(node.func) == "len"
+        if (
+            (shape and id(node) not in called | last)
+            or (isinstance(node, ast.Attribute) and node.attr in ("get_shape", "as_list"))
+            or (counts and names_in(node) & given)
+        ):
+            return f"it reads {ast.unparse(node)}"
+    return ""
+
+
+def _dtype(function: Function, number: dict[str, Any]) -> str:
+    """The dtype that goes together with what the function reckons the number with."""
+    floats = number["dtype"] == "int32" and _becomes_float(function, number["parameter"])
+    return "float32" if floats else str(number["dtype"])
+
+
+def _becomes_float(function: Function, parameter: str) -> bool:
+    """Whether a whole number is divided, or reckoned with a literal of type float.
+
+    A tensor of whole numbers does not go together with floats; Python's numbers do.
+    """
+    return any(
+        (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))
+        or any(isinstance(side, ast.Constant) and isinstance(side.value, float) for side in sides)
+        for node, sides, _ in _reckoned(function, parameter)
+    )
+
+
+def _may_overflow(function: Function, parameter: str) -> str:
+    """Say where a whole number grows beyond what an int32 holds, maybe; '' if nowhere."""
+    for node, _, alone in _reckoned(function, parameter):
+        grows = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Pow | ast.LShift)
+        if grows and alone:
+            return f"{ast.unparse(node)} may not fit into an int32"
+    return ""
+
+
+def _reckoned(
+    function: Function, parameter: str
+) -> Iterator[tuple[ast.BinOp | ast.Call, list[ast.expr], bool]]:
+    """Where something is reckoned with a parameter, with what, and whether with numbers alone."""
+    followed, others = _followed(function, parameter)
+    for node in walk(function.body):
+        if isinstance(node, ast.BinOp):
+            sides = [node.left, node.right]
+        elif isinstance(node, ast.Call) and _bounds(node):
+            sides = node.args
+        else:
+            continue
+        if any(_is_number(side, followed, others) for side in sides):
+            yield node, sides, _is_number(node, followed, others)
+
+
+def _followed(function: Function, parameter: str) -> tuple[set[str], set[str]]:
+    """The parameter with numbers that are worked out from it alone, and what need be no number."""
+    followed = {parameter}
+    others = (made_here(function.body) | set(parameters(function))) - {"self"}
+    while True:
+        found = {
+            target.id
+            for node in walk(function.body)
+            if isinstance(node, ast.Assign) and _is_number(node.value, followed, others)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        } - followed
+        if not found:
+            return followed, others
+        followed |= found
+
+
+def _is_number(value: ast.AST, followed: set[str], others: set[str]) -> bool:
+    found = names_in(value)
+    calls = any(isinstance(node, ast.Call) and not _bounds(node) for node in ast.walk(value))
+    return bool(found & followed) and not found & (others - followed) and not calls
+
+
+def _bounds(call: ast.Call) -> bool:
+    """Whether a call is `min(a, b)` or `max(a, b)`."""
+    plain = not call.keywords and not any(isinstance(given, ast.Starred) for given in call.args)
+    return plain and len(call.args) == 2 and dotted(call.func) in BOUNDS

@@ -1,0 +1,354 @@
+"""Keras models called in a Python loop for one small batch at a time: `predict`, `model(x)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common.words import SMALLEST_GAIN, at, make_those_that_can_be, ms, percent
+from trainperf.model import Equivalence, Evidence, Finding, InPlace, Missing, Outside, Site, Spent
+from trainperf.model.outside import CALLED_EAGERLY
+from trainperf.rewrite import Script
+from trainperf.source.arguments import argument, starred
+
+NEEDLESS = frozenset({"x", "batch_size", "verbose"})
+"""Arguments of `predict` that have no meaning for one batch, and its input."""
+
+
+class KerasPredictInLoop(Fix):
+    """Use `predict_on_batch` instead of `predict` for one small batch at a time.
+
+    ## Why it is slow
+    Each call of `predict` builds a dataset and begins a loop with callbacks and a progress bar:
+    tens of milliseconds, for a model that may need one. `predict_on_batch` calls the same
+    compiled function on the batch: 43 ms became 0.9 ms for a small LSTM (Keras 3.15). `model(x)`
+    is no remedy, as it runs each layer from Python.
+
+    ## What changes
+    Nothing: the same function gives the same array. Inputs that do not depend on one another are
+    better given to one call, several at a time.
+
+    ## When not to
+    - For a whole set of data: `predict` batches it, and keeps the device busy.
+    - For inputs of ever new shapes: the function is traced anew for them, as by `predict`.
+    """
+
+    category = "host"
+    concerns = "outside"
+    counted = True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find many short calls of `predict` where each turn spends its time in them."""
+        calls = ModelCalls.of(evidence, "predict")
+        return (
+            None
+            if calls is None
+            else calls.cause(
+                f"`model.predict` in a Python loop takes {calls.share} of the time",
+                f"`model.predict` is called {calls.said()}. Each builds a dataset of its own and "
+                "begins a loop over it.",
+                "preds = model.predict_on_batch(x)  # instead of model.predict(x, verbose=0)",
+                editable=any(map(_is_batch, calls.rows)),
+            )
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Call `predict_on_batch`, without what only `predict` takes; as many as can be."""
+        _each(script, finding, _predict_on_batch)
+
+
+def _each(script: Script, finding: Finding, edit: Callable[..., None]) -> None:
+    """Make an edit of each place, with the most samples that a call was given there."""
+    calls = zip(finding.where, finding.data["rows"], strict=True)
+    make_those_that_can_be(script, (partial(edit, site=site, rows=rows) for site, rows in calls))
+
+
+def _predict_on_batch(script: Script, site: Site, rows: int | None) -> None:
+    call = script.call(site)
+    if not _is_batch(rows):
+        raise CannotRewrite("what `predict` is given was not seen to be one small batch")
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "predict":
+        raise CannotRewrite("it is not called as `predict` of a model")
+    given = script.argument(site, 0, "x")
+    told = {keyword.arg for keyword in call.keywords} - NEEDLESS
+    if given is None or starred(call) or len(call.args) > 1 or told:
+        raise CannotRewrite("`predict` is told more than its input")
+    size = argument(call, "batch_size")
+    if size is not None and not _holds(size, rows or 0):
+        raise CannotRewrite("`predict` may take what it is given in several batches")
+    model = script.expression(script.receiver(site))
+    script.replace_call(site, f"{model}.predict_on_batch({script.expression(given)})")
+
+
+def _holds(size: ast.expr, rows: int) -> bool:
+    if not isinstance(size, ast.Constant):
+        return False
+    return size.value is None or (isinstance(size.value, int) and size.value >= rows)
+
+
+class KerasEagerCall(Fix):
+    """Use `predict_on_batch` instead of calling a model eagerly in a Python loop.
+
+    ## Why it is slow
+    `model(x)` outside of a compiled function runs each layer, and each operation of it, from
+    Python: 1.7 ms for a model of three dense layers, whose arithmetic is next to nothing.
+    `predict_on_batch` calls one compiled function instead: 0.4 ms (Keras 3.15).
+
+    ## What changes
+    The result is made a tensor again, unless `.numpy()` is all that is asked of it. The
+    mathematics is that of a call with `training=False`; rounding may differ. Inputs that do not
+    depend on one another are better given to one call, several at a time.
+
+    ## When not to
+    - Within a `GradientTape`, whose gradients need the call; and with `training=True`.
+    - Where the layers of the model are replaced, or do something in Python in each call: the
+      compiled function keeps what they were when it was traced.
+    - For inputs of ever new shapes, and models made anew: the function is traced for each.
+    - On a GPU, where the result goes into further tensor operations: it need not come to the host.
+    """
+
+    category = "host"
+    concerns = "outside"
+    equivalence = Equivalence.NUMERICS
+    counted = True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find many short calls of models where each turn spends its time in them."""
+        calls = ModelCalls.of(evidence, CALLED_EAGERLY)
+        return (
+            None
+            if calls is None
+            else calls.cause(
+                f"A model called eagerly in a Python loop takes {calls.share} of the time",
+                f"Models are called eagerly, outside of gradient tapes, {calls.said()}. Each runs "
+                "its layers one by one from Python.",
+                "q = model.predict_on_batch(x)  # an array, instead of model(x, training=False)",
+                editable=any(rows is not None for rows in calls.rows),
+            )
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Call `predict_on_batch`, and make its array a tensor; as many as can be."""
+        _each(script, finding, _call_on_batch)
+
+
+def _call_on_batch(script: Script, site: Site, rows: int | None) -> None:
+    call = script.call(site)
+    if rows is None:
+        raise CannotRewrite(
+            "it was not seen that the model is Keras's own throughout, stays the same, and is "
+            "called here outside of tapes and compiled functions alone"
+        )
+    named = isinstance(call.func, ast.Name | ast.Attribute | ast.Subscript)
+    if not named or (isinstance(call.func, ast.Attribute) and call.func.attr == "__call__"):
+        raise CannotRewrite("it is not called by a name of the model")
+    training = argument(call, "training")
+    if starred(call) or len(call.args) != 1 or len(call.keywords) > (training is not None):
+        raise CannotRewrite("it is told more than its input")
+    if training is not None:
+        if not isinstance(training, ast.Constant) or training.value not in (False, None):
+            raise CannotRewrite("`training` may be true")
+        script.remove_keyword(site, "training")
+    source = script.source(site.file)
+    script.replace_node(site.file, call.func, f"{source.text_of(call.func)}.predict_on_batch")
+    method = source.module.parent(call)
+    if isinstance(method, ast.Attribute) and method.attr == "numpy":
+        asked = source.module.parent(method)
+        if isinstance(asked, ast.Call) and asked.func is method:
+            script.drop_call(script.site_of(site, asked))
+            return
+    tf = script.module_name(site.file, "tensorflow", site)
+    script.wrap_call(site, f"{tf}.nest.map_structure({tf}.convert_to_tensor, {{}})")
+
+
+LEAST_CALLS = 10
+"""So many calls between two of `fit` are a loop over small inputs, not a prediction of a set.
+One call is such a one where it was given no more than a batch."""
+
+LONGEST_S = 0.2
+"""A call that takes longer works on more than a batch: there `predict` is the right thing."""
+
+NOTHING = 0.01
+"""The share of a turn below which its rest lies within the error of the times: no bound then."""
+
+ONE_BATCH = 32
+"""Samples that `predict` takes as one batch by default; as many are no trouble for any memory."""
+
+ROUNDING = 1e-4
+"""Results that differ by no more than this share of the largest number differ in rounding."""
+
+FEWEST_TURNS = 24
+"""A leg of a trial ends with the training: it needs so many turns for its slices."""
+
+
+@dataclass(frozen=True)
+class ModelCalls:
+    """The calls of one name in a turn, with the upper bound of what leaving them out gives.
+
+    `bound` is None where next to nothing is left of a turn without them.
+    """
+
+    evidence: Evidence
+    found: tuple[Spent, ...]
+    bound: float | None
+
+    @classmethod
+    def of(cls, evidence: Evidence, name: str) -> ModelCalls | None:
+        """Those of a loop over small inputs; None where they take nothing that would be felt."""
+        turn = evidence.outside
+        found = tuple(spent for spent in turn.spent if spent.name == name and _in_loop(spent, turn))
+        saved = (_saved_s(spent, spent.instead.ratio if spent.instead else None) for spent in found)
+        left = turn.seconds - sum(saved)
+        bound = turn.seconds / left if left > NOTHING * turn.seconds else None
+        if not found or (bound is not None and bound <= 1 + SMALLEST_GAIN):
+            return None
+        return cls(evidence, found, bound)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that they take in one turn."""
+        return sum(spent.seconds for spent in self.found)
+
+    @property
+    def calls(self) -> float:
+        """How many there are in one turn."""
+        return sum(spent.calls or 0.0 for spent in self.found)
+
+    @property
+    def share(self) -> str:
+        """Their share of a turn, in words."""
+        return percent(self.seconds / self.evidence.outside.seconds)
+
+    @property
+    def placed(self) -> dict[Site, Spent]:
+        """Those whose places are known."""
+        return {spent.where: spent for spent in self.found if spent.where is not None}
+
+    @property
+    def rows(self) -> list[int | None]:
+        """The most samples that was given at each place; None where it is not to be edited."""
+        return [
+            None if spent.instead is not None and not _same(spent.instead) else spent.rows
+            for spent in self.placed.values()
+        ]
+
+    def cause(self, title: str, text: str, snippet: str, editable: bool) -> Cause:
+        """Return what is to be told of them, with the figures, and how a repair is tried."""
+        basis = "all that these calls take"
+        if any(spent.instead for spent in self.found):
+            basis = "what `predict_on_batch` leaves of these calls, timed in place"
+        return Cause(
+            title=title,
+            text=f"{text}{self._timed()}",
+            saves=Unpriced("next to nothing is left of it without these calls")
+            if self.bound is None
+            else Saving(basis, ratio=self.bound, of="all"),
+            where=tuple(self.placed),
+            advice="Call `predict_on_batch` on what is one batch. Where inputs do not depend on "
+            "one another, give it several at a time.",
+            snippet=snippet,
+            rewritable=None if editable else False,
+            data={
+                "calls": self.calls,
+                "seconds": self.seconds,
+                "turn_s": self.evidence.outside.seconds,
+                "rows": self.rows,
+                **self._in_place(),
+                **outside_steps(self.evidence),
+            },
+        )
+
+    def said(self) -> str:
+        """How often, where and how long: "10 times in each step (train.py:66), 2 ms a call: …"."""
+        turn = self.evidence.outside
+        place = f" ({', '.join(map(at, self.placed))})" if self.placed else ""
+        if turn.turn == "step":
+            often = f"{self.calls:.3g} times in each step"
+        else:
+            after = "calls of `fit`" if turn.turn == "fit" else "epochs"
+            least = "" if turn.whole else "at least "
+            often = f"{least}{self.calls:.0f} times between two {after}"
+        return (
+            f"{often}{place}, {ms(self.seconds / self.calls)} a call: {ms(self.seconds)} beside "
+            f"the {ms(turn.training_s)} that the training itself takes"
+        )
+
+    def _timed(self) -> str:
+        """What was measured in place, in sentences that begin with a space; "" if nothing was."""
+        known = [(spent.where, spent.instead) for spent in self.found if spent.instead is not None]
+        return "".join(
+            f" On the same inputs `predict_on_batch` took {ms(instead.instead_s)}"
+            f"{f' at {at(where)}' if len(known) > 1 else ''} ({instead.pairs} pairs) and "
+            f"{_gave(instead)}."
+            for where, instead in known
+        )
+
+    def _in_place(self) -> dict[str, Any]:
+        """What the edit gives a turn that was seen whole, by what was timed in place.
+
+        `ratios` are of each place: how many times as quick, at least, at most.
+        """
+        turn, placed = self.evidence.outside, self.placed.values()
+        known = [s.instead if s.instead is not None and _same(s.instead) else None for s in placed]
+        ratios = [None if made is None else (made.ratio, made.low, made.high) for made in known]
+        if not turn.whole or not any(ratios):
+            return {}
+        pairs = list(zip(placed, ratios, strict=True))
+        speedup, low, high = (
+            turn.seconds
+            / (turn.seconds - sum(_saved_s(s, ratio[i]) for s, ratio in pairs if ratio))
+            for i in range(3)
+        )
+        fewest = min(made.pairs for made in known if made)
+        measured = {"speedup": speedup, "low": low, "high": high, "pairs": fewest}
+        return {"in_place": {**measured, "ratios": ratios, "turn": turn.turn}}
+
+
+def _is_batch(rows: int | None) -> bool:
+    """Whether so many samples are one small batch; None is not known."""
+    return rows is not None and rows <= ONE_BATCH
+
+
+def _saved_s(spent: Spent, ratio: float | None) -> float:
+    """Seconds of a turn that calls save if so many times as quick; None: if they took nothing."""
+    return spent.seconds * (1 - (1 / ratio if ratio else 0.0))
+
+
+def _same(made: InPlace) -> bool:
+    return made.apart <= ROUNDING
+
+
+def _gave(made: InPlace) -> str:
+    if not _same(made):
+        return f"returned others (up to {percent(made.apart)} apart), so it does not stand for them"
+    rounding = f" but for rounding (at most {made.apart:.0e} apart)" if made.apart else ""
+    return f"returned the same numbers{rounding}"
+
+
+def _in_loop(spent: Spent, turn: Outside) -> bool:
+    if not spent.calls or spent.seconds / spent.calls > LONGEST_S:
+        return False
+    return turn.turn == "step" or spent.calls >= LEAST_CALLS or _is_batch(spent.rows)
+
+
+def outside_steps(evidence: Evidence) -> dict[str, Any]:
+    """Return what a finding's data says of how it is tried; nothing where it saves in steps.
+
+    A turn of a long training is a slice; of a short one nothing can be compared.
+    """
+    turn, loop, length = evidence.outside, evidence.loop, evidence.length_
+    if turn.turn in ("step", "evaluation", "pause"):
+        return {}
+    turns: int | None = None
+    if not isinstance(length, Missing):
+        turns = length.fits if turn.turn == "fit" else length.epochs
+    if not turns or turns < FEWEST_TURNS or loop.steps_per_execution > 1:
+        return {"outside": True}
+    epoch = {"steps": turn.steps, "seconds": turn.seconds, "pause_s": 0.0, "written": True}
+    return {"epoch": epoch}

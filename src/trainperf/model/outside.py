@@ -15,7 +15,7 @@ CALLED_EAGERLY = "model(x)"
 Turn = Literal["fit", "epoch", "evaluation", "pause", "step"]
 
 SpentOn = Literal[
-    "evaluation", "prediction", "saving", "callbacks", "opening", "epoch end", "other"
+    "evaluation", "prediction", "saving", "callbacks", "opening", "tracing", "epoch end", "other"
 ]
 
 
@@ -25,6 +25,7 @@ SPENT_ON: dict[SpentOn, str] = {
     "saving": "saving",
     "callbacks": "callbacks",
     "opening": "opening the input",
+    "tracing": "tracing another model",
     "epoch end": "the ends of its epochs",
     "other": "other work",
 }

@@ -34,7 +34,7 @@ def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
     """Where the loop around the training stands, and whether one surely has another turn.
 
     Reads the source: of each of the user's frames, the loops that hold the current
-    line. Only `for NAME in range(…)`, `tqdm(range(…))` and the like, whose end can be
+    line. Only loops over a `range`, an `enumerate` and the like, whose end and count can be
     worked out from the variables at hand, count as sure. With `own`, the innermost loop
     is the training's own, which iterates the data: it is left out.
     """
@@ -44,7 +44,7 @@ def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
             own = False
             continue
         first = first or frames.definition(frame.f_code) | {"line": loop.lineno}
-        if isinstance(loop, ast.For) and _has_next(loop, frame):
+        if isinstance(loop, ast.For) and _turns_left(loop, frame)[1]:
             return first, True
     return first, False
 
@@ -187,17 +187,6 @@ def _within(node: ast.expr, through: tuple[str, ...]) -> Any:
     while isinstance(found, ast.Call) and _called(found) in through and found.args:
         found = found.args[0]
     return found
-
-
-def _has_next(loop: ast.For, frame: FrameType) -> bool:
-    names, target = _names(frame), loop.target
-    try:
-        turns = _range(_within(loop.iter, PROGRESS_BARS), names)
-        if turns is None or not isinstance(target, ast.Name):
-            return False
-        return int(names[target.id]) + turns.step in turns
-    except UNKNOWN:
-        return False
 
 
 def _range(call: Any, names: dict[str, Any]) -> range | None:

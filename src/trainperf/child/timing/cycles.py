@@ -99,7 +99,7 @@ class Cycles:
             gap, self._gap, self._began = self._gap, None, None
             self._seen += 1
             opening = self._clock() - self._fit_at
-            self._write(gap, complete=True, opening_s=opening, **self._found)
+            self._write(gap, complete=True, opening_s=opening, same=same, **self._found)
         whole = gap + opening + expected(self._driver)
         until = min(self._again_until, self._until)
         enough = self._seen >= MOST or self._clock() + whole > until

@@ -1,0 +1,224 @@
+"""Devices that take turns, or that together train no faster than one."""
+
+from __future__ import annotations
+
+import math
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common.step import sampled, step_seconds
+from trainperf.fixes.common.words import if_measured, ms, percent, times, worth
+from trainperf.fixes.ranks._exchange import exchange_seconds, step_without_exchange
+from trainperf.model import Equivalence, Evidence, Parallel, taken
+
+ONE_BUSY = (0.70, 1.15)
+"""The GPUs' utilisations add up to about 1 where one computes at a time. Less is a host
+that keeps them all waiting; more, and they compute at once."""
+
+PART = 0.10
+"""A device that is busy for less of a step has no part of the model worth the name."""
+
+TOGETHER = 0.15
+"""Share of their work that GPUs may do at once and still take turns: a copy while another ends."""
+
+TORCH = """\
+from torch.distributed.pipelining import ScheduleGPipe
+
+schedule = ScheduleGPipe(stage, n_microbatches=8)  # one stage of the model in each rank
+"""
+
+TENSORFLOW = """\
+strategy = tf.distribute.MirroredStrategy()  # if the whole model fits on one device
+with strategy.scope():
+    model = make_model()
+"""
+
+
+class DevicesTakeTurns(Fix):
+    """Give every device something to compute at all times: micro-batches, or whole models.
+
+    ## Why it is slow
+    Layers were placed on several devices by hand. A batch passes from one to the next
+    and the gradients back, so one device computes and the others wait for it.
+
+    ## What changes
+    Cut into micro-batches, one part of the batch is on each device at a time (a
+    pipeline). Where the model fits on one device, a copy on each with a part of the
+    batch (data parallelism) keeps all of them busy, with less to exchange than it seems.
+
+    ## When not to
+    - Batch normalisation takes its statistics of each micro-batch.
+    - Parts that take unequally long leave devices idle still: balance them first.
+    - Very small batches cannot be cut.
+    """
+
+    category = "sync"
+    equivalence = Equivalence.SEMANTICS
+    without_edit = "how a model is cut into stages and batches into micro-batches is its design"
+    framework = "any"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find devices with a model placed over them, whose busy times add up to one."""
+        count = len(_gpus_of_model(evidence))
+        if count < 2 or _replicated(evidence):
+            return None
+        busy = [share for share in _busy_shares(evidence) if share >= PART]
+        if len(busy) != count or not ONE_BUSY[0] <= sum(busy) <= ONE_BUSY[1]:
+            return None
+        left = max(*busy, 1 / count)  # of the step: it gets so many times as fast at most
+        where = evidence.loop.where
+        return Cause(
+            title=f"{count} GPUs take turns: one computes while the others wait",
+            text=f"The model is placed over {count} GPUs, which are busy for "
+            f"{', '.join(map(percent, busy))} of a step: {percent(sum(busy))} in all, so hardly "
+            "ever two at once.",
+            saves=Saving(
+                f"the busiest GPU, {percent(max(busy))} of a step, at work all the time",
+                step_seconds(evidence) * (1 - left),
+            ),
+            where=(where,) if where else (),
+            advice="Cut batches into micro-batches and run the parts as a pipeline; if the model "
+            "fits on one GPU, train a copy on each.",
+            snippet=TORCH if evidence.framework.name == "torch" else TENSORFLOW,
+        )
+
+
+def _gpus_of_model(evidence: Evidence) -> set[str]:
+    """The GPUs that hold weights of the trained model; empty if it was not looked at."""
+    placed = evidence.facts.get("model_devices")
+    names = placed.get("devices", {}) if isinstance(placed, dict) else {}
+    used = [*names, *(evidence.facts.get("devices_used") or ())]
+    return {str(name) for name in used if str(name).lower().startswith(("cuda", "gpu"))}
+
+
+def _replicated(evidence: Evidence) -> bool:
+    """Whether each device holds a model of its own."""
+    try:
+        return evidence.parallel.replicas > 1
+    except NotMeasured:
+        return evidence.loop.replicas > 1
+
+
+def _busy_shares(evidence: Evidence) -> list[float]:
+    """The share of a step in which each GPU in use was busy; none unless known of all.
+
+    By a trace of forward and backward; without one by NVML's utilisation in resident steps, as
+    waiting for input is no turn. Raises `NotMeasured` without the time of a step.
+    """
+    trace = None if evidence.torch_ is None else evidence.torch_.trace
+    if trace is not None and trace.device_s:
+        if (trace.together_s or 0.0) > TOGETHER * sum(trace.device_s):
+            return []
+        calls, step = evidence.torch.calls, step_seconds(evidence)
+        passes = 1.0 if calls is None else max(1.0, calls.backwards)
+        return [min(1.0, seconds * passes / step) for seconds in trace.device_s]
+    gpus = sampled(evidence, "resident") or sampled(evidence, "real")
+    seen = [gpu.get("utilization_percent") for gpu in gpus]
+    return [] if None in seen else [float(use) / 100 for use in seen if use is not None]
+
+
+# ----------------------------------------------------------------- whether several pay at all
+
+
+class ParallelNotWorth(Fix):
+    """Train on one device, or give each more to do.
+
+    ## Why it is slow
+    N devices do N batches in a step, but the step is longer by the exchange of gradients.
+    Where a batch is quickly computed and the gradients are large, that takes more than the
+    other devices add, and the job does fewer samples per second than one alone.
+
+    ## What changes
+    One device trains with its own batch, or each device gets a larger one: the exchange
+    costs the same, and the computing between two exchanges grows. Both change the global
+    batch, and so the course of training.
+
+    ## When not to
+    - When a cheaper exchange is at hand: buckets, compression, accumulation, NCCL.
+    - When the model does not fit on one device.
+    - Adjust the learning rate to the global batch, and compare the accuracy reached.
+    """
+
+    category = "model"
+    equivalence = Equivalence.SEMANTICS
+    without_edit = "the script is started on fewer devices, which changes the global batch"
+    framework = "any"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a job that does fewer samples per second than one of its devices would."""
+        job, real = evidence.parallel, evidence.times.real
+        count = max(job.replicas, job.expected)
+        measured = _measured(job)
+        if measured is None:
+            ratio = real / (count * step_without_exchange(evidence))
+        else:  # a late rank is repaired apart
+            late = max((straggler.behind_s for straggler in job.stragglers), default=0.0)
+            ratio = measured * max(0.0, 1 - late / real)
+        if not worth(evidence, ratio):
+            return None
+        unpriced = measured is None and evidence.device.kind != "GPU"
+        late_too = ", less the wait for a late rank" if job.stragglers else ""
+        more, snippet = "more samples", ""
+        if batch := _break_even(job):
+            more = f"more than about {batch:,} samples"
+            snippet = f"batch_size = {2 * batch}  # per device; they pay from about {batch} on"
+        return Cause(
+            title=f"{count} devices {'train' if measured else 'may train'} no faster than one",
+            text=_text(evidence, count, measured, ratio),
+            saves=Unpriced("where replicas share cores, one alone would have more of them")
+            if unpriced
+            else Saving(
+                "samples per second of one device, by its step without exchange"
+                if measured is None
+                else f"samples per second on one device, measured{late_too}",
+                ratio=ratio,
+            ),
+            advice=f"Train on one device, or give each {more} per step, with the learning rate "
+            "adjusted to the global batch.",
+            snippet=snippet,
+        )
+
+
+def _measured(job: Parallel) -> float | None:
+    """Samples per second of one device over those of all, by runs; None without them."""
+    points = {point.devices: point for point in job.scaling}
+    count = max(points, default=0)
+    if 1 not in points or count < 2:
+        return None
+    one, together = points[1], points[count]
+    if one.samples_per_s and together.samples_per_s:
+        return one.samples_per_s / together.samples_per_s
+    return together.real_s / (count * one.real_s)
+
+
+def _text(evidence: Evidence, count: int, measured: float | None, ratio: float) -> str:
+    real, job = evidence.times.real, evidence.parallel
+    if measured is None:
+        text = (
+            f"A step takes {ms(real)}, and {ms(step_without_exchange(evidence))} without the "
+            f"exchange of gradients. {count} devices do {count} batches in it; one alone, "
+            f"exchanging nothing, would do {times(ratio)} the samples per second."
+        )
+    else:
+        alone = next(point.real_s for point in job.scaling if point.devices == 1)
+        late = job.stragglers
+        text = (
+            f"On one device a step takes {ms(alone)}, on {count} together {ms(real)}, with the "
+            f"same batch on each: one alone does {times(measured)} the samples per second"
+            f"{f', {times(ratio)} if nobody waited for rank {late[0].rank}' if late else ''}."
+        )
+    return text + if_measured(
+        lambda: (
+            f" The exchange takes {ms(exchange_seconds(evidence))} "
+            f"({percent(exchange_seconds(evidence) / real)})."
+        )
+    )
+
+
+def _break_even(job: Parallel) -> int | None:
+    """Samples per device from which they pay; None if that is not known."""
+    try:
+        return math.ceil(taken(job.break_even_batch_))
+    except NotMeasured:
+        return None

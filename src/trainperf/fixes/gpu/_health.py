@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.precision.torch_matmul_precision import peaks
+from trainperf.fixes.precision._peaks import peaks
 from trainperf.model import Evidence, Gpu, is_taken
 
 LEAST_SAMPLES = 3

@@ -51,17 +51,16 @@ class TorchDdpBucketSize(Fix):
     """Exchange gradients in buckets of another size: `bucket_cap_mb`.
 
     ## Why it is slow
-    DDP collects gradients in buckets of 25 MiB and starts an all-reduce when one is full.
-    Small buckets start early and overlap with the backward, but each costs a fixed time.
-    In large ones the last gradients wait, and nothing is left to overlap with.
+    DDP starts an all-reduce when a bucket of 25 MiB is full. Small buckets start early and
+    overlap with the backward, but each costs a fixed time; of large ones the last overlaps
+    with nothing.
 
     ## What changes
     The gradients are cut into other pieces. Sums over more than two ranks may be added up
     in another order. Trials tell which size is best here.
 
     ## When not to
-    When the job will run on other machines or another number of them: the best size
-    depends on the network.
+    When the job will run on other machines: the best size depends on the network.
     """
 
     category = "sync"
@@ -122,8 +121,7 @@ class TorchDdpBucketView(Fix):
     into `.grad` afterwards: all are read and written twice more, and kept in memory twice.
 
     ## What changes
-    `.grad` becomes a view into the bucket, so nothing is copied. The numbers are the
-    same, and the gradients take half the memory.
+    `.grad` becomes a view into the bucket, so nothing is copied. The numbers are the same.
 
     ## When not to
     - Code that calls `detach_()` on gradients, or puts other tensors in their place.
@@ -155,9 +153,8 @@ class TorchDdpStaticGraph(Fix):
     """Tell DDP that the graph stays the same: `static_graph=True`.
 
     ## Why it is slow
-    With `find_unused_parameters=True`, DDP walks over the whole autograd graph before
-    each backward, and exchanges a map of what was used. In a model that uses the same
-    parameters in every step, it finds the same each time.
+    With `find_unused_parameters=True`, DDP walks over the whole autograd graph before each
+    backward, and exchanges a map of what was used: here the same every time.
 
     ## What changes
     DDP looks once, in the first step, and keeps what it found. The numbers are the same.
@@ -199,9 +196,8 @@ class TorchDdpUnusedParameters(Fix):
     """Let DDP stop searching for unused parameters that do not exist.
 
     ## Why it is slow
-    With `find_unused_parameters=True`, DDP walks over the whole autograd graph before
-    each backward to find parameters that get no gradient, and the ranks exchange a map
-    of what they found. In this model there are none.
+    With `find_unused_parameters=True`, DDP walks over the whole autograd graph before each
+    backward to find parameters that get no gradient. In this model there are none.
 
     ## What changes
     The setting is off, as by default. The numbers are the same.
@@ -251,9 +247,9 @@ class TorchDdpCompress(Fix):
     over the network, the bus or the loopback.
 
     ## What changes
-    DDP rounds each bucket to 16 bits before its all-reduce and widens the result: half
-    the bytes. Gradients lose digits: about 3 decimal ones are left in bfloat16 (NCCL), 4
-    in float16 (gloo), whose numbers end at 65,504. Weights and updates stay float32.
+    DDP rounds each bucket to 16 bits before its all-reduce and widens the result. About 3
+    decimal digits of a gradient are left in bfloat16 (NCCL), 4 in float16 (gloo), whose
+    numbers end at 65,504. Weights and updates stay float32.
 
     ## When not to
     - Training that is sensitive to small gradients: compare the loss over an epoch.

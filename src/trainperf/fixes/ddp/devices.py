@@ -44,8 +44,7 @@ class OneGpuOfMany(Fix):
     """Train on all GPUs, not on one of them.
 
     ## Why it is slow
-    A script that asks for nothing trains on the first GPU. The others are there, and do
-    nothing.
+    A script that asks for nothing trains on the first GPU. The others do nothing.
 
     ## What changes
     A copy of the model on each GPU: `torchrun` with `DistributedDataParallel`, or
@@ -54,8 +53,7 @@ class OneGpuOfMany(Fix):
 
     ## When not to
     - The other GPUs belong to other jobs: show this one its own by CUDA_VISIBLE_DEVICES.
-    - The exchange of gradients takes time as well. Small models gain little or nothing.
-    - The input must keep up with all of them.
+    - Small models, whose exchange of gradients takes as long; an input that cannot keep up.
     - Adjust the learning rate to the global batch, and compare the accuracy reached.
     """
 
@@ -122,9 +120,9 @@ class TorchDataParallel(Fix):
     """Start a process for each GPU: `DistributedDataParallel` for `nn.DataParallel`.
 
     ## Why it is slow
-    `nn.DataParallel` runs all GPUs from one Python process. In each step it copies the
-    whole model to every GPU, cuts the batch on the first, gathers all outputs and adds
-    up all gradients there. The GPUs wait for each other, and for one interpreter.
+    `nn.DataParallel` runs all GPUs from one Python process. In each step it copies the whole
+    model to every GPU, cuts the batch, gathers all outputs and adds up all gradients on the
+    first. The GPUs wait for each other, and for one interpreter.
 
     ## What changes
     `torchrun` starts a process for each GPU; each keeps its copy of the model, loads its

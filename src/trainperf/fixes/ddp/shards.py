@@ -107,12 +107,11 @@ class TorchUnshardedData(Fix):
 
     ## Why it is slow
     A `DataLoader` with PyTorch's usual samplers goes through the whole dataset in every
-    rank. With N ranks an epoch takes N times as many steps as it needs, and each sample
-    is seen N times.
+    rank: with N ranks each sample is seen N times in an epoch.
 
     ## What changes
-    `DistributedSampler` gives each rank every N-th sample. An epoch is N times shorter,
-    and is one pass over the data again. `set_epoch` changes the order between epochs.
+    `DistributedSampler` gives each rank every N-th sample: an epoch is one pass over the
+    data again. `set_epoch` changes the order between epochs.
 
     ## When not to
     - When each rank's dataset is its own part already.

@@ -38,9 +38,9 @@ class Float64Input(Fix):
     """Use float32 in place of float64.
 
     ## Why it is slow
-    NumPy computes in float64 unless told otherwise. Batches then have twice the bytes
-    to be built, copied and cast. A model that computes in float64 itself
-    (`set_floatx("float64")`) runs at half the speed on a CPU and far below on most GPUs.
+    NumPy computes in float64 unless told otherwise: batches then have twice the bytes to be
+    built, copied and cast. A model that computes in float64 itself (`set_floatx("float64")`)
+    runs at half the speed on a CPU and far below on most GPUs.
 
     ## What changes
     Half the bytes. Keras layers cast their input to float32 in any case, so for the
@@ -154,9 +154,9 @@ class TorchFloat64(Fix):
     """Use float32 in place of float64 in batches and weights.
 
     ## Why it is slow
-    NumPy computes in float64 unless told otherwise, and `torch.from_numpy` keeps that.
-    Batches then have twice the bytes to be collated, copied and cast. A model made
-    `.double()` runs at half the speed on a CPU, and far below on most GPUs.
+    NumPy computes in float64 unless told otherwise, and `torch.from_numpy` keeps that: batches
+    have twice the bytes to be collated, copied and cast. A model made `.double()` runs at half
+    the speed on a CPU, and far below on most GPUs.
 
     ## What changes
     Half the bytes. Where the loop casts the batch to float32 in any case, only rounding
@@ -234,6 +234,9 @@ TYPES = {
 }
 """Types by the modules' own names, and the attribute of the same module that takes their place."""
 
+DEFAULT = ("set_default_dtype", "set_default_tensor_type")
+"""What makes weights float64, and no array."""
+
 
 def to_float32(script: Script, built: Site, loop: Site, call: Site, batch: str) -> None:
     """Edit the files in which the model is built and the loop stands.
@@ -242,88 +245,66 @@ def to_float32(script: Script, built: Site, loop: Site, call: Site, batch: str) 
     ""): it is converted where nothing in the files makes it so. Raises `CannotRewrite` where
     nothing there makes the model float64.
     """
-    count = arrays = 0
+    changed = arrays = False
     for near in {site.file: site for site in (built, loop)}.values():
         module = script.source(near.file).module
         for node in module.nodes:
+            above = module.parent(node)
+            caller = called(above) if isinstance(above, ast.Call) else ""
             name = (module.name(node) or "") if isinstance(node, ast.Attribute) else ""
             if isinstance(node, ast.Attribute) and name in TYPES:
-                text = f"{ast.unparse(node.value)}.{TYPES[name]}"
-                script.replace_call(script.site_of(near, node), text)
-                arrays += name.startswith("n") or not _sets_default(script, near, node)
-                count += 1
-            elif isinstance(node, ast.Call) and _doubles(node):
-                script.rename_call(script.site_of(near, node), "float")
-                arrays += not _of_model(script, near, node, built)
-                count += 1
-            elif isinstance(node, ast.Call) and _named_so(node):
-                script.replace_call(script.site_of(near, node.args[0]), '"float32"')
-                arrays, count = arrays + 1, count + 1
-    if not count:
+                script.replace_node(near.file, node, f"{ast.unparse(node.value)}.{TYPES[name]}")
+                arrays |= name.startswith("numpy") or caller not in DEFAULT
+            elif isinstance(node, ast.Constant) and node.value in ("float64", "double"):
+                if caller != "astype":
+                    continue
+                script.replace_node(near.file, node, '"float32"')
+                arrays = True
+            elif isinstance(node, ast.Call) and ast.unparse(node).endswith(".double()"):
+                site = script.site_of(near, node)
+                script.rename_call(site, "float")
+                alone = isinstance(above, ast.Expr)  # as the model's is, or where that is built
+                arrays |= not alone and script.around(site)[-1] not in script.around(built)
+            else:
+                continue
+            changed = True
+    if not changed:
         raise CannotRewrite("nothing in the files of the model and the loop makes it float64")
     if batch and not arrays:
         _convert(script, loop, call, batch)
 
 
-def _doubles(node: ast.Call) -> bool:
-    return called(node) == "double" and isinstance(node.func, ast.Attribute) and not node.args
-
-
-def _named_so(node: ast.Call) -> bool:
-    """Whether it is `array.astype("float64")`."""
-    if called(node) != "astype" or len(node.args) != 1:
-        return False
-    given = node.args[0]
-    return isinstance(given, ast.Constant) and given.value in ("float64", "double")
-
-
-def _sets_default(script: Script, near: Site, node: ast.AST) -> bool:
-    """Whether a type stands in `torch.set_default_dtype(…)`."""
-    for each in ast.walk(script.module(near.file)):
-        if isinstance(each, ast.Call) and node in each.args:
-            return called(each) in ("set_default_dtype", "set_default_tensor_type")
-    return False
-
-
-def _of_model(script: Script, near: Site, node: ast.Call, built: Site) -> bool:
-    """Whether `x.double()` stands in the statement that builds the model, or by itself."""
-    statement = script.around(script.site_of(near, node))[-1]
-    if near.file == built.file and statement in script.around(built):
-        return True
-    return isinstance(statement, ast.Expr) and statement.value is node
-
-
 def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
     """Make float32 of a batch that the loader gives as float64, and of all else the model gets."""
     module = script.source(loop.file).module
-    calls = {id(each): each for each in _calls_of(module, script.call(call).func)}
-    done: set[int] = set()
+    calls = _calls_of(module, script.call(call).func)
+    converted: list[ast.AST] = []
     if batch == "all":
-        node = innermost_loop(script, loop)
-        alike = _given_place(node, calls)
-        for each in module.nodes:  # an evaluation is given such batches as well
-            if each is node or (alike and _given_place(each, calls) == alike):
-                _convert_in(script, loop, each)
-                done |= {id(inner) for inner in ast.walk(each)}
-    for key, each in calls.items():
-        if key not in done:
+        training = innermost_loop(script, loop)
+        place = _given_place(training, calls)
+        for node in module.nodes:  # an evaluation is given such batches as well
+            if node is training or (place and _given_place(node, calls) == place):
+                _convert_in(script, loop, node)
+                converted.append(node)
+    for each in calls:
+        if not any(node in converted for node in module.around(each)):
             script.wrap_argument(script.site_of(loop, each), 0, "{}.float()")
 
 
 def _calls_of(module: Module, model: ast.expr) -> list[ast.Call]:
     """The calls of a model in its file, by the names of functions that are handed it as well."""
-    calls = [each for each in module.nodes if isinstance(each, ast.Call)]
+    calls = [node for node in module.nodes if isinstance(node, ast.Call)]
     same = [
         {(id(function), name), _meaning(module, given)}
-        for function, each in ((function_of(module, each.func), each) for each in calls)
+        for function, call in ((function_of(module, call.func), call) for call in calls)
         if isinstance(function, FUNCTIONS)
-        for name, given in handed(function, each)
+        for name, given in handed(function, call)
     ]
     known, count = {_meaning(module, model)}, 0
     while len(known) > count:
         count = len(known)
-        known = known.union(*(each for each in same if each & known))
-    return [each for each in calls if each.args and _meaning(module, each.func) in known]
+        known = known.union(*(names for names in same if names & known))
+    return [call for call in calls if call.args and _meaning(module, call.func) in known]
 
 
 def _meaning(module: Module, node: ast.expr) -> tuple[int, str]:
@@ -339,33 +320,30 @@ def _meaning(module: Module, node: ast.expr) -> tuple[int, str]:
     return id(owner if method else own[0] if own else None), ast.unparse(node)
 
 
-def _given_place(loop: ast.AST, calls: dict[int, ast.Call]) -> tuple[int, int] | None:
+def _given_place(loop: ast.AST, calls: list[ast.Call]) -> tuple[int, int] | None:
     """How many names a loop gives its batch, and which of them its own body gives the model."""
-    names = [ast.unparse(each) for each in _batch(loop)] if isinstance(loop, ast.For) else []
-    for call in (calls[id(each)] for each in inside(loop) if id(each) in calls):
-        if root(call.args[0]) in names:
-            return len(names), names.index(root(call.args[0]))
+    names = [ast.unparse(part) for part in _batch(loop)]
+    for node in inside(loop) if names else ():
+        if node in calls and isinstance(node, ast.Call) and root(node.args[0]) in names:
+            return len(names), names.index(root(node.args[0]))
     return None
 
 
-def _batch(loop: ast.For) -> list[ast.expr]:
+def _batch(loop: ast.AST) -> list[ast.expr]:
     """The parts of the target of a loop, without the count of `enumerate`."""
-    target = loop.target
-    if called_enumerate(loop) and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+    if not isinstance(loop, ast.For):
+        return []
+    target, counted = loop.target, isinstance(loop.iter, ast.Call) and called(loop.iter)
+    if counted == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
         target = target.elts[1]
     return list(target.elts) if isinstance(target, ast.Tuple) else [target]
 
 
-def _convert_in(script: Script, near: Site, node: ast.AST) -> None:
-    names = _batch(node) if isinstance(node, ast.For) else []
-    texts = [each.id for each in names if isinstance(each, ast.Name)]
-    if not isinstance(node, ast.For) or not texts or len(texts) < len(names):
+def _convert_in(script: Script, near: Site, loop: ast.AST) -> None:
+    parts = _batch(loop)
+    names = [part.id for part in parts if isinstance(part, ast.Name)]
+    if not isinstance(loop, ast.For) or len(names) < len(parts):
         raise CannotRewrite("the loop gives its batch no plain names")
-    values = ", ".join(f"{each}.float()" for each in texts)
-    place = replace(near, line=node.body[0].lineno, col=0, end_line=0, end_col=0)
-    script.insert_before(place, f"{', '.join(texts)} = {values}")
-
-
-def called_enumerate(node: ast.For) -> bool:
-    """Whether a loop goes over `enumerate(…)`."""
-    return isinstance(node.iter, ast.Call) and called(node.iter) == "enumerate"
+    values = ", ".join(f"{name}.float()" for name in names)
+    place = replace(near, line=loop.body[0].lineno, col=0, end_line=0, end_col=0)
+    script.insert_before(place, f"{', '.join(names)} = {values}")

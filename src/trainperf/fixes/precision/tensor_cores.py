@@ -39,18 +39,17 @@ class KerasMixedPrecision(Fix):
 
     ## Why it is slow
     The tensor cores of a GPU multiply 16-bit numbers two to eight times as fast as 32-bit
-    ones, and 16-bit activations take half the memory traffic. With the float32 policy this
-    lies idle. CPUs with bfloat16 instructions gain as well.
+    ones, and 16-bit activations take half the memory traffic. CPUs with bfloat16 instructions
+    gain as well.
 
     ## What changes
     Layers compute in bfloat16 (float16 before Ampere) and keep their weights in float32.
     Losses differ by rounding, a few parts in a thousand. `fit` scales the loss by itself
-    where float16 needs it.
+    where float16 needs it; a loop of one's own must (`LossScaleOptimizer`).
 
     ## When not to
     - The policy must be set before layers are built.
     - Give the last layer `dtype="float32"`, so that softmax and loss keep their precision.
-    - A custom loop with float16 must scale the loss itself (`LossScaleOptimizer`).
     - Small layers, or sizes that are no multiple of 8, gain little.
     """
 
@@ -179,9 +178,9 @@ class TorchChannelsLast(Fix):
     """Keep images and convolution weights in memory with their channels last.
 
     ## Why it is slow
-    Tensors of images are (batch, channels, height, width), and lie so in memory. The
-    convolutions of tensor cores and of CPU libraries work on pixels with their channels
-    side by side, so they turn their input around, or run a slower kernel.
+    Tensors of images lie in memory as (batch, channels, height, width). The convolutions of
+    tensor cores and of CPU libraries work on pixels with their channels side by side, so they
+    turn their input around, or run a slower kernel.
 
     ## What changes
     Model and images get `memory_format=torch.channels_last`. Shapes and indices stay as they

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import PROBED, UNTRIED, Cause, Saving
+from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.step import gpu_busy, step_seconds
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import percent, probe_said, times
+from trainperf.fixes.common.words import probe_said, times
 from trainperf.fixes.precision._peaks import (
     AMPERE,
     BUSY,
@@ -37,23 +37,43 @@ from trainperf.fixes.torch_step._step import (
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, Wanted, set_at_origin
-from trainperf.source.arguments import keyword
+from trainperf.source.arguments import argument, keyword
 from trainperf.source.iterations import stored
 from trainperf.source.origins.calls import Elsewhere
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import called, names_in
 
+SCALED = """\
+scaler = torch.amp.GradScaler("cuda")  # once, before the loop
+
+{forward}
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)  # before gradients are clipped
+scaler.step(optimizer)
+scaler.update()"""
+
 
 @dataclass(frozen=True)
 class OfPasses(Saving):
-    """What a probe of one forward and backward leaves of all those of a step.
+    """What all forwards and backwards of a step save if they shrink as the probed ones do.
 
-    Nothing limits it where the probe is passed over.
+    How long these take the split says; without it, the probe, times the backwards of a step.
+    Nothing limits it where the probe was not made, or says nothing.
     """
+
+    probe: str = "autocast"
 
     def bound(self, evidence: Evidence, *, by_probe: bool = True) -> float | None:
         """Return the speed-up of a step at most, None without the probe."""
-        return super().bound(evidence) if by_probe else None
+        made, calls = self.probed(evidence), evidence.torch.calls
+        if made is None or not by_probe:
+            return None
+        try:
+            passes = compute_seconds(evidence)
+        except NotMeasured:
+            passes = made.base_s * max(1.0, calls.backwards if calls else 1.0)
+        whole = replace(self, seconds=lambda: min(passes, step_seconds(evidence)))
+        return super(OfPasses, whole).bound(evidence)
 
 
 class TorchAutocast(Fix):
@@ -61,8 +81,7 @@ class TorchAutocast(Fix):
 
     ## Why it is slow
     Tensor cores of a GPU, and newer CPUs (AMX, AVX-512 BF16), multiply 16-bit numbers
-    several times as fast as 32-bit ones, and 16-bit activations take half the memory
-    traffic. PyTorch computes in float32 until it is told otherwise.
+    several times as fast as 32-bit ones, and 16-bit activations take half the memory traffic.
 
     ## What changes
     Matrix products and convolutions run in bfloat16 (float16 before Ampere), losses and sums
@@ -92,22 +111,37 @@ class TorchAutocast(Fix):
         calls, model = torch.calls, torch.model
         if not dtype or calls is None or calls.autocast or calls.scaler:
             return None
-        if set(model.dtypes) != {"float32"}:
-            return None
-        saves, sure, peak = _price(evidence, dtype)
+        probed = taken_probe(evidence, "autocast") is not None
+        cpu, quick = evidence.device.kind == "CPU", torch.flags.get("bf16_cpu")
+        if set(model.dtypes) != {"float32"} or (cpu and quick is False and not probed):
+            return None  # such a CPU computes bfloat16 by detours
+        peak = None if cpu or probed else _peak(evidence)
+        saves: Saving = OfPasses(UNTRIED)
+        seen = ""
+        if peak is not None:
+            ratio, now = peak
+            saves = Saving(
+                f"forward and backward at peak {dtype} over peak {now} of this GPU",
+                lambda: kernel_seconds(evidence) * (1 - 1 / ratio),
+            )
+            seen = f" Peak {dtype} of this GPU is {times(ratio)} its peak in {now}."
         where = _where(evidence, dtype)
-        device = "cuda" if evidence.device.kind == "GPU" else "cpu"
+        device = "cpu" if cpu else "cuda"
         scaler = 'amp.GradScaler("cuda")' if dtype == "float16" else ""
+        forward = (
+            f'with torch.autocast(device_type="{device}", dtype=torch.{dtype}):\n'
+            "    loss = criterion(model(inputs), targets)"
+        )
         said = probe_said(evidence, "autocast", f"In {dtype} the same forward and backward")
         return Cause(
             title="The model computes in float32",
-            text=f"{model.cls} is float32 and its forward runs outside autocast.{said or peak}",
+            text=f"{model.cls} is float32 and its forward runs outside autocast.{said or seen}",
             saves=saves,
-            sure=sure,
+            sure=peak is not None or (probed and (not cpu or quick is True)),
             where=where or tuple(site for site in (calls.forward or model.call,) if site),
             advice="Put forward and loss under `torch.autocast`, the backward outside."
             + (" Scale the loss with a `GradScaler`." if scaler else ""),
-            snippet=_snippet(device, dtype, scaler),
+            snippet=SCALED.format(forward=forward) if scaler else f"{forward}\nloss.backward()",
             rewritable=bool(where),
             data={
                 "device": device,
@@ -131,59 +165,21 @@ class TorchAutocast(Fix):
                 put_scaler(each, others[0], others[-1], clip, data["scaler"])
 
 
-def _price(evidence: Evidence, dtype: str) -> tuple[Saving, bool, str]:
-    """What 16 bits save, whether that is sure to be something, and a sentence on peak rates."""
-    torch, measured = evidence.torch, taken_probe(evidence, "autocast")
-    if evidence.device.kind == "CPU":
-        quick = torch.flags.get("bf16_cpu")
-        if measured is None and quick is False:
-            return Saving("this CPU has no instructions for bfloat16", ratio=1.0), False, ""
-        return _of_probe(evidence, measured), quick is True, ""
-    peak, busy = _peak_ratio(evidence), gpu_busy(evidence)
-    products = count_of(torch.model, (*CONVOLUTIONS, *DENSE, *RECURRENT))
-    keeps_busy = products and (busy is None or busy >= BUSY)
-    if measured is not None or peak is None or torch.model.compiled or not keeps_busy:
-        return _of_probe(evidence, measured), measured is not None, ""
-    ratio, now = peak
-    saves = Saving(
-        f"forward and backward at peak {dtype} over peak {now} of this GPU",
-        lambda: kernel_seconds(evidence) * (1 - 1 / ratio),
-    )
-    share = "" if busy is None else f" Its kernels ran {percent(busy)} of the step."
-    return saves, True, f" Peak {dtype} of this GPU is {times(ratio)} its peak in {now}.{share}"
-
-
-def _of_probe(evidence: Evidence, measured: Probe | None) -> Saving:
-    """What all forwards and backwards of a step save if they shrink as the probed ones do.
-
-    How long these take the split says; without it, the probe, times the backwards of a step.
-    """
-    if measured is None:
-        return Saving(UNTRIED)
-    calls = evidence.torch.calls
-
-    def seconds() -> float:
-        try:
-            passes = compute_seconds(evidence)
-        except NotMeasured:
-            passes = measured.base_s * max(1.0, calls.backwards if calls else 1.0)
-        return min(passes, step_seconds(evidence))
-
-    return OfPasses(PROBED, seconds, probe="autocast")
-
-
-def _peak_ratio(evidence: Evidence) -> tuple[float, str] | None:
+def _peak(evidence: Evidence) -> tuple[float, str] | None:
     """Peak 16-bit rate of the GPU over that of what it runs now, and its name.
 
     PyTorch multiplies float32 matrices without TF32 unless told to; its convolutions
-    have TF32 by default, where the GPU has it. None if the rates are not known.
+    have TF32 by default, where the GPU has it. None if the rates are not known, or do not tell:
+    few products, a compiled model, a GPU that waits for its kernels.
     """
-    gpu, torch = evidence.device.first, evidence.torch
-    dense = count_of(torch.model, (*DENSE, *RECURRENT)) > count_of(torch.model, CONVOLUTIONS)
-    if dense and torch.flags.get("matmul_precision") == "highest":
-        ratio = ratio_of(gpu, SIXTEEN, ("fp32",))
-        if ratio is not None:
-            return ratio, "float32"
+    gpu, torch, busy = evidence.device.first, evidence.torch, gpu_busy(evidence)
+    convolutions = count_of(torch.model, CONVOLUTIONS)
+    dense = count_of(torch.model, (*DENSE, *RECURRENT))
+    if not convolutions + dense or torch.model.compiled or (busy is not None and busy < BUSY):
+        return None
+    narrow = torch.flags.get("matmul_precision") != "highest"
+    if dense > convolutions and not narrow and (ratio := ratio_of(gpu, SIXTEEN, ("fp32",))):
+        return ratio, "float32"
     ratio = sixteen_bit_ratio(gpu)
     tf32 = (capability(gpu) or 0.0) >= AMPERE
     return None if ratio is None else (ratio, "TF32" if tf32 else "float32")
@@ -206,21 +202,6 @@ def _where(evidence: Evidence, dtype: str) -> tuple[Site, ...]:
     sites.append(calls.step or evidence.torch.optimizer.step_where)
     known = [site for site in sites if site is not None and site.exact]
     return tuple(known) if len(known) == len(sites) else ()
-
-
-def _snippet(device: str, dtype: str, scaler: str) -> str:
-    forward = (
-        f'with torch.autocast(device_type="{device}", dtype=torch.{dtype}):\n'
-        "    loss = criterion(model(inputs), targets)\n"
-    )
-    if not scaler:
-        return f"{forward}loss.backward()"
-    return (
-        f"scaler = torch.{scaler}  # once, before the loop\n\n{forward}"
-        "scaler.scale(loss).backward()\n"
-        "scaler.unscale_(optimizer)  # before gradients are clipped\n"
-        "scaler.step(optimizer)\nscaler.update()"
-    )
 
 
 # ------------------------------------------------------------------- a loop under autocast
@@ -274,8 +255,8 @@ def turn_on(
     if call is None or chosen is None or isinstance(chosen.value, ast.Constant):
         return False
     scaled = "GradScaler" in script.source(forward.file).text
-    given = _dtype(call, device)
-    if _device(call) not in ("", device) or not (given == dtype or (given and scaled)):
+    own, given = _made_for(call, device)
+    if own not in ("", device) or not (given == dtype or (given and scaled)):
         return False
     if given == "float16" and not scaled:
         return False
@@ -290,25 +271,16 @@ def turn_on(
     return True
 
 
-def _device(call: ast.Call) -> str:
-    """Return the device that a region is of, "" where that is worked out."""
-    callee = ast.unparse(call.func)
-    for device in ("cuda", "cpu"):
-        if f"{device}.amp" in callee:
-            return device
-    given = keyword(call, "device_type")
-    node = given.value if given else next(iter(call.args), None)
-    return str(node.value).partition(":")[0] if isinstance(node, ast.Constant) else ""
-
-
-def _dtype(call: ast.Call, device: str) -> str:
-    """Return the type that a region computes in, "" where that is worked out."""
-    given = keyword(call, "dtype")
-    node = given.value if given else next(iter(call.args[1:2]), None)
-    if node is None:
-        return "float16" if device == "cuda" else "bfloat16"
-    named = re.fullmatch(r"(?:torch\.)?(float16|half|bfloat16)", ast.unparse(node))
-    return "" if named is None else named[1].replace("half", "float16")
+def _made_for(call: ast.Call, device: str) -> tuple[str, str]:
+    """Return the device and the type that a region is of, "" where that is worked out."""
+    named = re.search(r"(cuda|cpu)\.amp", ast.unparse(call.func))
+    given, dtype = argument(call, "device_type", 0), argument(call, "dtype", 1)
+    own = str(given.value).partition(":")[0] if isinstance(given, ast.Constant) else ""
+    kind = "float16" if device == "cuda" else "bfloat16"
+    if dtype is not None:
+        plain = re.fullmatch(r"(?:torch\.)?(float16|half|bfloat16)", ast.unparse(dtype))
+        kind = plain[1].replace("half", "float16") if plain else ""
+    return named[1] if named else own, kind
 
 
 def _region(script: Script, forward: Site) -> ast.Call | None:
@@ -338,21 +310,25 @@ def _library_backward(script: Script, forward: Site) -> Site | None:
 
 def _wrap_to_loss(script: Script, forward: Site, backward: Site, header: str) -> None:
     """Put all from the forward to the last statement that makes what goes backward under it."""
-    call = script.call(backward)
-    if script.around(forward)[-1] is script.around(backward)[-1]:
+    around, call = script.around(forward), script.call(backward)
+    behind = [node for node in script.around(backward) if node not in around]
+    if not behind:
         _name_loss(script, backward, header)
         return
     chains = ast.Name | ast.Attribute
     taken = {ast.unparse(node) for node in ast.walk(call) if isinstance(node, chains)}
-    for statement in reversed(_between(script, forward, backward)):
-        for node in ast.walk(statement):
-            if not isinstance(node, chains) or not isinstance(node.ctx, ast.Store):
-                continue
-            if ast.unparse(node) in taken:
-                last = Site(forward.file, statement.lineno, col=statement.col_offset)
-                script.wrap_statements(forward, last, header)
-                return
-    script.wrap_statements(forward, forward, header, until=backward)
+    made = [
+        node
+        for node in ast.walk(script.module(forward.file))
+        if isinstance(node, chains) and isinstance(node.ctx, ast.Store)
+        if around[-1].lineno <= node.lineno < behind[0].lineno and ast.unparse(node) in taken
+    ]
+    if made:
+        last = max(made, key=lambda node: node.lineno)
+        site = Site(forward.file, last.lineno, forward.function, last.col_offset)
+        script.wrap_statements(forward, site, header)
+    else:
+        script.wrap_statements(forward, forward, header, until=backward)
 
 
 def _name_loss(script: Script, backward: Site, header: str) -> None:
@@ -368,18 +344,6 @@ def _name_loss(script: Script, backward: Site, header: str) -> None:
     value = ast.unparse(call.func.value)
     goes = ast.Call(ast.Attribute(ast.Name(loss), call.func.attr), call.args, call.keywords)
     script.replace_statement(backward, f"{header}\n    {loss} = {value}\n{ast.unparse(goes)}")
-
-
-def _between(script: Script, forward: Site, backward: Site) -> list[ast.stmt]:
-    """Return the statements of the block around both, from the first to before the other."""
-    parent: ast.AST = script.module(forward.file)
-    for one, other in zip(script.around(forward), script.around(backward), strict=False):
-        if one is not other:
-            blocks = (getattr(parent, name, []) for name in ("body", "orelse"))
-            block = next((block for block in blocks if one in block and other in block), [one])
-            return block[block.index(one) : block.index(other)] if other in block else []
-        parent = one
-    return []
 
 
 def _returned(script: Script, forward: Site) -> Site:
@@ -432,7 +396,7 @@ def put_scaler(script: Script, backward: Site, step: Site, clip: Site | None, sc
         raise CannotRewrite("backward and update stand in different files")
     found = re.fullmatch(r"([A-Za-z_][\w.]*)\.step\(\s*\)", script.expression(step))
     statement = script.around(step)[-1]
-    if found is None or getattr(statement, "value", None) is not script.call(step):
+    if found is None or not isinstance(statement, ast.Expr):
         raise CannotRewrite("the update is no plain statement optimizer.step()")
     optimizer = found[1]
     _refuse_other_gradients(script.module(file), optimizer, clip)

@@ -10,7 +10,7 @@ from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.step import sampled, step_seconds
 from trainperf.fixes.common.words import if_measured, ms, percent, times, worth
 from trainperf.fixes.ranks._exchange import exchange_seconds, step_without_exchange
-from trainperf.model import Equivalence, Evidence, Parallel, taken
+from trainperf.model import Equivalence, Evidence, Missing, Parallel
 
 ONE_BUSY = (0.70, 1.15)
 """The GPUs' utilisations add up to about 1 where one computes at a time. Less is a host
@@ -43,9 +43,8 @@ class DevicesTakeTurns(Fix):
     and the gradients back, so one device computes and the others wait for it.
 
     ## What changes
-    Cut into micro-batches, one part of the batch is on each device at a time (a
-    pipeline). Where the model fits on one device, a copy on each with a part of the
-    batch (data parallelism) keeps all of them busy, with less to exchange than it seems.
+    Cut into micro-batches, one part of the batch is on each device at a time (a pipeline).
+    Where the model fits on one device, a copy on each with a part of the batch keeps all busy.
 
     ## When not to
     - Batch normalisation takes its statistics of each micro-batch.
@@ -126,13 +125,12 @@ class ParallelNotWorth(Fix):
 
     ## Why it is slow
     N devices do N batches in a step, but the step is longer by the exchange of gradients.
-    Where a batch is quickly computed and the gradients are large, that takes more than the
-    other devices add, and the job does fewer samples per second than one alone.
+    Where that takes more than the other devices add, the job does fewer samples per second
+    than one alone.
 
     ## What changes
-    One device trains with its own batch, or each device gets a larger one: the exchange
-    costs the same, and the computing between two exchanges grows. Both change the global
-    batch, and so the course of training.
+    One device trains with its own batch, or each gets a larger one, for one exchange. Both
+    change the global batch, and so the course of training.
 
     ## When not to
     - When a cheaper exchange is at hand: buckets, compression, accumulation, NCCL.
@@ -148,77 +146,44 @@ class ParallelNotWorth(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a job that does fewer samples per second than one of its devices would."""
         job, real = evidence.parallel, evidence.times.real
-        count = max(job.replicas, job.expected)
-        measured = _measured(job)
+        count, measured = max(job.replicas, job.expected), _measured(job)
+        late = job.stragglers[0] if job.stragglers and measured is not None else None
         if measured is None:
-            ratio = real / (count * step_without_exchange(evidence))
+            alone, how = step_without_exchange(evidence), "without the exchange of gradients"
+            ratio = real / (count * alone)
         else:  # a late rank is repaired apart
-            late = max((straggler.behind_s for straggler in job.stragglers), default=0.0)
-            ratio = measured * max(0.0, 1 - late / real)
+            behind = max((straggler.behind_s for straggler in job.stragglers), default=0.0)
+            alone, how = measured[0], "on one device alone"
+            ratio = measured[1] * max(0.0, 1 - behind / real)
         if not worth(evidence, ratio):
             return None
-        unpriced = measured is None and evidence.device.kind != "GPU"
-        late_too = ", less the wait for a late rank" if job.stragglers else ""
-        more, snippet = "more samples", ""
-        if batch := _break_even(job):
-            more = f"more than about {batch:,} samples"
-            snippet = f"batch_size = {2 * batch}  # per device; they pay from about {batch} on"
+        unless = f", if nobody waited for rank {late.rank}" if late else ""
+        cost = if_measured(lambda: f" The exchange takes {ms(exchange_seconds(evidence))}.")
+        even = job.break_even_batch_
+        batch = None if isinstance(even, Missing) else math.ceil(even)
+        more = f"more than about {batch:,} samples" if batch else "more samples"
         return Cause(
             title=f"{count} devices {'train' if measured else 'may train'} no faster than one",
-            text=_text(evidence, count, measured, ratio),
+            text=f"A step takes {ms(real)} on {count} devices, and {ms(alone)} {how}: one does "
+            f"{times(ratio)} the samples per second{unless}.{cost}",
             saves=Unpriced("where replicas share cores, one alone would have more of them")
-            if unpriced
-            else Saving(
-                "samples per second of one device, by its step without exchange"
-                if measured is None
-                else f"samples per second on one device, measured{late_too}",
-                ratio=ratio,
-            ),
+            if measured is None and evidence.device.kind != "GPU"
+            else Saving(f"samples per second of one device, by its step {how}", ratio=ratio),
             advice=f"Train on one device, or give each {more} per step, with the learning rate "
             "adjusted to the global batch.",
-            snippet=snippet,
+            snippet=f"batch_size = {2 * batch}  # per device; they pay from about {batch} on"
+            if batch
+            else "",
         )
 
 
-def _measured(job: Parallel) -> float | None:
-    """Samples per second of one device over those of all, by runs; None without them."""
+def _measured(job: Parallel) -> tuple[float, float] | None:
+    """The step of one device alone, and its samples per second over those of all; by runs."""
     points = {point.devices: point for point in job.scaling}
     count = max(points, default=0)
     if 1 not in points or count < 2:
         return None
     one, together = points[1], points[count]
     if one.samples_per_s and together.samples_per_s:
-        return one.samples_per_s / together.samples_per_s
-    return together.real_s / (count * one.real_s)
-
-
-def _text(evidence: Evidence, count: int, measured: float | None, ratio: float) -> str:
-    real, job = evidence.times.real, evidence.parallel
-    if measured is None:
-        text = (
-            f"A step takes {ms(real)}, and {ms(step_without_exchange(evidence))} without the "
-            f"exchange of gradients. {count} devices do {count} batches in it; one alone, "
-            f"exchanging nothing, would do {times(ratio)} the samples per second."
-        )
-    else:
-        alone = next(point.real_s for point in job.scaling if point.devices == 1)
-        late = job.stragglers
-        text = (
-            f"On one device a step takes {ms(alone)}, on {count} together {ms(real)}, with the "
-            f"same batch on each: one alone does {times(measured)} the samples per second"
-            f"{f', {times(ratio)} if nobody waited for rank {late[0].rank}' if late else ''}."
-        )
-    return text + if_measured(
-        lambda: (
-            f" The exchange takes {ms(exchange_seconds(evidence))} "
-            f"({percent(exchange_seconds(evidence) / real)})."
-        )
-    )
-
-
-def _break_even(job: Parallel) -> int | None:
-    """Samples per device from which they pay; None if that is not known."""
-    try:
-        return math.ceil(taken(job.break_even_batch_))
-    except NotMeasured:
-        return None
+        return one.real_s, one.samples_per_s / together.samples_per_s
+    return one.real_s, together.real_s / (count * one.real_s)

@@ -32,8 +32,7 @@ class NcclSettings(Fix):
     every call. They are often left over from looking for a fault.
 
     ## What changes
-    The switches are 0 for the command, and the log only warns. The sums may be made in
-    another order.
+    The switches are 0, and the log only warns. The sums may be made in another order.
 
     ## When not to
     - On machines where the direct way hangs or gives wrong numbers (some virtual
@@ -69,8 +68,7 @@ class NcclTransport(Fix):
     GPUs to copy to each other. `NCCL_SOCKET_IFNAME` may name the wrong interface.
 
     ## What changes
-    Without the variables NCCL takes the quickest way it finds. The sums may be made in
-    another order.
+    NCCL takes the quickest way it finds. The sums may be made in another order.
 
     ## When not to
     - Where the quick way is not installed (EFA needs the aws-ofi-nccl plugin): NCCL then

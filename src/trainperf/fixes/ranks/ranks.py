@@ -10,7 +10,7 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import at, if_measured, ms, percent
-from trainperf.fixes.ranks._exchange import exchange, recorded_site, step_without_exchange
+from trainperf.fixes.ranks._exchange import recorded_site, step_without_exchange
 from trainperf.fixes.rows import SetVariable
 from trainperf.fixes.torch_step._source import function_around
 from trainperf.model import (
@@ -18,11 +18,11 @@ from trainperf.model import (
     Evidence,
     Finding,
     Measure,
+    Missing,
     Parallel,
     Rank,
     Site,
     is_taken,
-    taken,
 )
 from trainperf.model import Straggler as LateRank
 from trainperf.rewrite import Script
@@ -51,8 +51,8 @@ class Straggler(Fix):
     cores, a GPU at a lower clock or a busy host sets the pace of the whole job.
 
     ## What changes
-    Nothing in the training: its input, its cores, its clock or its host are to be made
-    like those of the others. Shards that are dealt out anew change the order of samples.
+    Its input, cores, clock or host are to be made like those of the others. Shards that are
+    dealt out anew change the order of samples.
 
     ## When not to
     When which rank is late changes from step to step: then the samples differ in length,
@@ -74,10 +74,8 @@ class Straggler(Fix):
         host = next((rank.host for rank in parallel.processes if rank.rank == late.rank), "")
         on = f" on {host}" if host and parallel.hosts > 1 else ""
         more = [str(other.rank) for other in parallel.stragglers if other is not late]
-        others = f" Late as well: rank {', '.join(more)}." if more else ""
-        waiting = if_measured(
-            lambda: f" On average a rank waits {ms(taken(exchange(evidence).waiting_))} in each."
-        )
+        waiting = parallel.exchange.waiting_ if parallel.exchange else 0.0
+        waited = 0.0 if isinstance(waiting, Missing) else waiting
         ahead = _ahead(parallel, late, real)
         look = LOOK if evidence.device.kind == "GPU" else LOOK_CPU
         return Cause(
@@ -85,11 +83,12 @@ class Straggler(Fix):
             text=f"Rank {late.rank}{on} is {ms(late.behind_s)} behind {_usual(parallel)} in each "
             f"step of {ms(real)} ({percent(late.share)}), by its "
             f"{'input' if by_input else 'own step'}{f': {late.cause}' if late.cause else ''}."
-            f"{waiting}{others}",
-            saves=Saving("nobody waits for this rank", _waited(evidence, late))
+            + (f" On average a rank waits {ms(waited)} in each." if waited > 0 else "")
+            + (f" Late as well: rank {', '.join(more)}." if more else ""),
+            saves=Saving("nobody waits for this rank", max(late.behind_s, waited))
             if ahead is None
             else Saving("the step of the slowest of the other ranks", ahead),
-            where=_places(evidence) if by_input else (),
+            where=_samples(evidence) if by_input else (),
             advice=f"Compare the shard, the loader and the storage of rank {late.rank} with those "
             "of the others; deal samples out so that every rank has as much to do."
             if by_input
@@ -100,13 +99,11 @@ class Straggler(Fix):
         )
 
 
-def _places(evidence: Evidence) -> tuple[Site, ...]:
+def _samples(evidence: Evidence) -> tuple[Site, ...]:
     """Where samples are made: the same code in all ranks."""
-    try:
-        loader = evidence.torch.loader
-    except NotMeasured:
-        return ()
-    return tuple(place for place in (loader.item, loader.where) if place is not None)[:1]
+    loaders = evidence.torch_.loaders if evidence.torch_ else ()
+    places = (place for loader in loaders[:1] for place in (loader.item, loader.where))
+    return tuple(place for place in places if place is not None)[:1]
 
 
 def _usual(parallel: Parallel) -> str:
@@ -123,25 +120,14 @@ def _ahead(parallel: Parallel, late: LateRank, real: float) -> float | None:
     By the steps without exchange, in which no rank waits for another.
     """
     names = {straggler.rank for straggler in parallel.stragglers}
-    own = {
-        rank.rank: rank.local.seconds
-        for rank in parallel.processes
-        if isinstance(rank.local, Measure)
-    }
+    timed = [(rank.rank, rank.local) for rank in parallel.processes]
+    own = {number: local.seconds for number, local in timed if isinstance(local, Measure)}
     others = [seconds for number, seconds in own.items() if number not in names]
     if late.rank not in own or not others:
         return None
     slowest = max(own.values())
     fits = min(1.0, real / slowest)  # its work was timed over other samples than its step
     return (slowest - max(others)) * fits
-
-
-def _waited(evidence: Evidence, late: LateRank) -> float:
-    """Seconds of a step that the others wait for a late rank."""
-    try:
-        return max(late.behind_s, taken(exchange(evidence).waiting_))
-    except NotMeasured:
-        return late.behind_s
 
 
 # ------------------------------------------------------------------------------ threads
@@ -154,9 +140,9 @@ class RanksThreads(Fix):
     """Give each rank as many threads as it has cores to itself.
 
     ## Why it is slow
-    Each rank starts a pool of threads. `torchrun` sets one thread per rank unless
-    `OMP_NUM_THREADS` says otherwise, and cores stay idle; other launchers leave each rank as
-    many threads as the machine has cores, and the ranks take them from each other.
+    `torchrun` sets one thread per rank unless `OMP_NUM_THREADS` says otherwise, and cores
+    stay idle; other launchers leave each rank as many threads as the machine has cores, and
+    the ranks take them from each other.
 
     ## What changes
     A variable of the environment: cores over ranks. Sums are added up in another order,
@@ -259,8 +245,8 @@ class RanksWriting(Fix):
     one path for all, ranks also write into each other's file.
 
     ## What changes
-    One rank writes; the others go on. The weights on disk are the same. No edit is written
-    where what is saved may need other ranks, or the file is read or copied afterwards.
+    One rank writes; the weights on disk are the same. No edit is written where what is saved
+    may need other ranks, or the file is read or copied afterwards.
 
     ## When not to
     - Where each rank writes its own part (FSDP, sharded optimizers, its own random state).

@@ -144,7 +144,6 @@ class TorchDdpBucketView(Fix):
             ),
             title="DDP copies all gradients into its buckets and back",
             text=f"{exchange_said(evidence)}, copied into buckets and back into `.grad`.",
-            advice="Give DistributedDataParallel gradient_as_bucket_view=True.",
             snippet="model = DistributedDataParallel(model, gradient_as_bucket_view=True)",
         )
 
@@ -187,7 +186,6 @@ class TorchDdpStaticGraph(Fix):
             text="`find_unused_parameters=True` makes DDP walk over the graph before each "
             f"backward; in this run it used the same parameters every time{which}. "
             f"{exchange_said(evidence)}, with the search in it.",
-            advice="Give DistributedDataParallel static_graph=True.",
             snippet="model = DistributedDataParallel(model, static_graph=True)",
         )
 
@@ -225,7 +223,6 @@ class TorchDdpUnusedParameters(Fix):
             text="`find_unused_parameters=True` makes DDP walk over the graph before each "
             f"backward; all parameters got a gradient. {exchange_said(evidence)}, with the "
             "search in it.",
-            advice="Leave find_unused_parameters=True out.",
             snippet="model = DistributedDataParallel(model, find_unused_parameters=False)",
         )
 

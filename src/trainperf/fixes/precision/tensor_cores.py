@@ -165,7 +165,6 @@ class TorchMatmulPrecision(Fix):
             ),
             sure=dense > count_of(model, CONVOLUTIONS) and (probed or keeps_busy),
             where=(where,) if where else (),
-            advice="Allow TF32 before the first step.",
             snippet='torch.set_float32_matmul_precision("high")',
         )
 
@@ -218,7 +217,6 @@ class TorchChannelsLast(Fix):
             text=f"Convolution layers of {model.cls}: {convolutions}.{said}",
             saves=Saving(UNTRIED, probe="channels_last"),
             where=where,
-            advice="Convert the model once and each batch of images.",
             snippet=f"{name} = {name}.to(memory_format=torch.channels_last)\n"
             "images = images.to(memory_format=torch.channels_last)",
             data={"name": model.name},

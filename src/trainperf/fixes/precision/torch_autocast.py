@@ -139,8 +139,6 @@ class TorchAutocast(Fix):
             saves=saves,
             sure=peak is not None or (probed and (not cpu or quick is True)),
             where=where or tuple(site for site in (calls.forward or model.call,) if site),
-            advice="Put forward and loss under `torch.autocast`, the backward outside."
-            + (" Scale the loss with a `GradScaler`." if scaler else ""),
             snippet=SCALED.format(forward=forward) if scaler else f"{forward}\nloss.backward()",
             rewritable=bool(where),
             data={

@@ -89,12 +89,18 @@ class TorchAutocastUpcast(Fix):
         products, calls = evidence.torch.products, evidence.torch.calls
         if products is None or calls is None or not calls.autocast:
             return None
-        return _of_products(evidence, products, calls.autocast) or _of_losses(evidence, products)
+        found = (_of_products(evidence, products, calls.autocast), _of_losses(evidence, products))
+        causes = [cause for cause in found if cause is not None]
+        return max(causes, key=lambda cause: _most(cause, evidence), default=None)
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Have autograd functions of these files compute under the autocast of their call."""
         for site in {each.file: each for each in finding.where}.values():
             keep_autocast(script, site, finding.data["device"])
+
+
+def _most(cause: Cause, evidence: Evidence) -> float:
+    return (isinstance(cause.saves, Saving) and cause.saves.bound(evidence)) or 0.0
 
 
 def _of_losses(evidence: Evidence, products: Products) -> Cause | None:

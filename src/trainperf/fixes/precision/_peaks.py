@@ -1,14 +1,19 @@
-"""Peak rates of GPUs: what fewer bits could give."""
+"""What faster products could give: by a probe of forward and backward, by peak rates of GPUs."""
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from trainperf.model import CudaDevice, Device
+from trainperf.errors import NotMeasured
+from trainperf.fixes.cause import Saving
+from trainperf.fixes.common.step import step_seconds
+from trainperf.fixes.torch_step._step import compute_seconds
+from trainperf.model import CudaDevice, Device, Evidence
 
 TENSOR_CORES_FROM = 7.0
 """Compute capability of Volta, the first with tensor cores (16-bit floats only)."""
@@ -25,6 +30,27 @@ TENSOR_CORE_RATIO = 2.0
 Every such row of the table has it (35/70, 156/312, 494.7/989.4 TFLOP/s), and memory
 traffic halves as well.
 """
+
+
+@dataclass(frozen=True)
+class OfPasses(Saving):
+    """What all forwards and backwards of a step save if they shrink as the probed ones do.
+
+    How long these take the split says; without it, the probe, times the backwards of a step.
+    Nothing limits it where the probe was not made, or says nothing.
+    """
+
+    def bound(self, evidence: Evidence, *, by_probe: bool = True) -> float | None:
+        """Return the speed-up of a step at most, None without the probe."""
+        made, calls = self.probed(evidence), evidence.torch.calls
+        if made is None or not by_probe:
+            return None
+        try:
+            passes = compute_seconds(evidence)
+        except NotMeasured:
+            passes = made.base_s * max(1.0, calls.backwards if calls else 1.0)
+        whole = replace(self, seconds=lambda: min(passes, step_seconds(evidence)))
+        return super(OfPasses, whole).bound(evidence)
 
 
 def sixteen_bits(device: Device) -> str:

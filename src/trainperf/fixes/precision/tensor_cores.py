@@ -11,6 +11,7 @@ from trainperf.fixes.common.words import probe_said, times
 from trainperf.fixes.precision._peaks import (
     AMPERE,
     BUSY,
+    OfPasses,
     capability,
     ratio_of,
     sixteen_bit_ratio,
@@ -150,19 +151,19 @@ class TorchMatmulPrecision(Fix):
         probed = taken_probe(evidence, "matmul_precision") is not None
         keeps_busy = ratio is not None and (busy is None or busy >= BUSY)
         where = process_site(evidence)
+        saves: Saving = OfPasses(UNTRIED, probe="matmul_precision")
+        if not probed and ratio is not None:
+            saves = Saving(
+                "forward and backward at peak TF32 over peak float32 of this GPU",
+                lambda: kernel_seconds(evidence) * (1 - 1 / ratio),
+            )
         peak = f" Its peak in TF32 is {times(ratio)} that in float32." if ratio else ""
         said = probe_said(evidence, "matmul_precision", 'With "high" the same computation')
         return Cause(
             title="Matrix products run in full float32 on a GPU with TF32",
             text=f'{model.cls} is float32, its matrix products run with precision "highest" on '
             f"{gpu.name} (compute capability {gpu.compute_capability}).{said or peak}",
-            saves=Saving(
-                "forward and backward at peak TF32 over peak float32 of this GPU",
-                None
-                if probed or ratio is None
-                else lambda: kernel_seconds(evidence) * (1 - 1 / ratio),
-                probe="matmul_precision",
-            ),
+            saves=saves,
             sure=dense > count_of(model, CONVOLUTIONS) and (probed or keeps_busy),
             where=(where,) if where else (),
             snippet='torch.set_float32_matmul_precision("high")',
@@ -215,7 +216,7 @@ class TorchChannelsLast(Fix):
         return Cause(
             title="Images lie in memory with their channels first",
             text=f"Convolution layers of {model.cls}: {convolutions}.{said}",
-            saves=Saving(UNTRIED, probe="channels_last"),
+            saves=OfPasses(UNTRIED, probe="channels_last"),
             where=where,
             snippet=f"{name} = {name}.to(memory_format=torch.channels_last)\n"
             "images = images.to(memory_format=torch.channels_last)",

@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
-from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
-from trainperf.fixes.common.step import gpu_busy, step_seconds
+from trainperf.fixes.common.step import gpu_busy
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import probe_said, times
 from trainperf.fixes.precision._peaks import (
     AMPERE,
     BUSY,
     SIXTEEN,
+    OfPasses,
     capability,
     ratio_of,
     sixteen_bit_ratio,
@@ -28,7 +28,6 @@ from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
     DENSE,
     RECURRENT,
-    compute_seconds,
     count_of,
     kernel_seconds,
     pass_decides,
@@ -51,29 +50,6 @@ scaler.scale(loss).backward()
 scaler.unscale_(optimizer)  # before gradients are clipped
 scaler.step(optimizer)
 scaler.update()"""
-
-
-@dataclass(frozen=True)
-class OfPasses(Saving):
-    """What all forwards and backwards of a step save if they shrink as the probed ones do.
-
-    How long these take the split says; without it, the probe, times the backwards of a step.
-    Nothing limits it where the probe was not made, or says nothing.
-    """
-
-    probe: str = "autocast"
-
-    def bound(self, evidence: Evidence, *, by_probe: bool = True) -> float | None:
-        """Return the speed-up of a step at most, None without the probe."""
-        made, calls = self.probed(evidence), evidence.torch.calls
-        if made is None or not by_probe:
-            return None
-        try:
-            passes = compute_seconds(evidence)
-        except NotMeasured:
-            passes = made.base_s * max(1.0, calls.backwards if calls else 1.0)
-        whole = replace(self, seconds=lambda: min(passes, step_seconds(evidence)))
-        return super(OfPasses, whole).bound(evidence)
 
 
 class TorchAutocast(Fix):
@@ -116,7 +92,7 @@ class TorchAutocast(Fix):
         if set(model.dtypes) != {"float32"} or (cpu and quick is False and not probed):
             return None  # such a CPU computes bfloat16 by detours
         peak = None if cpu or probed else _peak(evidence)
-        saves: Saving = OfPasses(UNTRIED)
+        saves: Saving = OfPasses(UNTRIED, probe="autocast")
         seen = ""
         if peak is not None:
             ratio, now = peak

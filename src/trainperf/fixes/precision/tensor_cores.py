@@ -26,7 +26,6 @@ from trainperf.fixes.torch_step._step import (
     kernel_seconds,
     pass_decides,
     process_site,
-    taken_probe,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe
 from trainperf.rewrite import Script
@@ -148,10 +147,10 @@ class TorchMatmulPrecision(Fix):
         if not dense or "float32" not in model.dtypes or (torch.calls and torch.calls.autocast):
             return None
         ratio, busy = ratio_of(gpu, ("tf32",), ("fp32",)), gpu_busy(evidence)
-        probed = taken_probe(evidence, "matmul_precision") is not None
+        saves: Saving = OfPasses(UNTRIED, probe="matmul_precision")
+        probed = saves.probed(evidence) is not None
         keeps_busy = ratio is not None and (busy is None or busy >= BUSY)
         where = process_site(evidence)
-        saves: Saving = OfPasses(UNTRIED, probe="matmul_precision")
         if not probed and ratio is not None:
             saves = Saving(
                 "forward and backward at peak TF32 over peak float32 of this GPU",

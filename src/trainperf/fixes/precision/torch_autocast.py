@@ -31,7 +31,6 @@ from trainperf.fixes.torch_step._step import (
     count_of,
     kernel_seconds,
     pass_decides,
-    taken_probe,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 from trainperf.rewrite import Script
@@ -87,12 +86,12 @@ class TorchAutocast(Fix):
         calls, model = torch.calls, torch.model
         if not dtype or calls is None or calls.autocast or calls.scaler:
             return None
-        probed = taken_probe(evidence, "autocast") is not None
+        saves: Saving = OfPasses(UNTRIED, probe="autocast")
+        probed = saves.probed(evidence) is not None
         cpu, quick = evidence.device.kind == "CPU", torch.flags.get("bf16_cpu")
         if set(model.dtypes) != {"float32"} or (cpu and quick is False and not probed):
             return None  # such a CPU computes bfloat16 by detours
         peak = None if cpu or probed else _peak(evidence)
-        saves: Saving = OfPasses(UNTRIED, probe="autocast")
         seen = ""
         if peak is not None:
             ratio, now = peak

@@ -102,7 +102,8 @@ class Straggler(Fix):
 def _samples(evidence: Evidence) -> tuple[Site, ...]:
     """Where samples are made: the same code in all ranks."""
     loaders = evidence.torch_.loaders if evidence.torch_ else ()
-    places = (place for loader in loaders[:1] for place in (loader.item, loader.where))
+    training = [loader for loader in loaders if loader.role == "training"]
+    places = (place for loader in training for place in (loader.item, loader.where))
     return tuple(place for place in places if place is not None)[:1]
 
 

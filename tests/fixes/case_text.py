@@ -33,7 +33,8 @@ import zoo
 from fixes.laid_over import lay, parsed
 from rewriting import Example, changed, script_of, unmarked
 from trainperf.fixes import by_id
-from trainperf.model import Evidence
+from trainperf.model import Evidence, Site
+from trainperf.rewrite import Script
 
 FOLDER = Path(__file__).parent
 KINDS = ("no", "idle", "yes", "try")
@@ -139,10 +140,15 @@ def runs(id_: str) -> dict[str, tuple[str, dict[str, Any]]]:
 def edited(id_: str, source: str, data: dict[str, Any]) -> str:
     """A source, its sites marked, as a fix edits it."""
     script, sites = script_of(source)
+    repair(id_, script, sites, data)
+    return changed(script)
+
+
+def repair(id_: str, script: Script, sites: tuple[Site, ...], data: dict[str, Any]) -> None:
+    """Edit a script at some places as a fix does, whose finding has these data."""
     told: dict[str, Any] = {"title": "", "text": "", "bound": None, "bound_basis": ""}
     fix = by_id()[id_]
     fix.rewrite(script, fix.finding(**told, where=sites, data=data))
-    return changed(script)
 
 
 def edited_runs(id_: str, *keys: str) -> list[Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.fixes.tf_data.tf_vectorised_map import elementwise
+from trainperf.fixes.tf_data.order import elementwise
 from trainperf.fixes.tf_step import _traced_bodies as traced
 from trainperf.fixes.tf_step._callback_bodies import does_more, head
 from trainperf.source.bodies import function_of

@@ -59,7 +59,7 @@ def test_a_file_that_does_not_parse_does_not_end_the_rest(here: Path) -> None:
     assert result.exit_code == 2
     assert "b.py:2:1: torch_debug_modes" in result.output
     assert "a.py:2: not read: does not parse as Python 3." in result.output
-    assert result.output.endswith("1 of 2 files; 1 not read.\n")
+    assert result.output.endswith("1 of 2 files; 1 file not read.\n")
 
 
 def test_a_path_that_is_not_there_is_wrong_usage(here: Path) -> None:

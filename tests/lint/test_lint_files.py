@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from trainperf.lint import check
-from trainperf.lint.check import Lint, all_rules, lint
+from trainperf.lint.check import Lint, lint
+from trainperf.lint.rules import all_rules
 
 BAD = "import torch\ntorch.autograd.set_detect_anomaly(True)\n"
 
@@ -44,8 +45,9 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     assert len(linted(tmp_path, tmp_path / "a.py").seen) == 1
 
 
-def test_a_file_without_a_framework_is_not_parsed(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("def (:\n")
+@pytest.mark.parametrize("text", ["def (:\n", "#" * (check.LARGEST + 1)], ids=["broken", "large"])
+def test_a_file_without_a_framework_is_not_parsed(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.py").write_text(text)
     assert linted(tmp_path) == Lint((), (), 1)
 
 
@@ -63,7 +65,7 @@ def test_text_is_read_as_python_reads_it(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.py").write_bytes(data)
     result = linted(tmp_path)
     assert result.unread == ()
-    assert [each.remark.id for each in result.seen] == ["torch_debug_modes"]
+    assert [each.id for each in result.seen] == ["torch_debug_modes"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_the_code_of_a_notebook_is_read(tmp_path: Path) -> None:
         )
     )
     (only,) = linted(tmp_path).seen
-    assert (only.cell, only.remark.line, only.remark.column) == (3, 2, 1)
+    assert (only.cell, only.line, only.column) == (3, 2, 1)
 
 
 def test_a_cell_that_does_not_parse_does_not_cost_the_others(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_a_cell_that_does_not_parse_does_not_cost_the_others(tmp_path: Path) -> 
         )
     )
     found = linted(tmp_path)
-    assert [(one.cell, one.remark.line) for one in found.seen] == [(3, 1)]
+    assert [(one.cell, one.line) for one in found.seen] == [(3, 1)]
     (unread,) = found.unread
     assert (unread.cell, unread.line) == (2, 2)
     assert unread.reason.endswith("'(' was never closed")
@@ -156,7 +158,7 @@ def test_what_ipython_understands_is_no_error(tmp_path: Path, line: str) -> None
     (tmp_path / "a.ipynb").write_text(notebook(("code", code)))
     found = linted(tmp_path)
     assert found.unread == ()
-    assert [one.remark.line for one in found.seen] == [code.count("\n") + 1]
+    assert [one.line for one in found.seen] == [code.count("\n") + 1]
 
 
 def test_what_is_no_notebook_is_said(tmp_path: Path) -> None:

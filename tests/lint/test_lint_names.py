@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from trainperf.source.datasets import chain, is_dataset
+from trainperf.source.datasets import is_dataset
 from trainperf.source.module import UNKNOWN, Module
 
 
@@ -113,19 +113,3 @@ def test_datasets_are_recognised(source: str) -> None:
 def test_what_may_be_something_else_is_no_dataset(source: str) -> None:
     parsed, node = last(TF + source)
     assert not is_dataset(parsed, node)
-
-
-def test_a_chain_is_followed_through_assignments() -> None:
-    parsed, node = last(
-        TF + "ds = tf.data.Dataset.range(3)\nds = ds.map(f)\nds = ds.batch(3)\nds.prefetch(1)"
-    )
-    stages = chain(parsed, node)
-    assert (stages.names(), stages.whole) == (("range", "map", "batch", "prefetch"), True)
-
-
-def test_a_stage_under_a_condition_ends_what_is_known() -> None:
-    parsed, node = last(
-        TF + "ds = tf.data.Dataset.range(3)\nif x:\n    ds = ds.shuffle(3)\nds.batch(3)"
-    )
-    stages = chain(parsed, node)
-    assert (stages.names(), stages.whole) == (("batch",), False)

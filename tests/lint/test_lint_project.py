@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.lint.check import all_rules, lint
+from trainperf.lint.check import lint
+from trainperf.lint.rules import all_rules
 
 DATA = """
 from PIL import Image
@@ -30,7 +31,7 @@ for x in loader:
 
 def found(folder: Path, *named: str) -> list[tuple[str, str]]:
     paths = [folder / one for one in named] or [folder]
-    return [(one.path.name, one.remark.id) for one in lint(paths, all_rules()).seen]
+    return [(one.path.name, one.id) for one in lint(paths, all_rules()).seen]
 
 
 def write(folder: Path, **files: str) -> None:

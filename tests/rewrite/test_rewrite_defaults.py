@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fixes.case_text import evidence_of
+from fixes.case_text import evidence_of, repair
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
+from trainperf.fixes.dataloader._loader import seen_in_run
 from trainperf.model import Loader
 
 PARSED = "args = parser.parse_args()\n"
@@ -27,9 +27,13 @@ def rows(kind):
     return [ast.literal_eval(line[len(kind) :].strip()) for line in lines if line.startswith(kind)]
 
 
+def set_workers(script, site, seen):
+    repair("torch_workers", script, (site,), {"workers": 2, **(seen or {})})
+
+
 def set_to_two(text, seen=SEEN):
     script, (site,) = script_of(text)
-    set_setting(script, site, "num_workers", "2", seen)
+    set_workers(script, site, seen)
     return result(script)
 
 
@@ -52,7 +56,7 @@ def test_what_could_mean_another_value_is_left_alone(text):
     script, (site,) = script_of(text)
     plain = text.replace("▸", "").replace("◂", "").splitlines()
     with contextlib.suppress(CannotRewrite):
-        set_setting(script, site, "num_workers", "2", SEEN)
+        set_workers(script, site, SEEN)
     after = (result(script) or "\n".join(plain)).splitlines()
 
     changed = [one for one, other in zip(plain, after, strict=True) if one != other]
@@ -65,7 +69,7 @@ def test_without_what_the_run_had_a_name_is_left_alone(text):
     if "**" in text.rpartition("DataLoader")[2]:
         return
     with pytest.raises(CannotRewrite):
-        set_setting(script, site, "num_workers", "2")
+        set_workers(script, site, None)
     assert result(script) is None
 
 
@@ -138,7 +142,7 @@ def test_a_default_that_the_run_did_not_have_is_left_alone(seen):
 
 def test_a_number_and_a_truth_are_not_each_others_default():
     script, (site,) = script_of("pin = 0\nloader = ▸DataLoader(data, pin_memory=pin)◂\n")
-    set_setting(script, site, "pin_memory", "True", {"now": False})
+    repair("torch_pin_memory", script, (site,), {"now": False})
     assert result(script) == "pin = 0\nloader = DataLoader(data, pin_memory=True)\n"
 
 
@@ -165,7 +169,7 @@ def test_a_default_that_a_loader_shares_which_cannot_take_workers_is_left_alone(
 def test_an_option_that_the_command_gives_is_given_once_more():
     script, (site,) = script_of(OPTION + PARSED + LOADER)
     seen = {"now": 0, "given": ["--workers"], "reached": True}
-    set_setting(script, site, "num_workers", "2", seen)
+    set_workers(script, site, seen)
     assert result(script) is None
     assert script.command.words == ("--workers", "2")
 
@@ -173,7 +177,7 @@ def test_an_option_that_the_command_gives_is_given_once_more():
 def test_a_command_that_does_not_end_in_the_scripts_own_words_is_left_alone():
     script, (site,) = script_of(OPTION + PARSED + LOADER)
     with pytest.raises(CannotRewrite, match="change it in the command"):
-        set_setting(script, site, "num_workers", "2", {"now": 0, "given": ["--workers"]})
+        set_workers(script, site, {"now": 0, "given": ["--workers"]})
 
 
 def test_an_option_that_is_reckoned_with_is_named_as_the_command_has_it():
@@ -181,11 +185,11 @@ def test_an_option_that_is_reckoned_with_is_named_as_the_command_has_it():
         OPTION + PARSED + LOADER.replace("args.workers", "max(args.workers, 0)")
     )
     with pytest.raises(CannotRewrite, match=r"^--workers sets num_workers"):
-        set_setting(script, site, "num_workers", "2", {"now": 0, "given": ["--workers"]})
+        set_workers(script, site, {"now": 0, "given": ["--workers"]})
 
 
 def test_a_value_that_the_option_does_not_take_is_not_given():
     text = OPTION.replace("default", "choices=[0, 1], default") + PARSED + LOADER
     script, (site,) = script_of(text)
     with pytest.raises(CannotRewrite, match="does not take 2"):
-        set_setting(script, site, "num_workers", "2", {"now": 0, "given": [], "reached": True})
+        set_workers(script, site, {"now": 0, "given": [], "reached": True})

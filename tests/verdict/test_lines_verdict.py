@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 
 import zoo
-from trainperf.fixes import by_id
-from trainperf.model import Evidence, FunctionCost, Line, LineKind, LinePart, Site, StepLines
+from trainperf.fixes import by_id, detect_all
+from trainperf.model import (
+    Evidence,
+    Finding,
+    FunctionCost,
+    Line,
+    LineKind,
+    LinePart,
+    Site,
+    StepLines,
+)
 from trainperf.verdict import input_culprit, ranked, verdict
 from trainperf.verdict.healthy import sound
 from trainperf.verdict.verdict import passes
@@ -26,6 +35,10 @@ def line(number: int, text: str, **more: Any) -> Line:
 def with_lines(name: str, *lines: Line) -> Evidence:
     exact = replace(zoo.load(name).evidence.as_if_exact(), probes={})
     return replace(exact, lines_=StepLines(1.0, lines, 0.0, 200))
+
+
+def found(id_: str, seen: Evidence) -> Finding | None:
+    return next(iter(detect_all(seen, among=[by_id()[id_]])), None)
 
 
 COPY = line(3, "x = x.to(device)", operators=0.7)
@@ -53,7 +66,7 @@ def test_small_operators_of_a_compiled_graph_are_told_in_words_of_its_framework(
     rest = line(40, "return tf.stack(channels)", python=0.01, function="jitter")
     seen = with_lines("healthy", rolled, rest)
     seen = replace(seen, lines_=replace(seen.lines, seconds=0.1))
-    finding = by_id()["own_function"].detect(seen)
+    finding = found("own_function", seen)
     assert finding is not None
     assert "samples" not in finding.text
     assert "50 % in 768 calls of small operators" in finding.text
@@ -71,8 +84,8 @@ def test_small_operators_of_a_compiled_graph_are_told_in_words_of_its_framework(
     ],
 )
 def test_what_is_private_to_a_library_is_not_named(text: str, call: str, does: str) -> None:
-    finding = by_id()["own_function"].detect(
-        with_lines("torch_healthy", line(3, text, library=0.6, call=call))
+    finding = found(
+        "own_function", with_lines("torch_healthy", line(3, text, library=0.6, call=call))
     )
     assert finding is not None
     assert finding.title == f"`f` spends its time in {does}"
@@ -83,9 +96,17 @@ def test_a_line_that_stands_for_itself_is_not_named_twice() -> None:
     assert loop is not None
     text = "total[key] = data[key].copy()"
     alone = replace(line(3, text, python=0.6), where=replace(loop, line=loop.line + 1))
-    finding = by_id()["own_function"].detect(with_lines("torch_healthy", alone))
+    finding = found("own_function", with_lines("torch_healthy", alone))
     assert finding is not None
     assert finding.title == f"`{text}` takes time of its own beside the model"
+
+
+def test_a_block_of_a_deep_model_is_no_loop_over_small_operators() -> None:
+    block = line(39, "return x + self.down(x)", operators=0.005, in_model=True)
+    block = replace(block, operators=100.0, elements=4096)
+    assert not block.makes_small_calls
+    assert replace(block, in_model=False).makes_small_calls
+    assert replace(block, loop_text="for t in range(100):").makes_small_calls
 
 
 def test_a_step_of_an_environment_is_no_optimizers() -> None:
@@ -95,10 +116,11 @@ def test_a_step_of_an_environment_is_no_optimizers() -> None:
 
 
 def test_work_beside_the_model_is_none_that_a_larger_batch_makes_rarer() -> None:
-    larger, seen = by_id()["batch_size"], zoo.load("emulated_host").evidence
-    assert larger.detect(seen) is not None
+    seen = zoo.load("emulated_host").evidence
+    assert found("batch_size", seen) is not None
     metric = replace(COPY, seconds=0.95 * seen.times.real)
-    assert larger.detect(replace(seen, lines_=StepLines(seen.times.real, (metric,), 0, 99))) is None
+    seen = replace(seen, lines_=StepLines(seen.times.real, (metric,), 0, 99))
+    assert found("batch_size", seen) is None
 
 
 def test_the_line_that_calls_the_step_is_not_what_feeds_it() -> None:
@@ -116,7 +138,7 @@ def test_a_function_that_makes_the_batches_of_a_loop_by_hand_is_told_with_its_li
     assert seen.input_bound
     makes = line(21, "i = rng.choice(rows, size)", library=0.95, samples=190, function="sample")
     seen = replace(seen, lines_=StepLines(1.0, (makes,), 0.0, 200))
-    finding = by_id()["own_function"].detect(seen)
+    finding = found("own_function", seen)
     assert finding is not None
     assert finding.bound is not None
     assert finding.bound <= seen.times.real / seen.times.resident

@@ -18,8 +18,8 @@ def answered(case: Evidence) -> tuple[str, str]:
 
 
 def detected(id_: str, case: Evidence | str) -> Finding:
-    found = by_id()[id_].detect(evidence_of(case) if isinstance(case, str) else case)
-    assert found is not None
+    seen = evidence_of(case) if isinstance(case, str) else case
+    (found,) = detect_all(seen, among=[by_id()[id_]])
     return found
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from trainperf.lint.check import all_rules, lint
+from trainperf.lint.check import lint
+from trainperf.lint.rules import all_rules
 from trainperf.model import Diagnosis, Finding, Site
 from trainperf.report.plain import places
 
@@ -49,12 +50,10 @@ def _others(finding: Finding) -> Iterator[Site]:
         for line in range(site.line, max(site.line, site.end_line) + 1)
     }
     files = sorted({file for file, _ in own})
-    for seen in lint(map(Path, files), rules).seen:
-        one, file = seen.remark, str(seen.path)
-        if not seen.cell and not own & {
-            (file, line) for line in range(one.line, one.last_line + 1)
-        }:
-            yield Site(file, one.line)
+    for remark in lint(map(Path, files), rules).seen:
+        file, lines = str(remark.path), range(remark.line, remark.last_line + 1)
+        if not remark.cell and not own & {(file, line) for line in lines}:
+            yield Site(file, remark.line)
 
 
 def _written_so(site: Site) -> Iterator[Site]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,15 +45,17 @@ def lint(
     from trainperf.lint.formats import FORMATS
 
     wanted: list[tuple[str, Path | None]] = [("text", None)]
+    root = ""
     if output_format:  # these load a good deal
         from trainperf.commands import outputs
 
         parsed = outputs.parse(output_format, tuple(FORMATS), "text", beside=())
         outputs.check(parsed)
         wanted = [(one.format, one.file) for one in parsed]
+        root = outputs.repository(os.getcwd())
     found = check(paths, _chosen(select, ignore))
     for form, file in wanted:
-        text = FORMATS[form](found)
+        text = FORMATS[form](found, root)
         if file is None:
             click.echo(text)
         else:
@@ -64,7 +67,7 @@ def lint(
 
 def _chosen(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:
     from trainperf.commands._shared import read_settings
-    from trainperf.lint.check import all_rules
+    from trainperf.lint.rules import all_rules
 
     rules = all_rules()
     known = {rule.id for rule in rules}

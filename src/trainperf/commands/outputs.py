@@ -181,7 +181,7 @@ def write(
     report = _Report(
         diagnosis,
         judgement,
-        _root(diagnosis, env),
+        repository(diagnosis.cwd, env),
         saved,
         patch_file,
         "GITHUB_ACTIONS" in env,
@@ -259,15 +259,15 @@ def _output(value: str, formats: Sequence[str]) -> Output:
 # ----------------------------------------------------------------------------- writing
 
 
-def _root(diagnosis: Diagnosis, env: Mapping[str, str]) -> str:
-    """The root of the repository that the script was run in; its working directory, if none."""
-    here = os.path.abspath(diagnosis.cwd)
+def repository(folder: str, env: Mapping[str, str] = os.environ) -> str:
+    """Return the root of the repository that a folder lies in; the folder itself, if in none."""
+    here = os.path.abspath(folder)
     workspace = env.get("GITHUB_WORKSPACE", "")
     for root in (workspace, os.path.realpath(workspace)) if workspace else ():
         if os.path.isabs(root) and os.path.commonpath((root, here)) == os.path.normpath(root):
             return root
     folders = (Path(here), *Path(here).parents)
-    return str(next((one for one in folders if (one / ".git").exists()), diagnosis.cwd))
+    return str(next((one for one in folders if (one / ".git").exists()), folder))
 
 
 def _bytes(text: str) -> bytes:

@@ -27,7 +27,7 @@ from trainperf.evidence.lines import lines
 from trainperf.evidence.outside import around, outside
 from trainperf.evidence.own_work import functions, own_work, seen
 from trainperf.evidence.parallel import joined, on_gpus, parallel, whole_job
-from trainperf.evidence.timing import CALM, between_epochs, probes, startup, times
+from trainperf.evidence.timing import CALM, between_epochs, collections, probes, startup, times
 from trainperf.evidence.torch import torch
 from trainperf.evidence.usage import usage, waited
 from trainperf.model import (
@@ -106,6 +106,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         retracing=parts.read_or(None, "what was traced again", retracing, observed),
         padding=parts.read_or(None, "the padding", padding, observed),
         probes=parts.read_or({}, "the probes", probes, observed),
+        collections=parts.read_or(None, "garbage collections", collections, observed),
         between_epochs=parts.read_or(None, "the time between epochs", between_epochs, observed),
         outside_=parts.read("the work between steps", outside, observed, taken.real_),
         around=parts.read_or(None, "the loop around `fit`", around, observed),

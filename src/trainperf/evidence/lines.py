@@ -282,7 +282,7 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
 def _looks(seen: dict[str, Any]) -> Looks | None:
     """What the operators of a line were given, None where nothing of it is worth a word."""
     zeros, rows = seen.get("zeros"), seen.get("rows")
-    looks = Looks(same=bool(seen.get("same")))
+    looks = Looks(same=bool(seen.get("same")), unfused=seen.get("unfused"))
     if zeros is not None:
         shape = tuple(zeros["shape"])
         looks = replace(looks, zeros=zeros["share"], shape=shape, variable=zeros["variable"] or "")

@@ -11,7 +11,17 @@ from collections.abc import Iterator, Sequence
 from trainperf.child.timing.estimating import FEWEST, estimate
 from trainperf.evidence.events import Observed, Parts, host_times, site
 from trainperf.evidence.usage import waited
-from trainperf.model import BetweenEpochs, Event, Measure, Missing, Probe, Sample, StartUp, Times
+from trainperf.model import (
+    BetweenEpochs,
+    Collections,
+    Event,
+    Measure,
+    Missing,
+    Probe,
+    Sample,
+    StartUp,
+    Times,
+)
 
 Calm = set[tuple[str, int]]
 """Blocks, each by its phase and round."""
@@ -104,6 +114,19 @@ def _blocks(observed: Observed, phase: str) -> dict[int, tuple[float, float]]:
         for event in observed.of("block")
         if event["p"] == phase and event["n"] > 0 and event["d"] > 0 and event["n"] % every == 0
     }
+
+
+def collections(observed: Observed) -> Collections | None:
+    """What garbage collections take of a real step; None where they were not timed."""
+    timed = [
+        one for one in observed.of("block") if one["p"] == "real" and one.get("gc") is not None
+    ]
+    steps = sum(one["n"] for one in timed) * observed.steps_per_call
+    if not steps:
+        return None
+    return Collections(
+        sum(one["gc"] for one in timed) / steps, sum(one["full"] for one in timed) / steps
+    )
 
 
 def _waiting_noise(observed: Observed, calm: Calm | None) -> float | None:

@@ -212,7 +212,7 @@ class Fix:
 
     def found(self, cause: Cause, bound: float | None, basis: str) -> Finding:
         """Return a cause of this fix as a finding, with its price."""
-        return self.finding(
+        finding = self.finding(
             title=cause.title,
             text=cause.text,
             bound=bound,
@@ -224,6 +224,7 @@ class Fix:
             equivalence=cause.equivalence,
             rewritable=cause.rewritable,
         )
+        return replace(finding, category=cause.category or self.category)
 
     def finding(
         self,
@@ -552,7 +553,7 @@ def part_at_most(fix: Fix, finding: Finding, evidence: Evidence) -> float:
     lies outside the steps, or was counted by samples of the stack, is priced without their times.
     """
     times, apart = evidence.times, fix.concerns in ("outside", "own work")
-    if apart or fix.between_epochs or not is_taken(times.real_):
+    if apart or fix.between_epochs or "epoch" in finding.data or not is_taken(times.real_):
         return math.inf
     left = 0.0
     if finding.category in ("input", "storage") and is_taken(times.resident_):

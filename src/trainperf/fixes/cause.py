@@ -9,8 +9,8 @@ from typing import Any, Literal
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import bound_if_saved, saved_by, step_may_matter
-from trainperf.fixes.common.words import SMALLEST_GAIN
-from trainperf.model import Equivalence, Evidence, Probe, Site
+from trainperf.fixes.common.words import SMALLEST_GAIN, worth
+from trainperf.model import Category, Equivalence, Evidence, Probe, Site
 
 PROBE_LEAST = 1.05
 """The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
@@ -62,7 +62,7 @@ class Saving:
             if seconds is None:
                 return ratio
             if self.of == "input":
-                return evidence.bound_if_input_saves(seconds)
+                return max(1.0, evidence.bound_if_input_saves(seconds))
             if self.of == "all":
                 return evidence.bound_if_step_saves(seconds)
             return bound_if_saved(evidence, seconds)
@@ -84,13 +84,23 @@ class Unpriced:
     basis: str
 
 
+def priced_if_worth(saving: Saving, evidence: Evidence, otherwise: str) -> Saving | Unpriced:
+    """Return a price that stands out of the noise, else why there is none: it is told anyway."""
+    bound = saving.bound(evidence)
+    told = bound is not None and worth(evidence, bound)
+    if not told or (saving.of == "input" and not evidence.input_bound):
+        return Unpriced(otherwise)
+    return saving
+
+
 @dataclass(frozen=True)
 class Cause:
     """What is slow, how it shows, where, and what mending it saves.
 
     `text` is the evidence in a sentence or two. Where `sure` is false nothing shows that it costs
     anything: it is told only if a trial keeps its repair. `advice` ("": the fix's summary) is what
-    to do, `snippet` the code to paste, `data` what the edit needs.
+    to do, `snippet` the code to paste, `data` what the edit needs, `category` that of this cause
+    where it is another than the fix's.
     """
 
     title: str
@@ -101,6 +111,7 @@ class Cause:
     snippet: str = ""
     sure: bool = True
     equivalence: Equivalence | None = None
+    category: Category | None = None
     rewritable: bool | None = None
     data: dict[str, Any] = field(default_factory=dict)
 

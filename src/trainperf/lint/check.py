@@ -1,59 +1,34 @@
-"""Rules, found by being there, over files: their remarks, and what could not be read."""
+"""Rules over files: their remarks, and what could not be read."""
 
 from __future__ import annotations
 
 import ast
-import io
 import os
 import sys
-import tokenize
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from importlib.util import decode_source
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from trainperf.lint import rules
 from trainperf.lint.rule import Remark, Rule
-from trainperf.model.discover import discovered
+from trainperf.model import Site
 from trainperf.recording.cells import cell_and_line, is_notebook
 from trainperf.source.module import Module
 from trainperf.source.notebooks.ipython import parse
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook, text_of
 from trainperf.source.origins.project import Project
 
-if TYPE_CHECKING:
-    from trainperf.report.ignored import Comment
-
-_NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
-
 _SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 """Folders that hold no source of the project's own, besides the hidden ones."""
 LARGEST = 2_000_000
 """Bytes above which a file is taken for data, not for source."""
 _FRAMEWORKS = (b"torch", b"tensorflow", b"keras")
+_NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
+_FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
-class Unreadable(Exception):  # noqa: N818 - names an outcome; the message is the reason
+class Unreadable(ValueError):  # noqa: N818 - names an outcome; the message is the reason
     """A file that cannot be read, with the reason."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """The text of a file, its line ends "\\n"; that of a `notebook`, see `recording.cells`."""
-
-    text: str
-    notebook: Notebook | None = None
-
-
-@dataclass(frozen=True)
-class PlacedRemark:
-    """A remark and its file. `cell` is the number of a notebook's cell, 0 in other files."""
-
-    path: Path
-    remark: Remark
-    cell: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,7 +51,7 @@ class Lint:
     `comments` are those that ignore nothing, with their line and what is wrong with them.
     """
 
-    seen: tuple[PlacedRemark, ...]
+    seen: tuple[Remark, ...]
     unread: tuple[Unread, ...]
     files: int
     comments: tuple[Unread, ...] = ()
@@ -89,45 +64,43 @@ def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
     is a cell of a notebook that cannot be; its other cells are checked.
     """
     rules = tuple(rules)
-    seen: list[PlacedRemark] = []
+    files = tuple(find(paths))
+    project = Project(_Checked(files), ())
+    found = [_file(path, rules, project) for path in files]
+    seen = tuple(remark for one in found for remark in one.seen)
+    unread = tuple(failure for one in found for failure in one.unread)
+    comments = tuple(comment for one in found for comment in one.comments)
+    return Lint(seen, unread, len(files), comments)
+
+
+def _file(path: Path, rules: tuple[Rule, ...], project: Project) -> Lint:
     unread: list[Unread] = []
-    comments: list[Unread] = []
-    found = list(find(paths))
-    project = Project(_Checked(found), ())
-    for path in found:
-        seen += _file(path, rules, project, comments, unread)
-    return Lint(tuple(seen), tuple(unread), len(found), tuple(comments))
-
-
-def _file(
-    path: Path,
-    rules: tuple[Rule, ...],
-    project: Project,
-    comments: list[Unread],
-    unread: list[Unread],
-) -> list[PlacedRemark]:
     try:
-        source = _read(path)
-        if source is None:
-            return []
-        ignoring = _comments(source.text)
-        if source.notebook is None:
-            comments += [Unread(path, one.wrong, one.line) for one in ignoring if one.wrong]
-        rules = tuple(rule for rule in rules if rule.concerns(source.text))
-        if not rules:
-            return []
-        module = _parsed(path, source, project, unread)
-    except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        unread.append(_failure(path, error))
-        return []
-    remarks, failure = _checked(module, rules)
-    if failure:
-        unread.append(Unread(path, failure))
-    return list(_placed(path, source, _without_ignored(remarks, source.text, ignoring)))
+        data = _data(path)
+        if not any(word in data for word in _FRAMEWORKS):
+            return Lint((), (), 1)
+        notebook = Notebook(data) if is_notebook(path.name) else None
+        text = _text(data) if notebook is None else notebook.text
+        rules = tuple(rule for rule in rules if rule.concerns(text))
+        tree = _tree(path, text, notebook, unread) if rules else ast.parse("")
+    except _FAILURES as error:
+        return Lint((), (_failure(path, error),), 1)
+    module = Module(tree, text, path, project)
+    seen: list[Remark] = []
+    for rule in rules:
+        try:
+            seen += rule.remarks(module)
+        except Exception as error:  # one rule must not cost the reader the others
+            what = "nested too deeply" if isinstance(error, RecursionError) else repr(error)
+            unread.append(Unread(path, f"not checked for {rule.id}: {what}"))
+    kept, comments = _without_ignored(seen, path, text)
+    placed = (_placed(remark, path) for remark in kept)
+    order = sorted(placed, key=lambda remark: (remark.cell, remark.line, remark.column, remark.id))
+    return Lint(tuple(order), tuple(unread), 1, comments)
 
 
 def _failure(path: Path, error: Exception) -> Unread:
-    if isinstance(error, Unreadable):
+    if isinstance(error, Unreadable | NotANotebook):
         return Unread(path, str(error))
     if isinstance(error, SyntaxError):
         return Unread(path, f"{_NOT_PARSED}: {error.msg}", error.lineno or 0)
@@ -135,98 +108,45 @@ def _failure(path: Path, error: Exception) -> Unread:
     return Unread(path, f"{_NOT_PARSED}: {reason}")
 
 
-def _parsed(path: Path, source: Source, project: Project, unread: list[Unread]) -> Module:
-    if source.notebook is not None:
-        return _notebook(path, source.notebook, project, unread)
-    return Module(_tree(source), source.text, path, project)
-
-
-def _tree(source: Source) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes are for others to say
-        return ast.parse(source.text)
-
-
-def _notebook(path: Path, notebook: Notebook, project: Project, unread: list[Unread]) -> Module:
-    """Parse the cells together; where that fails, without those that do not parse alone."""
-    text = notebook.text
+def _tree(path: Path, text: str, notebook: Notebook | None, unread: list[Unread]) -> ast.Module:
+    """Parse a file; where a notebook does not, without the cells that do not parse alone."""
     try:
-        return Module(parse(text), text, path, project)
+        return parse(text)
     except SyntaxError:
-        sound = []
-        for cell in notebook.cells:
-            try:
-                parse(cell.code)
-                sound.append(cell)
-            except SyntaxError as error:
-                reason = f"{_NOT_PARSED}: {error.msg}"
-                unread.append(Unread(path, reason, error.lineno or 0, cell.number))
-        text = text_of(sound)
-        return Module(parse(text), text, path, project)
-
-
-def _checked(module: Module, rules: tuple[Rule, ...]) -> tuple[list[Remark], str]:
-    remarks: list[Remark] = []
-    failure = ""
-    for rule in rules:
+        if notebook is None:
+            raise
+    sound = []
+    for cell in notebook.cells:
         try:
-            remarks += rule.remarks(module)
-        except Exception as error:  # one rule must not cost the reader the others
-            what = "nested too deeply" if isinstance(error, RecursionError) else repr(error)
-            failure = f"not checked for {rule.id}: {what}"
-    return sorted(remarks, key=lambda each: (each.line, each.column, each.id)), failure
-
-
-def _placed(path: Path, source: Source, remarks: Iterable[Remark]) -> Iterator[PlacedRemark]:
-    for remark in remarks:
-        if source.notebook is None:
-            yield PlacedRemark(path, remark)
-            continue
-        cell, line = cell_and_line(remark.line)
-        last = line + remark.last_line - remark.line
-        yield PlacedRemark(path, replace(remark, line=line, last_line=last), cell)
-
-
-def shown_path(path: Path) -> str:
-    """Return a path as it is reported: relative to the current folder where it lies in it."""
-    absolute, here = os.path.abspath(path), os.getcwd()
-    inside = os.path.commonpath([absolute, here]) == here
-    shown = os.path.relpath(absolute, here) if inside else absolute
-    return shown.encode("utf-8", "replace").decode()
-
-
-def _comments(source: str) -> tuple[Comment, ...]:
-    """Return the comments that are to ignore findings."""
-    if "trainperf:" not in source:
-        return ()
-    from trainperf.report.ignored import comments  # it loads the catalogue
-
-    return comments(source.encode("utf-8", "replace"))
+            parse(cell.code)
+            sound.append(cell)
+        except SyntaxError as error:
+            reason = f"{_NOT_PARSED}: {error.msg}"
+            unread.append(Unread(path, reason, error.lineno or 0, cell.number))
+    return parse(text_of(sound))
 
 
 def _without_ignored(
-    remarks: Iterable[Remark], source: str, comments: Sequence[Comment]
-) -> list[Remark]:
-    """Return the remarks that no comment of `source` turns off.
+    remarks: list[Remark], path: Path, text: str
+) -> tuple[list[Remark], tuple[Unread, ...]]:
+    """Return the remarks that no comment turns off, and the comments that turn nothing off."""
+    if "trainperf:" not in text:
+        return remarks, ()
+    from trainperf.report.ignored import Lines  # it loads the catalogue
 
-    A comment counts on any line of the place, or on a line of its own right above it.
-    """
-    lines = source.split("\n")
+    lines = Lines(str(path), text.encode("utf-8", "replace"))
+    sites = ((one, Site(str(path), one.line, end_line=one.last_line)) for one in remarks)
+    wrong = [Unread(path, one.wrong, one.line) for one in lines.comments if one.wrong]
+    kept = [one for one, site in sites if lines.comment(one.id, site) is None]
+    return kept, () if is_notebook(path.name) else tuple(wrong)
 
-    def ignored(remark: Remark) -> bool:
-        first = remark.line - 1
-        while first > 0 and lines[first - 1].lstrip().startswith("#"):
-            first -= 1
-        return any(
-            (each.ids is None or remark.id in each.ids)
-            and (
-                remark.line <= each.line <= remark.last_line
-                or (each.alone and first < each.line < remark.line)
-            )
-            for each in comments
-        )
 
-    return [remark for remark in remarks if not ignored(remark)]
+def _placed(remark: Remark, path: Path) -> Remark:
+    if not is_notebook(path.name):
+        return replace(remark, path=path)
+    cell, line = cell_and_line(remark.line)
+    last = line + remark.last_line - remark.line
+    return replace(remark, path=path, cell=cell, line=line, last_line=last)
 
 
 class _Checked:
@@ -240,17 +160,10 @@ class _Checked:
 
     def module(self, path: str) -> Module | None:
         try:
-            source = _read(self._paths[path])
-            return None if source is None else Module(_tree(source), source.text)
-        except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
+            text = _text(_data(self._paths[path]))
+            return Module(parse(text), text)
+        except _FAILURES:
             return None  # it is said of the file itself
-
-
-@cache
-def all_rules() -> tuple[Rule, ...]:
-    """Return one instance of every rule, in order of their ids."""
-    found = discovered(rules.__name__, rules.__path__, Rule)
-    return tuple(sorted(found, key=lambda rule: rule.id))
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:
@@ -259,23 +172,18 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
     In folders: `.py` and `.ipynb`; not in hidden folders, `_SKIPPED`, or environments.
     Links to folders are not followed.
     """
-    seen: set[str] = set()
-    for path in paths:
-        for each in _in_folder(path) if path.is_dir() else (path,):
-            name = os.path.abspath(each)
-            if name not in seen:
-                seen.add(name)
-                yield each
+    found = (file for path in paths for file in (_in_folder(path) if path.is_dir() else (path,)))
+    yield from {os.path.abspath(file): file for file in found}.values()
 
 
 def _in_folder(folder: Path) -> Iterator[Path]:
     for here, folders, names in os.walk(folder):
         folders[:] = sorted(
-            each
-            for each in folders
-            if each not in _SKIPPED
-            and not each.startswith(".")
-            and not os.path.exists(os.path.join(here, each, "pyvenv.cfg"))
+            name
+            for name in folders
+            if name not in _SKIPPED
+            and not name.startswith(".")
+            and not os.path.exists(os.path.join(here, name, "pyvenv.cfg"))
         )
         for name in sorted(names):
             path = Path(here, name)
@@ -283,38 +191,19 @@ def _in_folder(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _read(path: Path) -> Source | None:
-    """Return the source of a file; None where no framework is named in it.
-
-    Raises `Unreadable`.
-    """
+def _data(path: Path) -> bytes:
     if not path.is_file() and path.exists():  # a pipe would be waited for
         raise Unreadable("is no regular file")
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1) if not is_notebook(path.name) else file.read()
+        return path.read_bytes()
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from error
-    if not any(word in data for word in _FRAMEWORKS):
-        return None
-    if is_notebook(path.name):
-        return _notebook_source(data)
-    if len(data) > LARGEST:
-        raise Unreadable(f"larger than {LARGEST // 1_000_000} MB")
-    return Source(_text(data))
 
 
 def _text(data: bytes) -> str:
+    if len(data) > LARGEST:
+        raise Unreadable(f"larger than {LARGEST // 1_000_000} MB")
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        return io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
-    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        return decode_source(data)
+    except (SyntaxError, UnicodeDecodeError) as error:
         raise Unreadable(f"not text: {error}") from error
-
-
-def _notebook_source(data: bytes) -> Source:
-    try:
-        notebook = Notebook(data)
-    except NotANotebook as error:
-        raise Unreadable(str(error)) from error
-    return Source(notebook.text, notebook)

@@ -1,136 +1,118 @@
-"""The formats that `trainperf lint` prints."""
+"""The formats that `trainperf lint` prints; `root` is the repository's, for those that name it."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import trainperf
-from trainperf.lint.check import Lint, PlacedRemark, Unread, all_rules, shown_path
+from trainperf.lint.check import Lint, Unread
+from trainperf.lint.rule import Remark
 
 
-def text(lint: Lint) -> str:
+def text(lint: Lint, root: str = "") -> str:
     """Return one line per place, `path:line:column: ID text`, those not read, and a count."""
-    lines = [f"{_place(each)}: {each.remark.id} {each.remark.text}" for each in lint.seen]
-    lines += [f"{_unread_place(each)}: not read: {each.reason}" for each in lint.unread]
-    lines += [f"{_unread_place(each)}: {each.reason}" for each in lint.comments]
-    return "\n".join([_escaped(each) for each in lines] + [count(lint)])
+    from trainperf.report.plain import one_line
+
+    lines = [f"{_place(one)}:{one.column}: {one.id} {one.text}" for one in lint.seen]
+    lines += [f"{_place(one)}: not read: {one.reason}" for one in lint.unread]
+    lines += [f"{_place(one)}: {one.reason}" for one in lint.comments]
+    return "\n".join([*map(one_line, lines), _count(lint)])
 
 
-def count(lint: Lint) -> str:
+def _count(lint: Lint) -> str:
     """Return how many places were found and files read, in a sentence."""
     if not lint.files:
         return "No Python file and no notebook is there: nothing was read."
-    files = "1 file" if lint.files == 1 else f"{lint.files} files"
-    unread = _count_unread(lint)
+    files = _plural(lint.files, "file")
+    whole = len({one.path for one in lint.unread if not one.cell})
+    cells = sum(bool(one.cell) for one in lint.unread)
+    parts = [_plural(number, what) for number, what in ((whole, "file"), (cells, "cell")) if number]
+    unread = f"; {' and '.join(parts)} not read" if parts else ""
     if not lint.seen:
         return f"Nothing found in {files}{unread}."
-    places = "1 place that" if len(lint.seen) == 1 else f"{len(lint.seen)} places that"
-    held = len({each.path for each in lint.seen})
-    return f"{places} may be slow, in {held} of {files}{unread}."
+    held = len({one.path for one in lint.seen})
+    return f"{_plural(len(lint.seen), 'place')} that may be slow, in {held} of {files}{unread}."
 
 
-def _count_unread(lint: Lint) -> str:
-    """Whole files first, then cells of notebooks whose other cells were read."""
-    files = len({each.path for each in lint.unread if not each.cell})
-    cells = sum(bool(each.cell) for each in lint.unread)
-    plain = "" if not cells else " file" if files == 1 else " files"
-    told = [f"{files}{plain}"] if files else []
-    told += ["1 cell" if cells == 1 else f"{cells} cells"] if cells else []
-    return f"; {' and '.join(told)} not read" if told else ""
-
-
-def as_json(lint: Lint) -> str:
+def as_json(lint: Lint, root: str = "") -> str:
     """Return what `text` says as one JSON object."""
-    found = [
-        {
-            "id": each.remark.id,
-            "path": shown_path(each.path),
-            "cell": each.cell or None,
-            "line": each.remark.line,
-            "column": each.remark.column,
-            "text": each.remark.text,
-        }
-        for each in lint.seen
-    ]
-    unread = [
-        {
-            "path": shown_path(each.path),
-            "cell": each.cell or None,
-            "line": each.line or None,
-            "reason": each.reason,
-        }
-        for each in lint.unread
-    ]
-    comments = [
-        {"path": shown_path(each.path), "line": each.line, "reason": each.reason}
-        for each in lint.comments
-    ]
-    whole = {"found": found, "unread": unread, "comments": comments, "files": lint.files}
+    whole = {
+        "found": [
+            {"id": one.id, **_spot(one), "column": one.column, "text": one.text}
+            for one in lint.seen
+        ],
+        "unread": [{**_spot(one), "reason": one.reason} for one in lint.unread],
+        "comments": [{**_spot(one), "reason": one.reason} for one in lint.comments],
+        "files": lint.files,
+    }
     return json.dumps(whole, indent=2)
 
 
-def github(lint: Lint) -> str:
+def github(lint: Lint, root: str) -> str:
     """Return workflow commands: a warning per place, an error per file that was not read.
 
     GitHub shows ten of each kind for a step.
     """
+    from trainperf.report.plain import inside
     from trainperf.reporters.github.commands import command
 
-    lines = []
-    for each in lint.seen:
-        remark = each.remark
-        place = {} if each.cell else {"line": remark.line, "col": remark.column}
-        title = f"trainperf: {remark.id}"
-        file = _in_repository(each.path)
-        lines.append(command("warning", remark.text, file=file, **place, title=title))
-    for unread in lint.unread:
-        line = 0 if unread.cell else unread.line
-        file, said = _in_repository(unread.path), _not_read(unread)
-        lines.append(command("error", said, file=file, line=line, title="trainperf"))
-    for comment in lint.comments:
-        file = _in_repository(comment.path)
-        lines.append(
-            command("notice", comment.reason, file=file, line=comment.line, title="trainperf")
-        )
-    return "\n".join([*lines, count(lint)])
+    def told(kind: str, one: Remark | Unread, text: str, title: str = "", column: int = 0) -> str:
+        file = inside(os.path.abspath(one.path), root) or _shown(one.path)
+        place = {} if one.cell else {"line": one.line, "col": column}
+        return command(kind, text, file=file, **place, title=f"trainperf{title}")
+
+    lines = [told("warning", one, one.text, f": {one.id}", one.column) for one in lint.seen]
+    lines += [told("error", one, _not_read(one)) for one in lint.unread]
+    lines += [told("notice", one, one.reason) for one in lint.comments]
+    return "\n".join([*lines, _count(lint)])
 
 
-def sarif(lint: Lint) -> str:
+def sarif(lint: Lint, root: str) -> str:
     """Return a SARIF 2.1.0 log whose rules carry the text of their fixes."""
     from trainperf.fixes import by_id
-    from trainperf.reporters.sarif.log import log, rule
+    from trainperf.reporters.sarif.log import artifact, log, message, rule
 
-    counted = Counter(each.remark.id for each in lint.seen)
-    rules = [one for one in all_rules() if one.id in counted]
-    order = {one.id: number for number, one in enumerate(rules)}
-    driver = {
-        "name": "trainperf lint",
-        "version": trainperf.__version__,
-        "rules": [rule(by_id()[one.id], one.summary, "warning") for one in rules],
-    }
-    told = [("error", each.path, _not_read(each)) for each in lint.unread]
-    told += [("note", each.path, f"line {each.line}: {each.reason}") for each in lint.comments]
-    invocation = {
-        "executionSuccessful": not lint.unread,
-        "toolExecutionNotifications": [
-            {
-                "level": level,
-                "message": {"text": text},
-                "locations": [{"physicalLocation": {"artifactLocation": _artifact(path)}}],
-            }
-            for level, path, text in told
-        ],
-    }
-    results = [_sarif_result(each, order[each.remark.id]) for each in lint.seen]
-    return log(driver, invocation, results)
+    def place(path: Path) -> dict[str, Any]:
+        return {"artifactLocation": artifact(os.path.abspath(path), root)}
+
+    def result(one: Remark) -> dict[str, Any]:
+        region = {"startLine": one.line, "startColumn": one.column}
+        where = place(one.path) | ({} if one.cell else {"region": region})  # a cell has its own
+        found = {
+            "ruleId": one.id,
+            "ruleIndex": ids.index(one.id),
+            "level": "warning",
+            "message": message(f"cell {one.cell}: {one.text}" if one.cell else one.text),
+            "locations": [{"physicalLocation": where}],
+        }
+        return found if one.repair is None or one.cell else {**found, "fixes": [fix(one)]}
+
+    def fix(one: Remark) -> dict[str, Any]:
+        assert one.repair is not None
+        ends = {"endLine": one.repair.line, "endColumn": one.repair.end_column}
+        region = {"startLine": one.repair.line, "startColumn": one.repair.column, **ends}
+        change = {"deletedRegion": region, "insertedContent": {"text": one.repair.text}}
+        changes = [{**place(one.path), "replacements": [change]}]
+        return {"description": {"text": by_id()[one.id].summary}, "artifactChanges": changes}
+
+    def note(level: str, one: Unread, text: str) -> dict[str, Any]:
+        where = [{"physicalLocation": place(one.path)}]
+        return {"level": level, "message": {"text": text}, "locations": where}
+
+    ids = sorted({one.id for one in lint.seen})
+    rules = [rule(by_id()[id_], "warning") for id_ in ids]
+    notes = [note("error", one, _not_read(one)) for one in lint.unread]
+    notes += [note("note", one, f"line {one.line}: {one.reason}") for one in lint.comments]
+    driver = {"name": "trainperf lint", "version": trainperf.__version__, "rules": rules}
+    done = {"executionSuccessful": not lint.unread, "toolExecutionNotifications": notes}
+    return log(driver, done, [result(one) for one in lint.seen])
 
 
-FORMATS: dict[str, Callable[[Lint], str]] = {
+FORMATS: dict[str, Callable[[Lint, str], str]] = {
     "text": text,
     "json": as_json,
     "github": github,
@@ -138,93 +120,28 @@ FORMATS: dict[str, Callable[[Lint], str]] = {
 }
 
 
-def _sarif_result(each: PlacedRemark, rule: int) -> dict[str, Any]:
-    from trainperf.reporters.sarif.log import message
-
-    region = {"startLine": each.remark.line, "startColumn": each.remark.column}
-    place: dict[str, Any] = {"artifactLocation": _artifact(each.path)}
-    if not each.cell:  # lines of a notebook's cell are no lines of its file
-        place["region"] = region
-    fixes = _sarif_fixes(each)
-    said = each.remark.text if not each.cell else f"cell {each.cell}: {each.remark.text}"
-    return {
-        "ruleId": each.remark.id,
-        "ruleIndex": rule,
-        "level": "warning",
-        "message": message(said),
-        "locations": [{"physicalLocation": place}],
-        **({"fixes": fixes} if fixes else {}),
-    }
+def _place(one: Remark | Unread) -> str:
+    cell, line = f":cell {one.cell}" if one.cell else "", f":{one.line}" if one.line else ""
+    return f"{_shown(one.path)}{cell}{line}"
 
 
-def _sarif_fixes(each: PlacedRemark) -> list[dict[str, Any]]:
-    """The repair that a rule can write by itself; none in a notebook, whose lines are no lines."""
-    from trainperf.fixes import by_id
-
-    repair = each.remark.repair
-    if repair is None or each.cell:
-        return []
-    region = {
-        "startLine": repair.line,
-        "startColumn": repair.column,
-        "endLine": repair.line,
-        "endColumn": repair.end_column,
-    }
-    replacement = {"deletedRegion": region, "insertedContent": {"text": repair.text}}
-    change = {"artifactLocation": _artifact(each.path), "replacements": [replacement]}
-    return [
-        {
-            "description": {"text": by_id()[each.remark.id].summary},
-            "artifactChanges": [change],
-        }
-    ]
+def _spot(one: Remark | Unread) -> dict[str, object]:
+    return {"path": _shown(one.path), "cell": one.cell or None, "line": one.line or None}
 
 
-def _artifact(path: Path) -> dict[str, Any]:
-    from trainperf.reporters.sarif.log import artifact
-
-    absolute = os.path.abspath(path)
-    return artifact(absolute, _repository(absolute) or os.getcwd())
-
-
-def _in_repository(path: Path) -> str:
-    """Return a path as GitHub knows it: relative to the root of the repository it lies in."""
-    from trainperf.report.plain import inside
-
-    absolute = os.path.abspath(path)
-    return inside(absolute, _repository(absolute)) or shown_path(path)
-
-
-def _repository(path: str) -> str:
-    from trainperf.report.plain import inside
-
-    folders = Path(path).parents
-    git = (str(one) for one in folders if (one / ".git").exists())
-    for root in (os.environ.get("GITHUB_WORKSPACE", ""), next(git, "")):
-        if os.path.isabs(root) and inside(path, root):
-            return root
-    return ""
-
-
-def _place(each: PlacedRemark) -> str:
-    cell = f":cell {each.cell}" if each.cell else ""
-    return f"{shown_path(each.path)}{cell}:{each.remark.line}:{each.remark.column}"
-
-
-def _not_read(each: Unread) -> str:
+def _not_read(one: Unread) -> str:
     """Say that a file or cell was not read, where its place is not said beside it."""
-    cell = f"cell {each.cell}, line {each.line}: " if each.cell else ""
-    return f"{cell}not read: {each.reason}"
+    cell = f"cell {one.cell}, line {one.line}: " if one.cell else ""
+    return f"{cell}not read: {one.reason}"
 
 
-def _unread_place(each: Unread) -> str:
-    if each.cell:
-        return f"{shown_path(each.path)}:cell {each.cell}:{each.line}"
-    return f"{shown_path(each.path)}:{each.line}" if each.line else shown_path(each.path)
+def _shown(path: Path) -> str:
+    """Return a path relative to the current folder where it lies in it."""
+    absolute, here = os.path.abspath(path), os.getcwd()
+    inside = os.path.commonpath([absolute, here]) == here
+    shown = os.path.relpath(absolute, here) if inside else absolute
+    return shown.encode("utf-8", "replace").decode()
 
 
-def _escaped(line: str) -> str:
-    """Return a line in which nothing of the script's can move a terminal's cursor."""
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in line
-    )
+def _plural(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

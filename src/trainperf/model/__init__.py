@@ -59,7 +59,15 @@ from trainperf.model.parallel import (
     Strategy,
 )
 from trainperf.model.pipeline import DrawnFrom, Function, Stage
-from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
+from trainperf.model.timing import (
+    BetweenEpochs,
+    Collections,
+    Measure,
+    OverTime,
+    Probe,
+    StartUp,
+    Times,
+)
 from trainperf.model.torch.loader import Access, ItemLength, Loader
 from trainperf.model.torch.step import (
     Evaluation,

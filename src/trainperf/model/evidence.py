@@ -25,7 +25,15 @@ from trainperf.model.lines import StepLines
 from trainperf.model.outside import NOTHING_SEEN, Outside
 from trainperf.model.parallel import Parallel, Strategy
 from trainperf.model.pipeline import Stage
-from trainperf.model.timing import BetweenEpochs, Measure, OverTime, Probe, StartUp, Times
+from trainperf.model.timing import (
+    BetweenEpochs,
+    Collections,
+    Measure,
+    OverTime,
+    Probe,
+    StartUp,
+    Times,
+)
 from trainperf.model.torch.step import Torch
 from trainperf.model.training import Length
 from trainperf.recording.machine.machine import ContainerUse, Machine
@@ -72,6 +80,7 @@ class Evidence:
     retracing: Retracing | None = None
     padding: Padding | None = None
     probes: dict[str, Probe | Missing] = field(default_factory=dict)
+    collections: Collections | None = None  # None: they were not timed
     between_epochs: BetweenEpochs | None = None
     outside_: Outside | Missing = NOTHING_SEEN
     around: Site | None = None  # the loop of the script that calls `fit` again and again

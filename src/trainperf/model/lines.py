@@ -20,6 +20,10 @@ an input ("input"), tracing or compiling ("compiling"), waiting for a device ("w
 MANY = 30
 """Calls of operators on one line in a step, from which their number is what they cost."""
 
+MANY_IN_MODEL = 300
+"""The same of a layer's own line that stands in no loop of its function: a model of sixty blocks
+has so many, each with work of its own."""
+
 MANY_IN_GRAPH = 200
 """The same of a compiled graph, whose layers have dozens of operators each."""
 
@@ -62,7 +66,8 @@ class Looks:
     each step, of this `shape`, and `variable` its name in the source, "" where it has none.
     `rows_used` of `rows` rows of a trained table, each of `width` numbers, were looked up in a
     step, its gradient `sparse` or not. `same` says that the line computes the same of the same in
-    each step. What is None, or False, was not seen.
+    each step. `unfused` says what keeps attention from a fused kernel: "dropout", "mask gradient",
+    "mask", "memory", "dimensions", "width", "type or shape". What is None, or False, was not seen.
     """
 
     zeros: float | None = None
@@ -73,6 +78,7 @@ class Looks:
     width: int = 0
     sparse: bool = False
     same: bool = False
+    unfused: str | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,8 @@ class Line:
         if self.kind == "graph":
             return calls >= MANY_IN_GRAPH and self.of("graph") <= CALL_S * calls
         small = self.elements is not None and self.elements <= SMALL
-        return small and calls >= MANY and self.of("operators") <= CALL_S * calls
+        many = MANY_IN_MODEL if self.in_model and not self.loop_text else MANY
+        return small and calls >= many and self.of("operators") <= CALL_S * calls
 
     def of(self, *kinds: LineKind) -> float:
         """Seconds of a step that pass on it in these ways."""

@@ -116,12 +116,14 @@ class Times:
 
         The opposite end: the less of the real step is waiting, the more of it is the step.
         """
-        real, resident = self.real_, self.resident_
+        real, resident, fed = self.real_, self.resident_, self.input_
         if isinstance(real, Measure) and real.low is not None:
             real = replace(real, seconds=max(0.1 * real.seconds, real.low))
         if isinstance(resident, Measure) and resident.high is not None:
             resident = replace(resident, seconds=resident.high)
-        return replace(self, real_=real, resident_=resident).as_if_exact()
+        if isinstance(fed, Measure) and fed.low is not None:
+            fed = replace(fed, seconds=max(0.1 * fed.seconds, fed.low))
+        return replace(self, real_=real, resident_=resident, input_=fed).as_if_exact()
 
 
 def _exact(measure: Measure | Missing) -> Measure | Missing:
@@ -163,6 +165,17 @@ class Probe:
     def exact(self, ratio: float) -> Probe:
         """The same as if it had found `ratio`, without noise."""
         return replace(self, candidate_s=self.base_s / ratio, ratio=ratio, low=ratio, high=ratio)
+
+
+@dataclass(frozen=True)
+class Collections:
+    """Garbage collections of the interpreter in real steps, timed exactly.
+
+    `seconds` of a step; `full` is how many of them a step has that go through all objects.
+    """
+
+    seconds: float
+    full: float
 
 
 @dataclass(frozen=True)

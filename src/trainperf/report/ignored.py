@@ -55,7 +55,7 @@ def suppressed(
     """
     findings = tuple(findings)
     paths = dict.fromkeys(site.file for one in findings for site in one.where)
-    files = {path: _Lines(path, read_source) for path in paths}
+    files = {path: Lines(path, _source(path, read_source)) for path in paths}
     kept, ignored, notes = [], [], []
     for finding in findings:
         found = [files[site.file].comment(finding.id, site) for site in finding.where]
@@ -130,15 +130,18 @@ def _comment(line: int, listed: str | None, alone: bool) -> Comment:
     return Comment(line, frozenset(ids), alone, wrong)
 
 
-class _Lines:
-    """The comments of one file, by where they apply."""
+def _source(path: str, read_source: Callable[[str], bytes]) -> bytes:
+    try:
+        return as_run(path, read_source(path))
+    except (OSError, ValueError):
+        return b""
 
-    def __init__(self, path: str, read_source: Callable[[str], bytes]) -> None:
+
+class Lines:
+    """The comments of one file's Python source, by where they apply."""
+
+    def __init__(self, path: str, source: bytes) -> None:
         self._path = path
-        try:
-            source = as_run(path, read_source(path))
-        except (OSError, ValueError):
-            source = b""
         self.comments = comments(source) if b"trainperf:" in source else ()
         self._bare = _comment_lines(source) if self.comments else frozenset()
 

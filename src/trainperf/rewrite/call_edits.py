@@ -144,11 +144,6 @@ class CallEdits(Editing):
         file = self._file(site.file)
         self._edit(file, layout.drop_call(file.source, file.source.call(site))[1])
 
-    def swap_last_two_calls(self, site: Site) -> None:
-        """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
-        file = self._file(site.file)
-        self._edit(file, layout.swap_calls(file.source, file.source.call(site)))
-
     def move_call(self, site: Site, ahead_of: Site) -> None:
         """Move the last call of the chain at `site` ahead of another: `x.a().b().c()` → `x.c()…`.
 

@@ -50,14 +50,6 @@ class Replace:
 
 
 @dataclass(frozen=True)
-class Swap:
-    """Two spans that change places, each with the edits inside it."""
-
-    first: Span
-    second: Span
-
-
-@dataclass(frozen=True)
 class Indent:
     """Whole lines that go under a header, each with `step` behind `indent`.
 
@@ -71,7 +63,7 @@ class Indent:
     step: str
 
 
-Edit = Insert | Replace | Swap | Indent
+Edit = Insert | Replace | Indent
 
 _OVERLAP = "two edits change the same code"
 
@@ -79,8 +71,7 @@ _OVERLAP = "two edits change the same code"
 @dataclass(frozen=True)
 class _Region:
     span: Span
-    text: str | None  # None: what stands at `source`, edited
-    source: Span
+    text: str | None  # None: what stands there, edited
     under: Indent | None = None
 
 
@@ -94,12 +85,9 @@ def render(text: str, edits: Iterable[Edit]) -> str:
     regions: list[_Region] = []
     for edit in unique:
         if isinstance(edit, Replace):
-            regions.append(_Region(edit.span, edit.text, edit.span))
-        elif isinstance(edit, Swap):
-            regions.append(_Region(edit.first, None, edit.second))
-            regions.append(_Region(edit.second, None, edit.first))
+            regions.append(_Region(edit.span, edit.text))
         elif isinstance(edit, Indent):
-            regions.append(_Region(edit.span, None, edit.span, edit))
+            regions.append(_Region(edit.span, None, edit))
     _check(inserts, regions)
     return _Renderer(text, inserts, regions).span((0, len(text)), None)
 
@@ -164,7 +152,7 @@ class _Renderer:
     def _content(self, region: _Region) -> str:
         if region.text is not None:
             return region.text
-        text = self.span(region.source, region)
+        text = self.span(region.span, region)
         return text if region.under is None else _indented(text, region.under)
 
     def _between(self, span: Span) -> str:

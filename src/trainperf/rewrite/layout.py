@@ -8,8 +8,8 @@ from itertools import islice
 from keyword import iskeyword
 
 from trainperf.errors import CannotRewrite
-from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, Swap
-from trainperf.source.text import Function, Place, Source, Span
+from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
+from trainperf.source.text import Function, Source, Span
 
 _ATOMS = (
     ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.ListComp,
@@ -117,18 +117,6 @@ def numbered(source: Source, iterated: ast.expr, name: str) -> list[Edit]:
     ]
 
 
-def swap_calls(source: Source, outer: ast.expr) -> list[Edit]:
-    """Exchange the last two calls of a chain; what stands between them stays."""
-    inner = outer.func.value if _is_method_call(outer) else None  # type: ignore[attr-defined]
-    if not _is_method_call(inner):
-        raise CannotRewrite("no two method calls in a chain stand here")
-    spans = [
-        (_name_start(source, call.func), source.span(call)[1])  # type: ignore[union-attr,arg-type]
-        for call in (inner, outer)
-    ]
-    return _swap(source, spans[0], spans[1])
-
-
 def move_call(source: Source, outer: ast.expr, first: ast.expr) -> list[Edit]:
     """Move the last call of a chain, with the lines it stands on, ahead of an earlier one."""
     if not (_is_method_call(outer) and _is_method_call(first)):
@@ -168,44 +156,6 @@ def last_call(source: Source, outer: ast.expr) -> Span:
 
 def _is_method_call(node: object) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-
-
-def swap_assignments(source: Source, one: Place, other: Place) -> list[Edit]:
-    """Exchange two neighbouring statements `name = name.method(…)` of the same name."""
-    first, second = sorted((one, other), key=lambda place: source.start(place[0]))
-    block = first[1]
-    neighbours = block is second[1] and block.index(second[0]) - block.index(first[0]) == 1
-    if not neighbours:
-        raise CannotRewrite("the two statements are not next to each other")
-    names = {_reassigned(first[0]), _reassigned(second[0])}
-    if len(names) != 1 or None in names:
-        raise CannotRewrite("the two statements do not reassign the same name")
-    return _swap(source, source.span(first[0]), source.span(second[0]))
-
-
-def _reassigned(node: ast.stmt) -> str | None:
-    """Return `ds` for `ds = ds.a().b()`."""
-    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-        return None
-    target, value = node.targets[0], node.value
-    while _is_method_call(value):
-        value = value.func.value  # type: ignore[attr-defined]
-    if isinstance(target, ast.Name) and isinstance(value, ast.Name) and target.id == value.id:
-        return target.id
-    return None
-
-
-def _swap(source: Source, first: Span, second: Span) -> list[Edit]:
-    edits: list[Edit] = [Swap(first, second)]
-    comments = [source.comment_after(span[1]) for span in (first, second)]
-    ends = all(source.ends_line(span[1]) for span in (first, second))
-    if ends and any(comments):
-        spans = [
-            comment or (span[1], span[1])
-            for comment, span in zip(comments, (first, second), strict=True)
-        ]
-        edits.append(Swap(spans[0], spans[1]))
-    return edits
 
 
 def decorator(source: Source, function: Function, text: str) -> list[Edit]:

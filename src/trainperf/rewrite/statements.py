@@ -127,14 +127,6 @@ def _lines(source: Source, node: ast.stmt) -> Span:
 class StatementEdits(Editing):
     """Source files whose statements can be put in, removed and moved."""
 
-    def swap_statements(self, one: Site, other: Site) -> None:
-        """Exchange two neighbouring statements `x = x.a()` and `x = x.b()`."""
-        file = self._file(one.file)
-        if self._file(other.file).source is not file.source:
-            raise CannotRewrite("the two statements stand in different files")
-        places = file.source.statement(one), file.source.statement(other)
-        self._edit(file, layout.swap_assignments(file.source, *places))
-
     def decorate(self, site: Site, decorator: str) -> None:
         """Decorate the function whose head is at `site`; nothing if it is so already."""
         check_expression(decorator)

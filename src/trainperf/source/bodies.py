@@ -45,6 +45,13 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
+def method_of(owner: ast.AST | None, name: str) -> ast.FunctionDef | None:
+    """Return the method of this name of a class; None for what is no class or has none."""
+    body = owner.body if isinstance(owner, ast.ClassDef) else ()
+    methods = (node for node in body if isinstance(node, ast.FunctionDef) and node.name == name)
+    return next(methods, None)
+
+
 def calls_in(module: Module, function: ast.AST, depth: int = 2) -> Iterator[ast.Call]:
     """Yield the calls in a function and in those of this file that it calls."""
     for node in inside(function):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from trainperf.source.arguments import argument
 from trainperf.source.module import Module, inside
@@ -37,8 +36,6 @@ _STAGES = {
     "shuffle", "skip", "snapshot", "take", "take_while", "unbatch", "unique", "window",
     "with_options",
 }  # fmt: skip
-BATCHES = {"batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length", "rebatch"}
-_DEEPEST = 60
 _MOST = 200
 """Nodes that are looked at for one answer; beyond them it is not certain."""
 
@@ -95,69 +92,3 @@ def _all(answers: list[bool | None]) -> bool | None:
     if False in answers or not answers:
         return False
     return True if True in answers else None
-
-
-@dataclass(frozen=True)
-class Chain:
-    """The stages that lead to a dataset, the source first.
-
-    `whole` is False where the chain could not be followed to its source, or a stage is
-    there only under a condition: then `stages` are those nearest to the end.
-    """
-
-    stages: tuple[ast.Call, ...]
-    whole: bool
-
-    def names(self) -> tuple[str, ...]:
-        """The names of the stages: ("from_tensor_slices", "map", "batch")."""
-        return tuple(stage_name(each) for each in self.stages)
-
-
-def stage_name(call: ast.Call) -> str:
-    """Return the method or function that makes a stage."""
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr
-    return call.func.id if isinstance(call.func, ast.Name) else ""
-
-
-def chain(module: Module, node: ast.expr) -> Chain:
-    """Return the stages of the dataset `node`, which ends with that expression."""
-    stages: list[ast.Call] = []
-    current: ast.expr | None = node
-    for _ in range(_DEEPEST):
-        if isinstance(current, ast.Call):
-            stages.append(current)
-            if module.name(current.func) in _SOURCES:
-                return Chain(tuple(reversed(stages)), whole=True)
-            if not (isinstance(current.func, ast.Attribute) and current.func.attr in _STAGES):
-                break
-            current = current.func.value
-        elif current is not None:
-            current = _assigned_before(module, current)
-        else:
-            break
-    known = stages if stages and _is_stage(stages[-1]) else stages[:-1]
-    return Chain(tuple(reversed(known)), whole=False)
-
-
-def _is_stage(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in _STAGES
-
-
-def _assigned_before(module: Module, node: ast.expr) -> ast.expr | None:
-    """Return what a name was last given ahead of `node`, None where that depends."""
-    found = module.bindings(node) or []
-    if len(found) == 1 and found[0].kind == "value":
-        return found[0].value
-    earlier = [each for each in found if _line(each) < node.lineno]
-    if not earlier or any(each.kind not in ("value", "parameter") for each in found):
-        return None
-    last = max(earlier, key=_line)
-    if last.kind == "parameter" or module.parent(last.node) not in set(module.around(node)):
-        return None
-    return last.value
-
-
-def _line(binding: Binding) -> int:
-    line = getattr(binding.node, "end_lineno", None)
-    return line if isinstance(line, int) else 0

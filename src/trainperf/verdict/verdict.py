@@ -8,7 +8,7 @@ from dataclasses import replace
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id, concern
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, times
-from trainperf.fixes.host.cpu_quota import throttled_share
+from trainperf.fixes.host.limits import throttled_share
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     Bottleneck,

@@ -73,6 +73,21 @@ def test_the_samples_are_those_that_the_arguments_agree_on(model, arguments, sam
     assert facts["batch_size"] == samples
 
 
+def test_denormal_numbers_are_counted_where_they_are():
+    weights = torch.nn.Parameter(torch.tensor([1.0, 1e-40, 0.0, 2.0]))
+    optimizer = torch.optim.RMSprop([weights], lr=0.0)
+    weights.grad = torch.tensor([1.0, 0.0, 0.0, 1e-39])
+    optimizer.step()
+    optimizer.state[weights]["square_avg"].fill_(1e-42)
+    driver = made_driver()
+    driver.loops._optimizers = {0: lambda: optimizer}
+
+    shares = torch_facts.flags(driver)["denormal"]
+
+    assert shares["weights"] == shares["gradients"] == 0.25
+    assert shares["optimizer"] == pytest.approx(4 / 5)  # `step` is a number too
+
+
 def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
     def refuse():
         raise RuntimeError("mixed settings")

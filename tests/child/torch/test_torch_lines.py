@@ -337,6 +337,27 @@ def test_steps_that_end_within_an_optimizer_are_traced_once_it_is_left(loop):
     assert of(event, "torch.mm")["backward_s"] > 0
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("q, q, q, is_causal=True", None),
+        ("q, q, q, mask.bool()", None),
+        ("q, q, q, dropout_p=0.1", "dropout"),
+        ("q, q, q, mask.requires_grad_()", "mask gradient"),
+        ("q, q, q, attn_mask=mask.expand(2, 8, 8)", "mask"),
+        ("q[0], q[0], q[0]", "dimensions"),
+        ("q, q, q[..., :4]", "width"),
+    ],
+)
+def test_attention_without_a_fused_kernel_says_what_keeps_it_off(loop, given, why):
+    script = loop(
+        "q, mask = torch.randn(2, 2, 8, 16, requires_grad=True), torch.zeros(8, 8)",
+        f"loss = F.scaled_dot_product_attention({given}).sum()\nloss.backward()\n",
+    )
+    event, _ = traced(script)
+    assert of(event, "scaled_dot")["looks"].get("unfused") == why
+
+
 def test_rows_that_are_looked_up_are_counted(loop):
     event, _ = traced(loop(*TABLE))
     looks = of(event, "table(indices)")["looks"]

@@ -282,3 +282,20 @@ def test_cudnn_is_let_choose_on_a_gpu_and_the_flag_put_back(monkeypatch):
     assert events["cudnn_benchmark"]["e"] == "probe"
     assert seen == {False, True}
     assert torch.backends.cudnn.benchmark is False
+
+
+def test_the_pass_is_timed_without_anomaly_detection_and_the_mode_put_back():
+    seen = set()
+
+    class Watching(torch.nn.Linear):
+        def forward(self, x):
+            seen.add(torch.is_anomaly_enabled())
+            return super().forward(x)
+
+    assert "anomaly" not in probed(Watching(4, 4), torch.ones(3, 4))
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        events = probed(Watching(4, 4), torch.ones(3, 4))
+        assert torch.is_anomaly_enabled()
+        assert not torch.is_anomaly_check_nan_enabled()
+    assert events["anomaly"]["e"] == "probe", events["anomaly"]
+    assert seen == {False, True}

@@ -67,6 +67,7 @@ def counted(*batches: Any, model: Any = None) -> dict[str, float]:
     [
         ((torch.rand(8, 20), torch.zeros(8)), None),  # features
         ((ids(4, 3), torch.zeros(4)), None),  # too few to be a sequence
+        ((ids(8, 1)[:, 0], torch.ones(8, dtype=torch.int64)), None),  # one item for each
         ((torch.full((8, 20), 99), torch.zeros(8)), None),  # no table has such a row
         ((ids(8, 20), torch.zeros(8)), nn.Linear(20, 2)),  # no table at all
         # columns of categories, each looked up in the table

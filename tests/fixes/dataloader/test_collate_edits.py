@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fixes.case_text import evidence_of
+from fixes.case_text import evidence_of, repair
 from rewriting import changed, executed, script_of
-from trainperf.fixes.dataloader.torch_padding import TorchPadding, cut_to_longest
+from trainperf.fixes.dataloader.padding import TorchPadding
 from trainperf.model import Equivalence, PaddedPlace
 
 torch = pytest.importorskip("torch")
@@ -24,7 +24,7 @@ loader = ▸torch.utils.data.DataLoader(data, batch_size=3{given})◂
 
 def batches(data: list[Any], place: PaddedPlace, collate: str = "", given: str = "") -> list[Any]:
     script, sites = script_of(LOADER.format(collate=collate, given=given))
-    cut_to_longest(script, sites[0], asdict(place))
+    repair("torch_padding", script, sites, {"place": asdict(place)})
     text = changed(script)
     names = executed(text, {"data": data})
     return list(names["loader"])
@@ -96,6 +96,6 @@ def test_what_a_model_reads_of_the_padding_changes_the_experiment(
         'ddp_compute_bound | padding = {"mean_length": 58, "padded_length": 400, '
         f'"bucketed_length": 75, "sequences": 640, "masked": {masked}}}'
     )
-    finding = TorchPadding().detect(evidence)
-    assert finding is not None
-    assert finding.equivalence is equivalence
+    cause = TorchPadding().look(evidence)
+    assert cause is not None
+    assert cause.equivalence is equivalence

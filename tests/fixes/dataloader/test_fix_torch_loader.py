@@ -6,20 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.case_text import evidence_of
+from fixes.case_text import evidence_of, repair
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes.dataloader._edits import set_setting
-from trainperf.fixes.dataloader._loader import (
+from trainperf.fixes.dataloader._loader import cores_per_rank, fits_shm, made_s
+from trainperf.fixes.dataloader.starts import built_each
+from trainperf.fixes.dataloader.workers import (
     MOST_WAITING,
     bound_with_workers,
-    built_each,
     choices,
-    cores_per_rank,
     cores_said,
-    fits_shm,
     keeps_order,
-    made_s,
     maker_share,
     most_workers,
     predicted,
@@ -148,7 +145,7 @@ def test_a_setting_chosen_elsewhere_is_named_and_left_alone() -> None:
     script, (site,) = script_of("loader = ▸DataLoader(data, num_workers=args.n)◂\n")
 
     with pytest.raises(CannotRewrite, match=r"num_workers is args\.n: make that 4"):
-        set_setting(script, site, "num_workers", "4")
+        repair("torch_workers", script, (site,), {"workers": 4})
     assert result(script) is None
 
 
@@ -156,7 +153,7 @@ def test_a_loader_whose_workers_may_become_none_gets_no_setting_that_needs_them(
     script, (site,) = script_of('loader = ▸DataLoader(data, num_workers=int(env["N"]))◂\n')
 
     with pytest.raises(CannotRewrite, match="may become 0"):
-        set_setting(script, site, "persistent_workers", "True", without_workers="False")
+        repair("torch_persistent_workers", script, (site,), {})
     assert result(script) is None
 
 

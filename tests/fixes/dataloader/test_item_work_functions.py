@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fixes.case_text import evidence_of
-from trainperf.fixes.dataloader.torch_item_work import ItemWork
+from trainperf.fixes.dataloader.items import TorchItemWork
 from trainperf.model import FunctionCost
 
 
@@ -25,6 +25,6 @@ def test_methods_that_hold_the_loop_or_the_step_make_no_items() -> None:
         'torch_slow_transform | loop.where.function = "log_every"; '
         'torch.calls.forward.function = "training_step"; torch.loaders[0].repeats = false'
     )
-    found = ItemWork().detect(replace(case, functions=functions))
+    found = TorchItemWork().look(replace(case, functions=functions))
     assert found is not None
     assert "on the main thread: 21 % in `Augment.saturation` (train.py:7)." in found.text

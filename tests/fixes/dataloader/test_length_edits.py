@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from fixes.case_text import repair
 from rewriting import changed, executed, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader.torch_length_batches import batch_by_length
 from trainperf.model import ItemLength, PaddedPlace
 
 torch = pytest.importorskip("torch")
@@ -34,7 +34,7 @@ OF_WORDS = {"length": asdict(ItemLength(0, "len")), "place": None}
 
 def loader(how: str, data: list[Any], found: dict[str, Any]) -> Any:
     script, sites = script_of(SCRIPT.replace("{how}", how))
-    batch_by_length(script, sites[0], found)
+    repair("torch_length_batches", script, sites, found)
     text = changed(script)
     names = executed(text, {"data": data})
     return names["loader"]

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from fixes.case_text import edited_runs
+from fixes.case_text import edited_runs, repair
 from rewriting import changed, executed, script_of
-from trainperf.fixes.dataloader.torch_loader_rebuilt import build_before_loop
-from trainperf.model import Site
 
 torch = pytest.importorskip("torch")
 
@@ -43,7 +41,8 @@ for epoch in range(3):
 def edited(before: str, inside: str, workers: int = 0) -> tuple[str, str]:
     text = SCRIPT.replace("{before}", before).replace("{inside}", inside)
     script, sites = script_of(text)
-    build_before_loop(script, sites[0], Site("train.py", 1), workers)
+    loop = {"file": "train.py", "line": 1}
+    repair("torch_loader_rebuilt", script, sites, {"loop": loop, "workers": workers})
     new = changed(script)
     return text.replace("▸", "").replace("◂", ""), new
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fixes.case_text import repair
 from rewriting import changed, executed, script_of
-from trainperf.fixes.dataloader.torch_padding import pack_in_trainer
 
 PADS = {"padded": False}
 HEAD = "from transformers import Trainer\n"
@@ -48,7 +48,7 @@ losses = [one["loss"] for one in trainer.state.log_history if "loss" in one]
 
 def packed(source: str) -> str:
     script, sites = script_of(source)
-    pack_in_trainer(script, sites[0], PADS)
+    repair("torch_packing", script, sites, PADS)
     return changed(script)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes.dataloader.torch_padding import TorchPadding
+from trainperf.fixes.dataloader.padding import TorchPadding
 
 PADDED = '{"mean_length": 58, "padded_length": 400, "bucketed_length": 75, "sequences": 640, %s}'
 IDS = '"place": {"kind": "dict", "at": "input_ids", "along": ["input_ids"]}'
@@ -31,6 +31,6 @@ def test_an_edit_is_offered_where_the_call_can_be_found(
         f"ddp_compute_bound | padding = {PADDED % place}; torch.loaders[0].where = {where}; "
         f"torch.trainer = {trainer}"
     )
-    found = TorchPadding().detect(evidence)
+    found = TorchPadding().look(evidence)
     assert found is not None
     assert found.rewritable is rewritable

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fixes.case_text import evidence_of
+from fixes.case_text import evidence_of, repair
 from rewriting import changed, executed, project_of, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader.torch_item_work import keep_items, keepable
+from trainperf.fixes.dataloader.items import TorchItemWork
 
 MEMORY = {"store": "memory", "whole": True, "copied": False, "files": []}
 PART = {**MEMORY, "whole": False}
@@ -51,7 +51,7 @@ RANDOM = """\
 
 def edited(body: str, data: dict[str, Any], source: str = DATASET) -> str:
     script, sites = script_of(source.replace("{body}", body.rstrip("\n")))
-    keep_items(script, sites[0], data)
+    repair("torch_item_work", script, sites, data)
     return changed(script)
 
 
@@ -142,7 +142,7 @@ class Sounds:
 
 def test_functions_of_other_files_are_followed() -> None:
     script = project_of(ELSEWHERE)
-    keep_items(script, site_in(ELSEWHERE), {"store": "memory", "copied": False, "files": []} | PART)
+    repair("torch_item_work", script, (site_in(ELSEWHERE),), PART)
     text = changed(script)
     assert "    values = features(open(self.names[index]).read())\n    return values\n" in text
 
@@ -159,11 +159,7 @@ def test_functions_of_other_files_that_draw_or_read_what_changes_are_not(
 ) -> None:
     files = ELSEWHERE | {file: text}
     with pytest.raises(CannotRewrite):
-        keep_items(
-            project_of(files),
-            site_in(files),
-            {"store": "memory", "copied": False, "files": []} | PART,
-        )
+        repair("torch_item_work", project_of(files), (site_in(files),), PART)
 
 
 LIBRARY = """\
@@ -207,7 +203,8 @@ def test_names_that_the_file_uses_are_left_to_it() -> None:
 
 
 def kept(case: str) -> dict[str, Any]:
-    return keepable(evidence_of(case))
+    cause = TorchItemWork().look(evidence_of(case))
+    return {} if cause is None else cause.data
 
 
 def test_items_are_kept_in_memory_where_they_fit_and_the_process_makes_them_itself() -> None:

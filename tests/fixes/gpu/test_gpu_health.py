@@ -12,8 +12,9 @@ import pytest
 from fixes.boxes import CARDS
 from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
-from trainperf.fixes import by_id
-from trainperf.fixes.gpu._health import fit, on_used, said, share_of_peak, used, version
+from trainperf.fixes import by_id, detect_all
+from trainperf.fixes.gpu.build import fit, version
+from trainperf.fixes.gpu.cards import gpus_of_run, gpus_sampled, share_of_peak, slow_product
 from trainperf.model import CudaDevice, Evidence, Finding
 
 CPU = evidence_of("emulated_transfer")
@@ -23,9 +24,12 @@ NARROW = {"utilization_percent": 97, "pcie_generation": 4, "pcie_width": 4}
 
 
 def found(name: str, case: Evidence) -> Finding:
-    finding = by_id()[name].detect(case)
-    assert finding is not None
+    (finding,) = asked(name, case)
     return finding
+
+
+def asked(name: str, case: Evidence) -> tuple[Finding, ...]:
+    return detect_all(case, among=[by_id()[name]])
 
 
 def on_gpu(
@@ -87,28 +91,28 @@ def several(used: Sequence[int | None], *use: dict[str, Any], phase: str = "resi
 
 
 def test_the_gpus_of_a_run_are_those_it_uses_however_busy_others_are() -> None:
-    assert [gpu.index for gpu, _ in used(several([2, 0], {}, {}, {}))] == [0, 2]
-    assert [gpu.index for gpu in on_used(several([3], {}))] == [3]
+    assert [gpu.index for gpu, _ in gpus_sampled(several([2, 0], {}, {}, {}))] == [0, 2]
+    assert [gpu.index for gpu in gpus_of_run(several([3], {}))] == [3]
 
 
 def test_gpus_that_cannot_be_told_apart_are_not_judged() -> None:
     for unknown in (several([None], {}), several([0, None], {}, {}), several([3], {}), CPU):
         with pytest.raises(NotMeasured):
-            used(unknown)
+            gpus_sampled(unknown)
     for unknown in (several([None], {}), CPU):
         with pytest.raises(NotMeasured):
-            on_used(unknown)
+            gpus_of_run(unknown)
 
 
 def test_another_jobs_hot_gpu_is_not_this_runs_matter() -> None:
-    assert by_id()["gpu_throttled"].detect(several([1], HOT, {}, {}, {})) is None
-    assert by_id()["gpu_throttled"].detect(several([0, 1], HOT, {}, {}, {})) is not None
+    assert not asked("gpu_throttled", several([1], HOT, {}, {}, {}))
+    assert asked("gpu_throttled", several([0, 1], HOT, {}, {}, {}))
 
 
 def test_another_jobs_narrow_link_is_not_this_runs_matter() -> None:
     narrow = {**NARROW, "pcie_rx_bytes_s": 7e9}
-    assert by_id()["gpu_pcie"].detect(several([1], narrow, {}, phase="real")) is None
-    assert by_id()["gpu_pcie"].detect(several([0], narrow, {}, phase="real")) is not None
+    assert not asked("gpu_pcie", several([1], narrow, {}, phase="real"))
+    assert asked("gpu_pcie", several([0], narrow, {}, phase="real"))
 
 
 def multiplied(fields: str = "", **product: Any) -> Evidence:
@@ -119,8 +123,8 @@ def multiplied(fields: str = "", **product: Any) -> Evidence:
 
 def test_a_product_is_set_against_the_peak_of_its_dtype() -> None:
     assert share_of_peak(multiplied()) == pytest.approx(0.5)
-    assert "35.0 TFLOP/s, 50 % of the peak" in said(multiplied())
-    assert said(multiplied(flops_s=60e12)) == ""
+    assert "35.0 TFLOP/s, 50 % of the peak" in slow_product(multiplied())
+    assert slow_product(multiplied(flops_s=60e12)) == ""
     for unknown in (
         multiplied(dtype="float64"),
         multiplied(flops_s=None),

@@ -103,8 +103,7 @@ def test_only_larger_ones_are_offered() -> None:
 
 
 def test_the_same_step_that_needs_fewer_cores_has_no_finding() -> None:
-    fix = by_id()["instance_cores"]
-    assert fix.detect(busy(resident=0.139)) is None
+    assert not detect_all(busy(resident=0.139), among=[by_id()["instance_cores"]])
 
 
 @pytest.mark.parametrize("fix", ["instance_storage", "instance_network"])
@@ -137,14 +136,11 @@ def test_a_burst_is_told_as_one() -> None:
 
 
 def test_more_memory_is_advised_from_the_peak_that_was_measured() -> None:
-    fix = by_id()["instance_memory"]
-    priced, killed_one = (case.evidence for case in (cases(fix.id)[-3], cases(fix.id)[-1]))
-    finding = fix.detect(priced)
-    assert finding is not None
+    lines = cases("instance_memory")
+    finding = found("instance_memory", lines[-3].evidence)
     assert finding.bound == pytest.approx(1 / 0.7)
     assert "used 15.5 GiB at most, g5.xlarge has 16; g5.2xlarge has 32" in finding.text
     assert "1.20× the price" in finding.advice
-    killed = fix.detect(killed_one)
-    assert killed is not None
+    killed = found("instance_memory", lines[-1].evidence)
     assert killed.bound is None
     assert "ended 1 process" in killed.text

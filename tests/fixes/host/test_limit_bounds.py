@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import by_id
+from trainperf.fixes import by_id, detect_all
 from trainperf.model import Finding
 
 
 def found(name: str, case: str) -> Finding:
-    finding = by_id()[name].detect(evidence_of(case))
-    assert finding is not None
+    (finding,) = detect_all(evidence_of(case), among=[by_id()[name]])
     return finding
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fixes.case_text import edited_runs
 from rewriting import executed, result, script_of
-from trainperf.fixes.tf_data.edits.caches import put_cache
+from trainperf.fixes.tf_data.cache import put_cache
 
 
 class Image:

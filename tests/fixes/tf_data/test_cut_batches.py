@@ -9,7 +9,8 @@ import pytest
 
 from fixes.case_text import evidence_of
 from rewriting import project_of, result, script_of, site_in
-from trainperf.fixes.tf_data.tf_padding import TFPadding, cut_batches
+from trainperf.fixes import detect_all
+from trainperf.fixes.tf_data.padding import TfPadding, cut_batches
 from trainperf.model import Finding, Site
 
 LENGTHS = [3, 9, 1, 18, 0, 5, 2, 7, 30, 4]
@@ -132,8 +133,7 @@ def test_the_batches_of_a_data_file_are_cut_there_and_the_model_opened_where_it_
 
 
 def found_in(fields: str) -> Finding:
-    finding = TFPadding().detect(evidence_of(f"rnn_padded_text | {fields}"))
-    assert finding is not None
+    (finding,) = detect_all(evidence_of(f"rnn_padded_text | {fields}"), among=[TfPadding()])
     return finding
 
 
@@ -155,5 +155,5 @@ def test_lengths_are_few_where_xla_compiles_each():
 def test_xla_is_not_turned_on_beside_batches_of_many_lengths():
     found = found_in("")
     for other, clash in (("keras_jit_compile", True), ("tf_interleave_parallel", False)):
-        said = TFPadding().clashes(found, Finding(**{**vars(found), "id": other}))
+        said = TfPadding().clashes(found, Finding(**{**vars(found), "id": other}))
         assert ("each length" in said) is clash

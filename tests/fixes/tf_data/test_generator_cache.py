@@ -11,7 +11,8 @@ import pytest
 from fixes.case_text import edited_runs, evidence_of
 from rewriting import project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.tf_cache import Cache
+from trainperf.fixes import detect_all, possible_all
+from trainperf.fixes.tf_data.cache import TfCache
 from trainperf.model import Equivalence, Finding, Site
 
 HEAD = "import random\n\nimport numpy as np\n\n"
@@ -35,7 +36,7 @@ def finding(*sites: Site) -> Finding:
 
 def edited(text: str, given: str = "samples") -> str:
     script, (site, *_) = script_of(HEAD + text + CALL.format(given))
-    Cache().rewrite(script, finding(site))
+    TfCache().rewrite(script, finding(site))
     return result(script) or ""
 
 
@@ -115,11 +116,11 @@ def test_a_map_behind_a_generator_is_cached_if_the_generator_repeats_itself():
     text = HEAD + "def samples():\n    for n in range(3):\n        yield n\n\n\n"
     text += "ds = ▸▸Dataset.from_generator(samples)◂.map(double)◂\n"
     script, (mapped, made) = script_of(text)
-    Cache().rewrite(script, finding(mapped, made))
+    TfCache().rewrite(script, finding(mapped, made))
     assert ".map(double).cache()\n" in (result(script) or "")
     script, sites = script_of(text.replace("range(3)", "random.sample(rows, 3)"))
     with pytest.raises(CannotRewrite, match=r"random.sample\(\)"):
-        Cache().rewrite(script, finding(*sites))
+        TfCache().rewrite(script, finding(*sites))
 
 
 def test_a_generator_of_another_file_is_read_there():
@@ -128,16 +129,16 @@ def test_a_generator_of_another_file_is_read_there():
         "items.py": "import random\n\n\ndef samples():\n    yield random.random()\n",
     }
     with pytest.raises(CannotRewrite, match=r"random.random\(\)"):
-        Cache().rewrite(project_of(files), finding(site_in({"train.py": files["train.py"]})))
+        TfCache().rewrite(project_of(files), finding(site_in({"train.py": files["train.py"]})))
     files["items.py"] = "def samples():\n    for n in range(3):\n        yield n\n"
     script = project_of(files)
-    Cache().rewrite(script, finding(site_in({"train.py": files["train.py"]})))
+    TfCache().rewrite(script, finding(site_in({"train.py": files["train.py"]})))
     assert ".cache()" in (result(script) or "")
     # what it is handed stands here
     handed = "from items import samples\n\nfor epoch in range(3):\n    "
     files["train.py"] = handed + CALL.format("lambda: samples(epoch)")
     with pytest.raises(CannotRewrite, match="reads epoch"):
-        Cache().rewrite(project_of(files), finding(site_in({"train.py": files["train.py"]})))
+        TfCache().rewrite(project_of(files), finding(site_in({"train.py": files["train.py"]})))
 
 
 def test_what_it_calls_of_another_file_is_read_there():
@@ -147,18 +148,17 @@ def test_what_it_calls_of_another_file_is_read_there():
         "items.py": "import random\n\n\ndef load_item(n):\n    return n + random.random()\n",
     }
     with pytest.raises(CannotRewrite, match="load_item"):
-        Cache().rewrite(project_of(files), finding(site_in({"train.py": files["train.py"]})))
+        TfCache().rewrite(project_of(files), finding(site_in({"train.py": files["train.py"]})))
     files["items.py"] = "def load_item(n):\n    return 2 * n\n"
     script = project_of(files)
-    Cache().rewrite(script, finding(site_in({"train.py": files["train.py"]})))
+    TfCache().rewrite(script, finding(site_in({"train.py": files["train.py"]})))
     assert ".cache()" in (result(script) or "")
 
 
 def test_behind_a_generator_it_is_tried_and_says_what_only_the_source_tells():
     fed = evidence_of("generator")
-    assert Cache().detect(fed) is None
-    found = Cache().possible(fed)
-    assert found is not None
+    assert detect_all(fed, among=[TfCache()]) == ()
+    (found,) = possible_all(fed, found=(), among=[TfCache()])
     assert found.bound > 1.5
     assert "Where they are the same in each" in found.text
     assert found.data["generator"][1] == fed.stages[0].function.line

@@ -11,7 +11,7 @@ import pytest
 from fixes.case_text import edited_runs
 from rewriting import executed, project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
+from trainperf.fixes.tf_data.generator import make_items_in_parallel
 
 CALL = "data = ▸Dataset.from_generator({})◂\n"
 

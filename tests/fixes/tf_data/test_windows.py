@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rewriting import changed, executed, script_of
-from trainperf.fixes.tf_data.tf_windows import UTILITY, gather_by_batch
+from trainperf.fixes.tf_data.windows import UTILITY, gather_by_batch
 
 SOURCE = """\
 import numpy as np
@@ -93,4 +93,4 @@ def test_a_name_that_is_taken_is_left_to_the_script() -> None:
     text = f"import keras\n\nbatches_of_windows = 3\nds = ▸keras.utils.{UTILITY}(x, y, 9)◂\n"
     script, sites = script_of(text)
     gather_by_batch(script, sites)
-    assert "ds = window_batches(x, y, 9)" in changed(script)
+    assert "ds = batches_of_windows_2(x, y, 9)" in changed(script)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
+from trainperf.fixes import detect_all
 from trainperf.fixes.common.step import bound_by
-from trainperf.fixes.tf_data.tf_padding_buckets import PaddingBuckets
+from trainperf.fixes.tf_data.padding import TfPaddingBuckets
 from trainperf.fixes.tf_step.tf_retracing import StopRetracing
 
 SLOWER_ALONE = evidence_of("rnn_padded_text | times.real = 0.06; times.resident = 0.067")
@@ -18,8 +19,8 @@ def test_a_resident_step_that_ran_in_a_slow_moment_does_not_raise_the_bound_over
 
 
 def test_batching_by_length_promises_no_more_than_the_lengths_say():
-    finding, lengths = PaddingBuckets().detect(SLOWER_ALONE), SLOWER_ALONE.padding
-    assert finding is not None
+    (finding,) = detect_all(SLOWER_ALONE, among=[TfPaddingBuckets()])
+    lengths = SLOWER_ALONE.padding
     assert lengths is not None
     assert finding.bound == pytest.approx(lengths.padded_length / lengths.bucketed_length)
 

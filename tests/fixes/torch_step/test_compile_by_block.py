@@ -9,9 +9,9 @@ import pytest
 
 from fixes.case_text import evidence_of
 from rewriting import changed, executed, script_of
-from trainperf.fixes.common.trainers import governed
-from trainperf.fixes.torch_step.compiling.torch_compile import BY_BLOCK, COMPILED, Compile
-from trainperf.model import Site, Trainer
+from trainperf.fixes import possible_all
+from trainperf.fixes.torch_step.compiling import BY_BLOCK, COMPILED, TorchCompile
+from trainperf.model import Evidence, Finding, Site, Trainer
 from trainperf.model.torch.compiling import Blocks
 
 torch = pytest.importorskip("torch")
@@ -56,6 +56,11 @@ RUN = "torch_loop_samplers"
 IN_BLOCKS = {"torch.models[0].blocks": list(BLOCKS)}
 
 
+def to_try(evidence: Evidence) -> Finding:
+    (finding,) = possible_all(evidence, (), among=[TorchCompile()])
+    return finding
+
+
 def test_each_block_runs_compiled_and_one_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._dynamo.utils import counters
 
@@ -64,13 +69,12 @@ def test_each_block_runs_compiled_and_one_is_compiled(monkeypatch: pytest.Monkey
         torch.nn.Module, "compile", lambda self: own(self, backend="eager"), raising=True
     )
     data: dict[str, Any] = {"cls": "Net", COMPILED: BY_BLOCK}
-    data["blocks"] = [asdict(one) for one in BLOCKS]
+    data["blocks"] = [asdict(blocks) for blocks in BLOCKS]
     script, sites = script_of(SCRIPT)
     evidence = evidence_of(RUN, {**IN_BLOCKS, "torch.models[0].where": sites[0]})
-    finding = Compile().possible(evidence)
-    assert finding is not None
+    finding = to_try(evidence)
     assert finding.data["blocks"] == data["blocks"]
-    Compile().rewrite(script, replace(finding, data=data))
+    TorchCompile().rewrite(script, replace(finding, data=data))
 
     before = executed(SCRIPT)
     torch._dynamo.reset()
@@ -83,12 +87,9 @@ def test_each_block_runs_compiled_and_one_is_compiled(monkeypatch: pytest.Monkey
 
 
 def test_both_ways_are_tried_where_there_are_blocks() -> None:
-    finding = Compile().possible(evidence_of(RUN, IN_BLOCKS))
-    assert finding is not None
+    finding = to_try(evidence_of(RUN, IN_BLOCKS))
     assert [one[COMPILED] for one in finding.data["variants"]] == ["the model", BY_BLOCK]
-    without = Compile().possible(evidence_of(RUN))
-    assert without is not None
-    assert "variants" not in without.data
+    assert "variants" not in to_try(evidence_of(RUN)).data
 
 
 def test_where_a_setting_compiles_there_is_one_way() -> None:
@@ -101,8 +102,6 @@ def test_where_a_setting_compiles_there_is_one_way() -> None:
         defaults={"torch_compile": False},
     )
     evidence = evidence_of(RUN, {**IN_BLOCKS, "torch.trainer": trainer})
-    finding = Compile().possible(evidence)
-    assert finding is not None
-    made = governed(finding, evidence)
-    assert made.data["trainer"]["name"] == "torch_compile"
-    assert "variants" not in made.data
+    finding = to_try(evidence)
+    assert finding.data["trainer"]["name"] == "torch_compile"
+    assert "variants" not in finding.data

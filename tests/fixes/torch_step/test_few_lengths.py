@@ -8,10 +8,11 @@ import pytest
 
 from fixes.case_text import cases
 from rewriting import changed, executed, script_of
-from trainperf.fixes.torch_step.compiling.torch_recompiling import (
+from trainperf.fixes import possible_all
+from trainperf.fixes.torch_step.compiling import (
     FEW_LENGTHS,
     WAY,
-    StopRecompiling,
+    TorchRecompiling,
     multiple_of,
 )
 
@@ -51,11 +52,10 @@ def test_nothing_else_is_padded() -> None:
 def test_batches_come_in_a_few_shapes_and_hold_the_same() -> None:
     pytest.importorskip("transformers")
     script, sites = script_of(SCRIPT)
-    finding = StopRecompiling().possible(EVIDENCE)
-    assert finding is not None
+    (finding,) = possible_all(EVIDENCE, (), among=[TorchRecompiling()])
     assert finding.data[WAY] == FEW_LENGTHS
     data = {**finding.data, "place": asdict(sites[0])}
-    StopRecompiling().rewrite(script, replace(finding, data=data))
+    TorchRecompiling().rewrite(script, replace(finding, data=data))
 
     before, after = executed(SCRIPT), executed(changed(script))
     assert after["real"] == before["real"]

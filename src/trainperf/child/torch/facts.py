@@ -238,6 +238,7 @@ def flags(driver: Any) -> dict[str, Any]:
         ),
         "cpp_compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,
         "float64_batch": lambda: _float64_batch(driver, torch),
+        "denormal": lambda: _denormal(driver, torch),
     }
     found: dict[str, Any] = {}
     for name, read in reads.items():
@@ -266,6 +267,40 @@ def _omp_num_threads() -> int | None:
 def _alloc_conf() -> str:
     names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
     return next((os.environ[name] for name in names if os.environ.get(name)), "")
+
+
+def _denormal(driver: Any, torch: Any) -> dict[str, float]:
+    """Shares of denormal numbers on the CPU in weights, gradients and an optimizer's state.
+
+    Of each tensor so many elements are looked at, evenly spaced. Where they are flushed already
+    they compare as zeros.
+    """
+    found: dict[str, list[tuple[float, int]]] = {}
+
+    def look(kind: str, tensor: Any) -> None:
+        dense = torch.is_tensor(tensor) and tensor.layout == torch.strided
+        if not dense or tensor.device.type != "cpu" or not tensor.is_floating_point():
+            return
+        some = tensor.detach().reshape(-1)[:: max(1, tensor.numel() // _LOOKED_AT)]
+        small = (some != 0) & (some.abs() < torch.finfo(some.dtype).tiny)
+        share = float(small.sum()) / max(1, some.numel())
+        found.setdefault(kind, []).append((share, tensor.numel()))
+
+    for optimizer in driver.loops.optimizers:
+        for parameter in models.parameters_of(optimizer):
+            look("weights", parameter)
+            look("gradients", parameter.grad)
+        for state in optimizer.state.values():
+            for value in state.values() if isinstance(state, dict) else ():
+                look("optimizer", value)
+    return {
+        kind: sum(share * size for share, size in shares) / max(1, sum(n for _, n in shares))
+        for kind, shares in found.items()
+    }
+
+
+_LOOKED_AT = 2**16
+"""Elements of a tensor that are looked at, at least, where it has as many."""
 
 
 def _float64_batch(driver: Any, torch: Any) -> bool:

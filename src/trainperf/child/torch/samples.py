@@ -141,12 +141,14 @@ def _tokens(batch: Any, models: list[Any]) -> tuple[int, int | None] | None:
     held = [tensors["input_ids"]] if "input_ids" in tensors else tensors.values()
     for ids in held:
         tables = _tables(ids, models)
+        if not tables:
+            continue
         others = {key: one for key, one in tensors.items() if one is not ids}
         masks = [one for key, one in others.items() if _is_mask(key, one, ids)]
         follow = any(
             one.numel() == ids.numel() and one.dtype == ids.dtype for one in others.values()
         )
-        if not tables or not (masks or follow or any(map(_of_sequences, models))):
+        if not (masks or follow or any(map(_of_sequences, models))):
             continue
         if masks:
             return ids.numel(), int((masks[0] != 0).sum())

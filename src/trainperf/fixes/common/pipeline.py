@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.words import SMALLEST_GAIN, at
+from trainperf.fixes.common.words import at, if_measured, ms, percent, worth
 from trainperf.model import Evidence, Measure, Site, Stage, is_taken
 from trainperf.model.evidence import LEAST_INPUT
 
@@ -20,42 +20,25 @@ IDLE_CORES = 0.5
 more calls at once help beyond the number of cores."""
 
 
-def costly(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage, ...]:
-    """Return the user's stages that suit and take a real share of the input, dearest first.
-
-    Empty unless the loop is input-bound. Raises `NotMeasured` where the three times
-    or the stages were not taken; a single stage that was not timed is left out.
-    """
-    if not evidence.input_bound:
-        return ()
-    found = [
-        stage
-        for stage in evidence.stages
-        if stage.by_user
-        and is_taken(stage.seconds_per_step_)
-        and suits(stage)
-        and share(evidence, stage) >= REAL_SHARE
-    ]
-    return tuple(sorted(found, key=lambda stage: -stage.seconds_per_step))
-
-
-def to_try(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage, ...]:
+def suitable(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage, ...]:
     """Return the user's stages that suit and may be what the loop waits for, dearest first.
 
-    For what is to be tried: the times are taken at the favourable end of their noise, and what
-    was not timed rules nothing out. Raises `NotMeasured` where no stages were seen.
+    Those that take a real share of what the stages make; where none does, those that were not
+    timed. Raises `NotMeasured` where no stages were seen.
     """
-    if input_at_most(evidence) <= 1 + SMALLEST_GAIN:
-        return ()
-    found = [
-        stage
-        for stage in evidence.stages
-        if stage.by_user
-        and stage.where is not None
-        and suits(stage)
-        and (not is_taken(stage.seconds_per_step_) or _share_of_work(evidence, stage) >= REAL_SHARE)
-    ]
-    return tuple(sorted(found, key=_unknown_first))
+    own = [stage for stage in evidence.stages if stage.by_user and suits(stage)]
+    timed = [stage for stage in own if is_taken(stage.seconds_per_step_)]
+    dear = [stage for stage in timed if _share_of_work(evidence, stage) >= REAL_SHARE]
+    dear.sort(key=lambda stage: -stage.seconds_per_step)
+    return tuple(dear) or tuple(stage for stage in own if stage not in timed)
+
+
+def is_dear(evidence: Evidence, stage: Stage) -> bool:
+    """Whether a stage is known to take a real share of its pipeline's time."""
+    try:
+        return share(evidence, stage) >= REAL_SHARE
+    except NotMeasured:
+        return False
 
 
 def _share_of_work(evidence: Evidence, stage: Stage) -> float:
@@ -63,13 +46,43 @@ def _share_of_work(evidence: Evidence, stage: Stage) -> float:
 
     Where it comes out dear, a neighbour had the cores while it was timed.
     """
-    made = [one for one in evidence.stages if one.op != "prefetch"]
-    whole = sum(one.seconds_per_step for one in made if is_taken(one.seconds_per_step_))
+    makers = [maker for maker in evidence.stages if maker.op != "prefetch"]
+    whole = sum(maker.seconds_per_step for maker in makers if is_taken(maker.seconds_per_step_))
     return stage.seconds_per_step / whole if whole > 0 else 0.0
 
 
-def _unknown_first(stage: Stage) -> float:
-    return -stage.seconds_per_step if is_taken(stage.seconds_per_step_) else -math.inf
+def seconds_of(stages: Iterable[Stage]) -> float:
+    """Return what stages take of a step together; raises `NotMeasured` where one was not timed."""
+    return sum(stage.seconds_per_step for stage in stages)
+
+
+def takes(evidence: Evidence, stages: Sequence[Stage]) -> str:
+    """Say what stages take of their pipeline, behind a subject; "" where they were not timed."""
+    return if_measured(
+        lambda: (
+            f": {ms(seconds_of(stages))} of the {ms(pipeline_seconds(evidence))} that the pipeline "
+            "needs for a step"
+        )
+    )
+
+
+def worker_said(evidence: Evidence) -> str:
+    """Say, as a sentence that begins with a space, where threads that feed the model mostly are."""
+    feeding = [function for function in evidence.functions if function.thread == "worker"]
+    if not feeding:
+        return ""
+    most = max(feeding, key=lambda function: function.share)
+    place = at(Site(most.file, most.line))
+    return f" Its thread was found in `{most.name}` ({place}) in {percent(most.share)} of samples."
+
+
+def pays_later(evidence: Evidence, later: Callable[[], float]) -> bool:
+    """Whether a speed-up that begins with the second epoch is worth a word in all of them."""
+    epochs = evidence.loop.epochs
+    try:
+        return epochs is None or worth(evidence, epochs / (1 + (epochs - 1) / later()))
+    except NotMeasured:
+        return False
 
 
 def input_at_most(evidence: Evidence) -> float:
@@ -86,11 +99,6 @@ def input_at_most(evidence: Evidence) -> float:
     if isinstance(fed, Measure) and (fed.high or fed.seconds) < LEAST_INPUT * lost:
         return 1.0
     return times.real / max(times.resident, 1e-9)
-
-
-def known(most: float) -> float | None:
-    """Return a bound of what is to be tried: None for infinity."""
-    return most if math.isfinite(most) else None
 
 
 def pipeline_seconds(evidence: Evidence) -> float:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import (
-    at_most,
     bound_if_saved,
     gpu_busy,
     no_faster,
     probed_s,
-    step_can_matter,
     step_seconds,
 )
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import percent, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Measure, Probe, Site, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Probe, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import RecordedCall, Wanted, set_at_origin
 
@@ -43,24 +42,23 @@ trick", 2014; Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradie
 2022)."""
 
 
-class LargerBatch(Fix):
+class BatchSize(Fix):
     """Try a larger batch.
 
     ## Why it is slow
-    Each step has a cost that does not depend on the batch: starting the kernels,
-    updating the weights, the framework's own work. A small batch pays it often, and
-    leaves most of a GPU's units without work.
+    Each step has a cost that does not depend on the batch: starting the kernels, updating the
+    weights, the framework's own work. A small batch pays it often, and leaves most of a GPU's
+    units without work.
 
     ## What changes
-    Twice the batch takes less than twice the time, so an epoch gets shorter. But there
-    are half as many updates in it, so the course of training changes. In Keras, a
-    `steps_per_epoch` that does not follow is divided along: an epoch keeps its samples.
+    Twice the batch takes less than twice the time, but there are half as many updates in an
+    epoch: the course of training changes. In Keras, a `steps_per_epoch` that does not follow is
+    divided along.
 
     ## When not to
-    - Adjust the learning rate: a common rule is to scale it with the batch for SGD, and
-      with its square root for Adam. Compare the accuracy, not only the speed.
-    - Very large batches can generalise worse.
-    - More memory is needed.
+    Adjust the learning rate (usually with the batch for SGD, with its square root for Adam), and
+    compare the accuracy, not only the speed: very large batches can generalise worse. More memory
+    is needed.
     """
 
     category = "model"
@@ -74,66 +72,40 @@ class LargerBatch(Fix):
         twice = finding.data.get("samples_per_step") == 2
         return twice and no_faster(evidence.times.real, made, made.base_s)
 
-    def detect(self, evidence: Evidence) -> Finding | None:
-        """Find a step that does clearly more samples per second with twice the batch."""
-        probe = evidence.probe("double_batch")
-        busy = gpu_busy(evidence)
-        idle = ""
-        if evidence.device.kind == "GPU":
-            if busy is None or busy >= GPU_IDLE_BELOW or probe.low < GPU_LEAST:
-                return None
-            idle = f", and the GPU was busy for {percent(busy)} of the step"
-        elif probe.low < CPU_LEAST:
-            return None
-        made, resident = chosen(evidence), is_taken(evidence.times.resident_)
-        if made is None and not evidence.loop.batch_size:
-            return None  # nobody knows what a step of the loop is made of: samples are no unit
-        step = probed_s(evidence, probe)
-        if resident:  # what is no work of the user's beside the model may be one for each step
-            beside = _beside(evidence) if step < step_seconds(evidence) else 0.0
-            step = max(step, step_seconds(evidence) - beside)
-        if not worth(evidence, bound_if_saved(evidence, step * (1 - 1 / probe.ratio))):
-            return None
-        ratio = probe.ratio if made is None else _by_most(probe.ratio)
-        around = _around(evidence, 2 if made is None else LARGER[-1])
-        bound = bound_if_saved(evidence, step * (1 - 1 / ratio) + around)
-        text = (
-            f"With twice the batch, the step did {times(probe.ratio)} as many samples per "
-            f"second in this run{idle}."
-        )
-        basis = "samples per second, measured by a probe of the step in this run"
-        if made is not None:
-            basis = f"samples per second with {LARGER[-1]} times the batch, by a probe with twice"
-        title = "The batch{of} is too small to keep the device busy"
-        return self._finding(evidence, title, text, bound, basis)
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try larger batches wherever the size is written down."""
-        if chosen(evidence) is None or not step_can_matter(evidence):
-            return None
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find batches whose size is known, or a step that does twice of them clearly faster."""
+        size, made = evidence.loop.batch_size, chosen(evidence)
         probe = evidence.probes.get("double_batch")
-        probed = isinstance(probe, Probe)
-        ratio = _by_most(probe.high) if isinstance(probe, Probe) else LARGER[-1]
-        most = at_most(evidence, ratio, rest=LARGER[-1])
-        basis = f"samples per second with {LARGER[-1]} times the batch, "
-        basis += "by a probe with twice" if probed else "which takes as long as one: not probed"
+        probe = probe if isinstance(probe, Probe) else None
+        if made is None and (probe is None or not size):
+            return None  # nobody knows what a step of the loop is made of: samples are no unit
+        busy, gpu = gpu_busy(evidence), evidence.device.kind == "GPU"
+        idle = gpu and busy is not None and busy < GPU_IDLE_BELOW
+        small = probe is not None and probe.low >= (GPU_LEAST if gpu else CPU_LEAST)
+        sure = small and (idle or not gpu)
+        if sure and probe is not None:  # by the step alone, and what was probed of it
+            saved = _step_s(evidence, probe) * (1 - 1 / probe.ratio)
+            sure = worth(evidence, bound_if_saved(evidence, saved))
         text = "Each step has a cost that does not depend on the batch."
-        return self._finding(evidence, "The batch{of} may be larger", text, most, basis)
-
-    def _finding(
-        self, evidence: Evidence, title: str, text: str, bound: float | None, basis: str
-    ) -> Finding:
-        size = evidence.loop.batch_size
-        made = chosen(evidence)
-        larger = " or ".join(str(times * size) for times in LARGER) if size else "twice as many"
-        where = made[0] if made else evidence.loop.where
+        if probe is not None:
+            text = f"With twice the batch, the step did {times(probe.ratio)} as many samples per "
+            text += "second in this run"
+            text += f", and the GPU was busy for {percent(busy or 0.0)} of the step." * idle or "."
+        most = 2 if made is None else LARGER[-1]
+        basis = f"samples per second with {most} times the batch, "
+        basis += (
+            "which takes as long as one: not probed" if probe is None else "by a probe with twice"
+        )
+        larger = " or ".join(str(grown * size) for grown in LARGER) if size else "twice as many"
         fit = evidence.loop.where if made is not None and evidence.loop.kind == "fit" else None
-        return self.finding(
-            title=title.format(of=f" of {size}" if size else ""),
+        where = (evidence.loop.where if made is None else made[0], fit)
+        return Cause(
+            title=f"The batch{f' of {size}' if size else ''} "
+            f"{'is too small to keep the device busy' if sure else 'may be larger'}",
             text=text,
-            bound=bound,
-            bound_basis=basis,
-            where=tuple(dict.fromkeys(one for one in (where, fit) if one)),
+            saves=Saving(basis, ratio=lambda: _gain(evidence, most, probe), of="all"),
+            sure=sure,
+            where=tuple(dict.fromkeys(site for site in where if site)),
             advice=f"Try a batch of {larger} samples, with the learning rate adjusted, and compare "
             f"the accuracy reached. {adjusted(evidence, size, LARGER)}",
             snippet=f"batch_size = {2 * size}" if size else "batch_size = 2 * batch_size",
@@ -147,37 +119,45 @@ class LargerBatch(Fix):
         enlarge(script, finding.where[0], finding.data, fit)
 
 
+def _step_s(evidence: Evidence, probe: Probe) -> float:
+    """Seconds of a step that the probe tells of.
+
+    What is no work of the user's beside the model may come once for each step as well.
+    """
+    probed, step = probed_s(evidence, probe), step_seconds(evidence)
+    if not is_taken(evidence.times.resident_):
+        return probed
+    beside = 0.0
+    if probed < step and is_taken(evidence.lines_):
+        beside = sum(line.seconds for line in evidence.lines.beside_model())
+    return max(probed, step - beside)
+
+
+def _gain(evidence: Evidence, most: int, probe: Probe | None) -> float:
+    """Return the gain in samples per second with so many times the batch, at most.
+
+    A step takes a + b·n for n samples: a probe with twice as many tells b. What stands around the
+    model's step is paid as seldom; but no step is shorter than the input of as many samples.
+    """
+    times, step, ratio = evidence.times, step_seconds(evidence), float(most)
+    around = max(0.0, times.real - step)
+    if probe is not None:
+        step = _step_s(evidence, probe)
+        grows = max(0.0, 2 / probe.ratio - 1)  # b, where a + b is the step as it is
+        ratio = most / (1 + (most - 1) * grows)
+    saved = min(step, times.real) * (1 - 1 / ratio) + around * (1 - 1 / most)
+    least = min(times.real, times.input) if is_taken(times.input_) else 0.0
+    return times.real / max(times.real - saved, least, 1e-9)
+
+
 def _data(evidence: Evidence, size: int) -> dict[str, Any]:
     """Return the data of the edit, and of its trials, which compare samples, not steps."""
     return {
         "batch_size": size,
         **seen_in_call(evidence, batch_size=size),
-        "variants": [{"batch": times * size, "samples_per_step": times} for times in LARGER],
+        "variants": [{"batch": grown * size, "samples_per_step": grown} for grown in LARGER],
         "samples_per_step": LARGER[0],
     }
-
-
-def _around(evidence: Evidence, times: int) -> float:
-    """Seconds by which what stands around the model's step gets shorter, for as many samples."""
-    real, resident = evidence.times.real, evidence.times.resident_
-    around = real - resident.seconds if isinstance(resident, Measure) else 0.0
-    return max(0.0, around) * (1 - 1 / times)
-
-
-def _beside(evidence: Evidence) -> float:
-    """Seconds of a step on lines beside the model: what these take may grow with the batch."""
-    if not is_taken(evidence.lines_):
-        return 0.0
-    return sum(line.seconds for line in evidence.lines.beside_model())
-
-
-def _by_most(ratio: float) -> float:
-    """Return the gain in samples of the largest batch, from that of twice the batch.
-
-    A step takes a + b·n for n samples: where a part of it does not depend on the batch.
-    """
-    grows = max(0.0, 2 / ratio - 1)  # b, where a + b is the step as it is
-    return LARGER[-1] / (1 + (LARGER[-1] - 1) * grows)
 
 
 def adjusted(evidence: Evidence, size: int | None, larger: Sequence[int]) -> str:
@@ -204,17 +184,14 @@ def adjusted(evidence: Evidence, size: int | None, larger: Sequence[int]) -> str
 
 def _rate(evidence: Evidence) -> tuple[str, float | None, bool]:
     """The optimizer's class, its rate if that is known, and whether a schedule sets it."""
-    if evidence.framework.name == "torch" and not evidence.framework.on_other_backend:
-        try:
-            optimizer = evidence.torch.optimizer
-        except NotMeasured:
-            return "", None, False
-        return optimizer.cls, optimizer.learning_rate, optimizer.scheduled
     try:
+        if evidence.framework.name == "torch" and not evidence.framework.on_other_backend:
+            optimizer = evidence.torch.optimizer
+            return optimizer.cls, optimizer.learning_rate, optimizer.scheduled
         model = evidence.model
+        return model.optimizer, model.learning_rate, model.learning_rate_scheduled
     except NotMeasured:
         return "", None, False
-    return model.optimizer, model.learning_rate, model.learning_rate_scheduled
 
 
 NAME = "batch_size"
@@ -223,9 +200,6 @@ PLACES = {"batch": 0, "padded_batch": 0, "DataLoader": 1, "fit": 2}
 
 STEPS, STEPS_PLACE = "steps_per_epoch", 12
 """The argument of `fit` with the steps of an epoch, and its place."""
-
-PLAIN = ast.Name | ast.Attribute | ast.Call | ast.Subscript
-"""Expressions that need no parentheses beside an operator."""
 
 KERAS_DEFAULT = 32
 """The batch size of `fit` without an argument (Keras 2 and 3)."""
@@ -236,24 +210,22 @@ ARRAYS = ("numpy", "tensors")
 
 def chosen(evidence: Evidence) -> tuple[Site, int] | None:
     """Return the call that makes the batches of the loop, and their size; None if not known."""
-    loop = evidence.loop
+    loop, stages = evidence.loop, evidence.stages_
     own_loop = evidence.framework.name == "torch" and loop.kind != "fit"
+    where, size = loop.where, loop.batch_size
     if own_loop or loop.input_kind == "DataLoader":
-        loaders = [one for one in evidence.torch.loaders if one.role == "training"]
-        if len(loaders) == 1 and loaders[0].where and loaders[0].batch_size:
-            return loaders[0].where, loaders[0].batch_size
-        return None
-    stages = evidence.stages_
-    if loop.kind == "fit" and loop.input_kind in ARRAYS and loop.where and loop.batch_size:
-        return loop.where, loop.batch_size
-    if not isinstance(stages, tuple):
-        return None
-    batches = [one for one in stages if one.op in PLACES and one.by_user]
-    size = batches[-1].arguments.get(NAME) if batches else None
-    again = any(one.op in ("unbatch", "rebatch") for one in stages)
-    if not batches or batches[-1].where is None or not isinstance(size, int) or again:
-        return None
-    return (batches[-1].where, size) if size > 0 else None
+        loaders = [loader for loader in evidence.torch.loaders if loader.role == "training"]
+        if len(loaders) != 1:
+            return None
+        where, size = loaders[0].where, loaders[0].batch_size
+    elif loop.kind != "fit" or loop.input_kind not in ARRAYS:
+        stages = stages if isinstance(stages, tuple) else ()
+        batches = [stage for stage in stages if stage.op in PLACES and stage.by_user]
+        if not batches or any(stage.op in ("unbatch", "rebatch") for stage in stages):
+            return None
+        given = batches[-1].arguments.get(NAME)
+        where, size = batches[-1].where, given if isinstance(given, int) else None
+    return (where, size) if where is not None and size and size > 0 else None
 
 
 def enlarge(script: Script, site: Site, data: Mapping[str, Any], fit: Site | None = None) -> None:
@@ -263,17 +235,16 @@ def enlarge(script: Script, site: Site, data: Mapping[str, Any], fit: Site | Non
     with all else that reads it; what the call is given otherwise, in the call. `fit` is the call
     that trains, where that is another: an epoch keeps its samples if that is told its steps.
     """
-    times = int(data["samples_per_step"])
-    call = ast.parse(f"({script.expression(site)})", mode="eval").body
-    called = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+    call = script.call(site)
+    called = ast.unparse(call.func).rpartition(".")[2]
     if called not in PLACES:
-        raise CannotRewrite(f"the batches are made by {called or 'something'}")
+        raise CannotRewrite(f"the batches are made by {called}")
     given = script.argument(site, PLACES[called], NAME)
-    names = frozenset() if given is None else _names_of(script, given)
+    names = set() if given is None else _names_of(script, given)
     fit = site if called == "fit" else fit
-    if fit is not None and fit.exact:
+    if fit is not None and fit.exact:  # first: it may refuse
         at_origin = _set(script.copy(), site, called, data)
-        _fewer_steps(script, fit, names if at_origin else frozenset(), times)
+        _fewer_steps(script, fit, names if at_origin else set(), int(data["samples_per_step"]))
     _set(script, site, called, data)
 
 
@@ -285,22 +256,28 @@ def _set(script: Script, site: Site, called: str, data: Mapping[str, Any]) -> bo
     if given is not None and text.isdigit():
         script.replace_call(given, str(times * int(text)))
         return False
-    wanted = Wanted(NAME, str(times * now), place)
+    seen = RecordedCall.of({**data, "now": now}, NAME, {})
     try:
-        set_at_origin(
-            script, site, wanted, RecordedCall.of({**data, "now": now}, NAME, {}), shared=True
-        )
+        set_at_origin(script, site, Wanted(NAME, str(times * now), place), seen, shared=True)
         return given is not None
     except CannotRewrite:
-        if given is None:
-            _by_default(script, site, called, now, times)
+        if given is not None:
+            script.replace_call(given, f"{times} * {_operand(text)}")
             return False
-    plain = isinstance(ast.parse(text, mode="eval").body, PLAIN)
-    script.replace_call(given, f"{times} * {text}" if plain else f"{times} * ({text})")
+    if called != "fit" or now != KERAS_DEFAULT or STEPS in script.call_keywords(site):
+        raise CannotRewrite(f"{NAME} is not written out in the call")
+    script.set_keyword(site, NAME, str(times * now))
     return False
 
 
-def _fewer_steps(script: Script, fit: Site, changed: frozenset[str], times: int) -> None:
+def _operand(text: str) -> str:
+    """An expression as it stands beside an operator."""
+    node = ast.parse(text, mode="eval").body
+    plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return text if plain else f"({text})"
+
+
+def _fewer_steps(script: Script, fit: Site, changed: set[str], times: int) -> None:
     """Divide the steps of an epoch, unless they are worked out from what was `changed`."""
     given = script.argument(fit, STEPS_PLACE, STEPS)
     if given is None or script.expression(given) == "None":
@@ -314,41 +291,35 @@ def _fewer_steps(script: Script, fit: Site, changed: frozenset[str], times: int)
         return
     if changed and not isinstance(node, ast.Name | ast.Attribute | ast.BinOp):
         raise CannotRewrite(f"whether {STEPS} follows the batch size is not plain")
-    text = text if isinstance(node, PLAIN) else f"({text})"
-    script.replace_call(given, f"{text} // {times}")
+    script.replace_call(given, f"{_operand(text)} // {times}")
 
 
-def _names_of(script: Script, site: Site) -> frozenset[str]:
+def _names_of(script: Script, site: Site) -> set[str]:
     """The names that an expression reads, and those that these are bound to, and so on."""
-    bound: dict[str, list[ast.expr]] = {}
-    for one in ast.walk(script.module(site.file)):
-        if isinstance(one, ast.Assign):
-            for target in one.targets:
-                if isinstance(target, ast.Name):
-                    bound.setdefault(target.id, []).append(one.value)
+    bound = [
+        (target.id, node.value)
+        for node in ast.walk(script.module(site.file))
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
     known: set[str] = set()
     ahead = [ast.parse(script.expression(site), mode="eval").body]
     while ahead:
-        for name in _read_in(ahead.pop()):
-            if name not in known:
-                known.add(name)
-                ahead += bound.get(name, [])
-    return frozenset(known)
+        new = _read_in(ahead.pop()) - known
+        known |= new
+        ahead += [value for name, value in bound if name in new]
+    return known
 
 
-def _read_in(node: ast.expr) -> Iterator[str]:
+def _read_in(node: ast.AST) -> set[str]:
     """The names in an expression: `batch_size` of `args.batch_size`, `ds` of `ds.cardinality()`."""
-    called = {id(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
-    fields = [one for one in ast.walk(node) if isinstance(one, ast.Attribute)]
-    of_fields = {id(one.value) for one in fields if id(one) not in called}
-    yield from (one.attr for one in fields if id(one) not in called)
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name) and id(one) not in of_fields | called:
-            yield one.id
-
-
-def _by_default(script: Script, site: Site, called: str, now: int, times: int) -> None:
-    given = script.call_keywords(site)
-    if called != "fit" or now != KERAS_DEFAULT or STEPS in given:
-        raise CannotRewrite(f"{NAME} is not written out in the call")
-    script.set_keyword(site, NAME, str(times * now))
+    if isinstance(node, ast.Attribute):
+        return {node.attr}
+    if isinstance(node, ast.Name):
+        return {node.id}
+    parts = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Call):
+        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        parts = [*owner, *parts[1:]]
+    return {name for part in parts for name in _read_in(part)}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.trainers import KEY
-from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
@@ -35,6 +35,16 @@ WITHOUT = frozenset({"CSVLogger", "LearningRateScheduler", "TensorBoard", "Termi
 """Callbacks that do the same after an epoch without validation; others may go by it."""
 
 
+SELDOM = 5
+"""So many times less often an evaluation comes after the edit."""
+
+WATCHERS = ("EarlyStopping", "ReduceLROnPlateau")
+"""Parts of the names of what changes a training by the metrics of each evaluation."""
+
+STEERS = re.compile(r"opt|sched|scaler|lr", re.IGNORECASE)
+"""How objects are called whose `step` changes the training: that of an environment does not."""
+
+
 class EvaluationBetween(Fix):
     """Evaluate less often, or on less data.
 
@@ -43,13 +53,13 @@ class EvaluationBetween(Fix):
     data as was trained on since the last, takes as long as the training itself or longer.
 
     ## What changes
-    Every fifth evaluation is left, by a condition in the loop over epochs or a longer interval.
-    In Keras that is `fit(..., validation_freq=5)`. Its curve has fewer points; the training stays
-    as it is.
+    Every fifth evaluation is left, by a condition in the loop over epochs or a longer interval,
+    in Keras `fit(..., validation_freq=5)`. Its curve has fewer points; the training stays as it
+    is.
 
     ## When not to
-    - Early stopping, schedules and the choice of the best checkpoint need it often enough.
-    - Short trial runs, whose purpose is the curve.
+    Early stopping, schedules and the choice of the best checkpoint need it often enough; so do
+    short trial runs, whose purpose is the curve.
     """
 
     category = "host"
@@ -58,33 +68,35 @@ class EvaluationBetween(Fix):
     framework = "any"
     counted = True
 
-    def detect(self, evidence: Evidence) -> Finding | None:
+    def look(self, evidence: Evidence) -> Cause | None:
         """Find evaluations that take more than a third of what the script repeats."""
         pause = evidence.between_epochs
         if evidence.loop.kind == "fit" and pause is not None and pause.validation_s is not None:
-            return self._validation(evidence, pause)
+            return _validation(evidence, pause)
         turn = evidence.outside
         if turn.turn == "epoch" and evidence.framework.name == "tensorflow":
             return None
-        found = [one for one in turn.spent if one.what == "evaluation"]
-        seconds = sum(one.seconds for one in found)
+        found = [spent for spent in turn.spent if spent.what == "evaluation"]
+        seconds = sum(spent.seconds for spent in found)
         if not found or seconds < LEAST_SHARE * turn.seconds:
             return None
-        where = tuple(one.where for one in found if one.where is not None)
-        place = f" ({at(where[0])})" if where else ""
+        where = tuple(spent.where for spent in found if spent.where is not None)
         after = {
             "fit": "after each `fit`",
             "epoch": f"after each epoch of {turn.steps} steps",
             "evaluation": f"every {turn.steps} steps",
             "step": "in each step",
         }[turn.turn]
-        least = "" if turn.whole else "at least "
-        return self.finding(
+        return Cause(
             title=f"Evaluation takes {percent(seconds / turn.seconds)} of the time",
-            text=f"The model is evaluated {after}{place}: {least}{ms(seconds)}, beside the "
+            text=f"The model is evaluated {after}{f' ({at(where[0])})' if where else ''}: "
+            f"{'' if turn.whole else 'at least '}{ms(seconds)}, beside the "
             f"{ms(turn.training_s)} that the training steps take meanwhile.",
-            bound=turn.seconds / max(turn.seconds - seconds, 1e-9),
-            bound_basis="all of the evaluation",
+            saves=Saving(
+                "all of the evaluation",
+                ratio=turn.seconds / max(turn.seconds - seconds, 1e-9),
+                of="all",
+            ),
             where=where,
             advice="Evaluate less often, on fewer batches, or on larger ones: without gradients "
             "more of them fit into memory.",
@@ -96,41 +108,13 @@ class EvaluationBetween(Fix):
             },
         )
 
-    def _validation(self, evidence: Evidence, pause: BetweenEpochs) -> Finding | None:
-        """Find a validation of `fit` that takes a quarter of each epoch."""
-        loop = evidence.loop
-        steps = pause.epoch_steps or loop.epoch_steps
-        if not pause.sure or loop.epochs == 1 or not steps:
-            return None
-        pause = pause.without_tracing(evidence.startup)
-        taken = pause.validation_s or 0.0
-        epoch_s = steps * evidence.times.real + pause.seconds
-        share = taken / epoch_s
-        bound = epoch_s / (epoch_s - taken)
-        short = taken < LEAST_SECONDS and share < MOST_SHARE
-        if share < VALIDATION_SHARE or short or not worth(evidence, bound):
-            return None
-        others = sorted(set(loop.callbacks_given) - WITHOUT)
-        used = f" {others[0]} may go by it." if others else ""
-        every = _every(loop.epochs)
-        return self.finding(
-            title=f"Validation takes {percent(share)} of each epoch",
-            text=f"After each epoch of {steps} steps ({ms(epoch_s - pause.seconds)}), `fit` "
-            f"validates for {ms(taken)}.{used}",
-            bound=bound,
-            bound_basis="all of the validation",
-            where=(loop.where,) if loop.where is not None else (),
-            advice="Validate every few epochs, or on fewer steps.",
-            snippet=f"model.fit(..., validation_freq={every})",
-            rewritable=False if others else None,
-            data={"validation_freq": every, "outside": True},
-        )
-
     def write(self, script: Script, finding: Finding) -> None:
         """Make the repair, unless a library's loop goes by what each evaluation gives."""
         held = finding.data.get(KEY)
         if held is not None:
-            check_unwatched(script, (*(site.file for site in finding.where), *held["scripts"]))
+            files = (*(site.file for site in finding.where), *held["scripts"])
+            for file in script.project(files).holding(*WATCHERS):
+                raise CannotRewrite(f"{_name(file.path)} goes by what each evaluation gives")
         super().write(script, finding)
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -143,20 +127,42 @@ class EvaluationBetween(Fix):
             evaluate_seldom(script, site)
 
 
-def _every(epochs: int | None) -> int:
-    """Epochs from one validation to the next, so that the last epoch is validated, if it can."""
-    fits = (every for every in range(SELDOM, 1, -1) if epochs is not None and epochs % every == 0)
-    return next(fits, SELDOM)
+def _validation(evidence: Evidence, pause: BetweenEpochs) -> Cause | None:
+    """Find a validation of `fit` that takes a quarter of each epoch."""
+    loop = evidence.loop
+    steps = pause.epoch_steps or loop.epoch_steps
+    if not pause.sure or loop.epochs == 1 or not steps:
+        return None
+    pause = pause.without_tracing(evidence.startup)
+    taken = pause.validation_s or 0.0
+    trained = steps * evidence.times.real
+    epoch_s = trained + pause.seconds
+    share = taken / epoch_s
+    if share < VALIDATION_SHARE or (taken < LEAST_SECONDS and share < MOST_SHARE):
+        return None
+    others = sorted(set(loop.callbacks_given) - WITHOUT)
+    # so that the last epoch is validated, if it can be
+    fits = (every for every in range(SELDOM, 1, -1) if loop.epochs and loop.epochs % every == 0)
+    every = next(fits, SELDOM)
+    return Cause(
+        title=f"Validation takes {percent(share)} of each epoch",
+        text=f"After each epoch of {steps} steps ({ms(trained)}), `fit` validates for {ms(taken)}."
+        f"{f' {others[0]} may go by it.' if others else ''}",
+        saves=Saving("all of the validation", ratio=epoch_s / (epoch_s - taken), of="all"),
+        where=(loop.where,) if loop.where is not None else (),
+        advice="Validate every few epochs, or on fewer steps.",
+        snippet=f"model.fit(..., validation_freq={every})",
+        rewritable=False if others else None,
+        data={"validation_freq": every, "outside": True},
+    )
 
 
-SELDOM = 5
-"""So many times less often an evaluation comes after the edit."""
+# -------------------------------------------------------------------------------- edits
+# No trial runs evaluations as seldom as the edit has them: what goes by them is refused here.
 
-WATCHERS = ("EarlyStopping", "ReduceLROnPlateau")
-"""Parts of the names of what changes a training by the metrics of each evaluation."""
 
-STEERS = re.compile(r"opt|sched|scaler|lr", re.IGNORECASE)
-"""How objects are called whose `step` changes the training: that of an environment does not."""
+def _name(path: str) -> str:
+    return os.path.basename(path)
 
 
 def validate_seldom(script: Script, site: Site, every: int) -> None:
@@ -164,18 +170,11 @@ def validate_seldom(script: Script, site: Site, every: int) -> None:
 
     Raises `CannotRewrite` where the file, or one it imports, goes by the values of each epoch.
     """
-    call = fit_call(script, site)
-    if keyword(call, "validation_freq") is not None:
+    if keyword(fit_call(script, site), "validation_freq") is not None:
         raise CannotRewrite("`fit` is told how often it validates")
     for file in script.project((site.file,)).holding('"val_', "'val_"):
-        raise CannotRewrite(f"{os.path.basename(file.path)} goes by the validation of each epoch")
+        raise CannotRewrite(f"{_name(file.path)} goes by the validation of each epoch")
     script.set_keyword(site, "validation_freq", str(every))
-
-
-def check_unwatched(script: Script, files: Sequence[str]) -> None:
-    """Refuse where one of the files, or of those they import, stops or slows down by a metric."""
-    for file in script.project(files).holding(*WATCHERS):
-        raise CannotRewrite(f"{os.path.basename(file.path)} goes by what each evaluation gives")
 
 
 def evaluate_seldom(script: Script, site: Site) -> None:
@@ -184,36 +183,27 @@ def evaluate_seldom(script: Script, site: Site) -> None:
     That is an `if step % N == 0` around it, or around the call of the function it stands in;
     else a statement of its own in a loop over a range.
     """
-    places = [site, *_calls(script, site)]
-    within = [each for each in script.around(site) if isinstance(each, Function)]
-    _check_looks_only(within[-1].body if within and len(places) > 1 else [])
-    for place in places:
-        number = _interval(script, place)
-        if number is not None:
-            _multiply(script, site, number)
-            return
-    for place in places[1:]:
-        around = script.around(place)
-        if len(around) > 1 and isinstance(around[-1], ast.Expr):
-            _in_turns(script, place, around[-2], around[-1])
-            return
-    raise CannotRewrite("what asks for the evaluation is not to be seen, or its result is used")
-
-
-def _calls(script: Script, site: Site) -> list[Site]:
-    """Where the function that the evaluation stands in is called, if at one place of the file."""
-    within = [each for each in script.around(site) if isinstance(each, Function)]
-    if not within:
-        return []
-    name = within[-1].name
-    found = [
-        node
-        for node in ast.walk(script.module(site.file))
-        if isinstance(node, ast.Call) and last_name(node.func) == name
-    ]
-    if len(found) != 1:
-        raise CannotRewrite(f"{name}() is called at {len(found)} places of the file")
-    return [script.site_of(site, found[0])]
+    place = site
+    number = _interval(script, site)
+    within = [node for node in script.around(site) if isinstance(node, Function)]
+    if within:
+        name = within[-1].name
+        nodes = ast.walk(script.module(site.file))
+        calls = [n for n in nodes if isinstance(n, ast.Call) and last_name(n.func) == name]
+        if len(calls) != 1:
+            raise CannotRewrite(f"{name}() is called at {len(calls)} places of the file")
+        _check_looks_only(within[-1].body)
+        place = script.site_of(site, calls[0])
+        number = number or _interval(script, place)
+    if number is not None:
+        text = script.expression(script.site_of(site, number))
+        longer = str(SELDOM * int(text)) if text.isdigit() else f"({SELDOM} * {text})"
+        script.replace_call(script.site_of(site, number), longer)
+        return
+    around = script.around(place)
+    if not within or len(around) < 2 or not isinstance(around[-1], ast.Expr):
+        raise CannotRewrite("what asks for the evaluation is not to be seen, or its result is used")
+    script.wrap_statements(place, place, f"if {_fifth_turn(around[-2], around[-1])}:")
 
 
 def _interval(script: Script, place: Site) -> ast.expr | None:
@@ -221,53 +211,48 @@ def _interval(script: Script, place: Site) -> ast.expr | None:
     for node in reversed(script.around(place)):
         if isinstance(node, Function | ast.ClassDef):
             return None
-        if not isinstance(node, ast.If) or _in_else(node, place):
+        if not isinstance(node, ast.If) or (node.orelse and place.line >= node.orelse[0].lineno):
             continue
-        for each in ast.walk(node.test):
-            number = _between(each)
-            if number is not None:
-                _check_bound(script, place, node)
-                _check_looks_only(node.body)
-                ends = any(isinstance(each, ast.Return) for each in walk(node.body))
-                if ends or of_own_loop(node.body, ast.Break):
-                    raise CannotRewrite("the evaluation may end the training")
-                return number
+        number = next(filter(None, map(_between, ast.walk(node.test))), None)
+        if number is None:
+            continue
+        _check_bound(script, place, node)
+        _check_looks_only(node.body)
+        returns = any(isinstance(part, ast.Return) for part in walk(node.body))
+        if returns or of_own_loop(node.body, ast.Break):
+            raise CannotRewrite("the evaluation may end the training")
+        return number
     return None
 
 
 def _between(node: ast.AST) -> ast.expr | None:
     """The N of `turn % N == …` and of `not turn % N`; None for anything else."""
-    rest: ast.expr | None = None
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
-        rest = node.left
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        rest = node.operand
-    if not isinstance(rest, ast.BinOp) or not isinstance(rest.op, ast.Mod):
-        return None
-    if any(
-        isinstance(each, ast.Call | ast.Subscript) or _is_text(each) for each in ast.walk(rest.left)
-    ):
-        return None
-    return rest.right
-
-
-def _is_text(node: ast.AST) -> bool:
-    text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return text or isinstance(node, ast.JoinedStr)
+    match node:
+        case ast.Compare(left=ast.BinOp(left=turn, op=ast.Mod(), right=number), ops=[ast.Eq()]):
+            pass
+        case ast.UnaryOp(op=ast.Not(), operand=ast.BinOp(left=turn, op=ast.Mod(), right=number)):
+            pass
+        case _:
+            return None
+    no_counts = (ast.Call, ast.Subscript, ast.JoinedStr)
+    for part in ast.walk(turn):
+        text = isinstance(part, ast.Constant) and isinstance(part.value, str)
+        if text or isinstance(part, no_counts):
+            return None
+    return number
 
 
 def _check_bound(script: Script, place: Site, node: ast.If) -> None:
     """Refuse where the first turns would read a name that only the evaluation binds."""
-    functions = [each for each in script.around(place) if isinstance(each, Function)]
+    around, inside = script.around(place), set(ast.walk(node))
+    functions = [part for part in around if isinstance(part, Function)]
     scope = functions[-1] if functions else script.module(place.file)
-    inside = set(ast.walk(node))
-    others = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each not in inside]
-    bound = {each.id for each in others if not isinstance(each.ctx, ast.Load)}
-    late = stored(node.body) & {each.id for each in others} - bound
+    others = [part for part in ast.walk(scope) if isinstance(part, ast.Name) and part not in inside]
+    bound = {part.id for part in others if not isinstance(part.ctx, ast.Load)}
+    late = stored(node.body) & {part.id for part in others} - bound
     if late:
         raise CannotRewrite(f"{min(late)}, which the evaluation binds, is read elsewhere")
-    loops = [each for each in script.around(place) if isinstance(each, LOOPS)]
-    for loop in [each for each in loops if each not in inside][-1:]:
+    for loop in [part for part in around if isinstance(part, LOOPS) and part not in inside][-1:]:
         given = stored([loop.target]) if isinstance(loop, ast.For) else ()
         steers = carried(loop.body, given, stored(node.body), without=node)
         if steers:
@@ -283,20 +268,8 @@ def _check_looks_only(body: list[ast.stmt]) -> None:
                 raise CannotRewrite(f"{ast.unparse(node)} comes with the evaluation")
 
 
-def _in_else(node: ast.If, place: Site) -> bool:
-    return bool(node.orelse) and place.line >= node.orelse[0].lineno
-
-
-def _multiply(script: Script, near: Site, number: ast.expr) -> None:
-    place = script.site_of(near, number)
-    if isinstance(number, ast.Constant) and isinstance(number.value, int):
-        script.replace_call(place, str(SELDOM * number.value))
-    else:
-        script.replace_call(place, f"({SELDOM} * {script.expression(place)})")
-
-
-def _in_turns(script: Script, place: Site, loop: ast.stmt, statement: ast.stmt) -> None:
-    """Put a statement of a loop over a range under a condition: every fifth turn, and the last."""
+def _fifth_turn(loop: ast.stmt, statement: ast.stmt) -> str:
+    """The condition of every fifth turn, and the last, of a loop over a range."""
     if not isinstance(loop, ast.For) or statement not in loop.body:
         raise CannotRewrite("the evaluation does not stand in a loop over epochs")
     count, call = loop.target, loop.iter
@@ -304,17 +277,13 @@ def _in_turns(script: Script, place: Site, loop: ast.stmt, statement: ast.stmt) 
         raise CannotRewrite("the loop around the evaluation does not go over a range")
     if not isinstance(count, ast.Name) or not 1 <= len(call.args) <= 2:
         raise CannotRewrite("the loop around the evaluation does not count by one")
-    stop, reached = call.args[-1], f"{count.id} + 1"
-    one_more = isinstance(stop, ast.BinOp) and isinstance(stop.op, ast.Add)
-    if one_more and ast.unparse(stop.right) == "1":  # type: ignore[attr-defined]
-        stop, reached = stop.left, count.id  # type: ignore[attr-defined]
-    compared = ast.Compare(
-        ast.Name(reached, ast.Load()), [ast.Eq()], [stop]
-    )  # with brackets where they need be
-    last = ast.unparse(compared)
-    turn = f"{count.id} % {SELDOM} == 0" if len(call.args) > 1 else _every_fifth(count.id)
-    script.wrap_statements(place, place, f"if {turn} or {last}:")
-
-
-def _every_fifth(name: str) -> str:
-    return f"({name} + 1) % {SELDOM} == 0"
+    turn, stop = count.id, call.args[-1]
+    fifth = f"{turn} % {SELDOM} == 0" if len(call.args) > 1 else f"({turn} + 1) % {SELDOM} == 0"
+    match stop:
+        case ast.BinOp(left=last, op=ast.Add(), right=ast.Constant(value=1)):
+            reached = turn
+        case last:
+            reached = f"{turn} + 1"
+    # with brackets where they need be
+    ends = ast.unparse(ast.Compare(ast.Name(reached, ast.Load()), [ast.Eq()], [last]))
+    return f"{fifth} or {ends}"

@@ -1,13 +1,13 @@
-"""The changes that statements of a PyTorch script make, as far as the source shows."""
+"""Statements of a PyTorch script that only look on: what they change, and how they are made rarer.
+
+They may be looked at less often, or moved to where what they give is read.
+"""
 
 from __future__ import annotations
 
 import ast
 import builtins
-import copy
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import RANDOM
@@ -15,11 +15,14 @@ from trainperf.fixes.torch_step import _source as source
 from trainperf.model import Site
 from trainperf.rewrite import Script
 from trainperf.source.statements import (
+    COLLECTS,
     Function,
     assigned,
     called,
     keeps_state,
     last_name,
+    made_here,
+    names_in,
     root,
     walk,
 )
@@ -34,10 +37,13 @@ CHANGES = frozenset({
 Those whose name ends in `_` change a tensor, by PyTorch's own convention.
 """
 
-TRAINS = ("backward", "step")
+COUNTERS = ("step", "batch_index", "turn", "step_index")
+MAKERS = ("list", "dict", "deque", "defaultdict")
 
-_Block = Sequence[ast.stmt]
-_MAKES = (ast.Assign, ast.AnnAssign, ast.For)
+Block = Sequence[ast.stmt]
+
+
+# ------------------------------------------------------------------------------ the edits
 
 
 def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
@@ -49,32 +55,83 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
     """
     tree = script.module(site.file)
     loop = source.innermost_loop(script, anchor)
-    first: ast.expr | None = None
     if site.file == anchor.file and loop in script.around(site):
-        found = [source.call_around(script, site)]
-        statement = found[0][0]
-        more = changes(tree, [statement])
-        block, owner = source.block_of(loop, statement), source.owner(script, anchor, loop)
-        fed = _fed_from(statement, block, owner, partial(changes, tree))
-        first = source.first_expression(fed)
+        inside = script.around(site)[-1]
+        beside = _plain_calls(source.innermost_loop(script, site).body)
+        calls = [call for statement, call in beside if statement is inside]
+        more, first = changes(tree, [inside]), inside
+        if calls:
+            first = _fed_from(tree, inside, _owner(script, anchor, loop))
     else:
-        function = source.function_around(script, site)
+        function, first = source.function_around(script, site), None
         if function is None:
             raise CannotRewrite("what reads the number stands outside the loop")
-        more = does_more(tree, function)
-        found = source.calls_in(loop, function.name)
+        more, name = does_more(tree, function), function.name
+        calls = [call for _, call in _plain_calls(loop.body) if called(call) == name]
     if more:
         raise CannotRewrite(f"it does more than observe: {more}")
-    step = counted(script, loop, anchor)
-    for _, call in found:
-        begins = script.site_of(anchor, first or call)
+    if not calls:
+        raise CannotRewrite("what reads the number does more than show it")
+    step = _counted(script, loop, anchor)
+    for call in calls:
+        begins = script.site_of(anchor, _first_expression(first) if first is not None else call)
         script.wrap_statements(begins, script.site_of(anchor, call), f"if {step} % {every} == 0:")
 
 
-COUNTERS = ("step", "batch_index", "turn", "step_index")
+def sink(script: Script, site: Site, anchor: Site) -> None:
+    """Move `x = observe(…)` of the loop at `anchor` into the `if` behind it that alone reads `x`.
+
+    `observe` is the function that `site` stands in. Raises `CannotRewrite` where it does more than
+    observe, or where more than that `if` needs its result as it was.
+    """
+    tree, function = script.module(site.file), source.function_around(script, site)
+    if function is None:
+        raise CannotRewrite("no function of its own does the work")
+    parts = (node for node in walk(function.body) if isinstance(node, ast.Name | ast.Attribute))
+    if any(RANDOM.search(last_name(node)) for node in parts):
+        raise CannotRewrite(f"{function.name} may draw random numbers")
+    if more := does_more(tree, function):
+        raise CannotRewrite(f"it does more than observe: {more}")
+    loop = source.innermost_loop(script, anchor)
+    calls = [node for node in walk(loop.body) if isinstance(node, ast.Call)]
+    calls = [call for call in calls if called(call) == function.name]
+    made = [
+        (block, statement)
+        for block in _blocks(loop.body)
+        for statement in block
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and len(statement.targets) == 1
+        and [statement.value] == calls
+    ]
+    if not made:
+        raise CannotRewrite(f"no statement of the loop keeps what {function.name} gives")
+    block, statement = made[0]
+    branch = _reader(tree, _owner(script, anchor, loop), block, statement)
+    text = script.source(anchor.file)
+    start, end = text.span(statement)
+    comment = text.comment_after(end)
+    moved = text.text[start : end if comment is None else comment[1]]
+    script.insert_before(script.site_of(anchor, _first_expression(branch.body[0])), moved)
+    script.remove_statement(script.site_of(anchor, statement.value))
 
 
-def counted(script: Script, loop: source.Loop, near: Site) -> str:
+def _reader(tree: ast.Module, around: Block, block: Block, statement: ast.Assign) -> ast.If:
+    """The `if` of the same block whose body alone reads what the statement makes."""
+    target, index = statement.targets[0], block.index(statement)
+    reads = {node for node in walk(around) if isinstance(node, ast.Name)}
+    reads = {node for node in reads if node.id == ast.unparse(target)} - {target}
+    for place, branch in enumerate(block[index + 1 :], index + 1):
+        if not isinstance(branch, ast.If) or not reads <= set(walk(branch.body)):
+            continue
+        between = block[index + 1 : place]
+        bound = {name for node in walk(between) for one in assigned(node) for name in names_in(one)}
+        if not changes(tree, between) and not bound & names_in(statement):
+            return branch
+    raise CannotRewrite("more than what is done in some of the steps reads it")
+
+
+def _counted(script: Script, loop: source.Loop, near: Site) -> str:
     """Return what counts the turns of a loop; one that has no counter is numbered.
 
     Raises `CannotRewrite` where that cannot be.
@@ -82,127 +139,69 @@ def counted(script: Script, loop: source.Loop, near: Site) -> str:
     try:
         return source.counter(loop)
     except CannotRewrite:
-        if not isinstance(loop, ast.For) or called_by(loop) in ("enumerate", "range"):
+        given = loop.iter if isinstance(loop, ast.For) else None
+        numbered = isinstance(given, ast.Call) and called(given) in ("enumerate", "range")
+        if given is None or numbered:
             raise
     name = script.free_name(near.file, *COUNTERS)
-    script.number_turns(script.site_of(near, loop.iter), name)
+    script.number_turns(script.site_of(near, given), name)
     return name
 
 
-def called_by(loop: ast.For) -> str:
-    """The name of what gives a loop its items, '' where that is no call."""
-    return called(loop.iter) if isinstance(loop.iter, ast.Call) else ""
+# ---------------------------------------------------------------------- where they stand
 
 
-def does_more(tree: ast.Module, function: Function) -> str:
-    """Say what a function does beside observing, as far as its file shows; '' if nothing."""
-    if isinstance(function, ast.AsyncFunctionDef):
-        return "it is no plain function"
-    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(function.body)):
-        return "it is a generator"
-    return changes(tree, function.body)
+def _blocks(body: Block) -> Iterator[Block]:
+    """The blocks whose statements every turn of the loop makes."""
+    yield body
+    for node in body:
+        if isinstance(node, ast.With | ast.AsyncWith):
+            yield from _blocks(node.body)
 
 
-def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = frozenset()) -> str:
-    """Say what statements change that outlives them, functions of the file followed."""
-    dropping = _Dropping(tree)
-    body = [dropping.visit(copy.deepcopy(each)) for each in body]
-    state = keeps_state(body)
-    if state:
-        return f"it changes {state} in every step"
-    for node in walk(body):
-        if isinstance(node, ast.Raise | ast.NamedExpr | ast.Await):
-            return f"it has {ast.unparse(node)}"
-        if not isinstance(node, ast.Call):
-            continue
-        name = called(node)
-        if name in CHANGES or (name.endswith("_") and not name.endswith("__")):
-            return f"it calls {ast.unparse(node.func)}()"
-        if name in seen or root(node.func) not in (name, "self"):
-            continue
-        for each in ast.walk(tree):
-            if isinstance(each, Function) and each.name == name:
-                found = changes(tree, each.body, seen | {name})
-                if found:
-                    return f"{found}, in {name}()"
-    return ""
+def _plain_calls(body: Block) -> Iterator[tuple[ast.stmt, ast.Call]]:
+    """The statements that every turn of a loop makes, and that are only a call."""
+    for node in (node for block in _blocks(body) for node in block):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            yield node, node.value
 
 
-MADE_OF = (ast.List, ast.Dict, ast.ListComp, ast.DictComp)
-MAKERS = ("list", "dict", "deque", "defaultdict")
+def _owner(script: Script, anchor: Site, loop: source.Loop) -> Block:
+    """The statements of the function that the loop stands in, or of its module."""
+    body: Block = script.module(anchor.file).body
+    for node in script.around(anchor):
+        if isinstance(node, Function) and node.lineno <= loop.lineno:
+            body = node.body
+    return body
 
 
-class _Dropping(ast.NodeTransformer):
-    """Leaves out what is added to lists that nothing in their file reads: they are a log."""
-
-    def __init__(self, tree: ast.Module) -> None:
-        uses: Counter[str] = Counter()
-        logs: Counter[str] = Counter()  # by name: uses that make a list, or add to it
-        made: set[str] = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name | ast.Attribute):
-                uses[_name(node)] += 1
-            if isinstance(node, ast.Assign | ast.AnnAssign) and _makes(node.value):
-                names = [_name(each) for each in assigned(node)]
-                made |= set(names) if len(names) == 1 else set()
-                logs.update(names)
-            elif isinstance(node, ast.Expr):
-                logs[_added_to(node)] += 1
-        self._logs = {name for name in made if name and logs[name] == uses[name]}
-
-    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
-        """Leave of a statement that adds to a log only what it adds, and under which keys."""
-        if _added_to(node) in self._logs and isinstance(node.value, ast.Call):
-            call = node.value
-            keys = [each.slice for each in ast.walk(call.func) if isinstance(each, ast.Subscript)]
-            node.value = ast.copy_location(ast.Tuple([*call.args, *keys], ast.Load()), call)
-        return node
+def _first_expression(statement: ast.stmt) -> ast.expr:
+    """The first expression of a statement: where it begins, for one of the usual kinds."""
+    for node in ast.iter_child_nodes(statement):
+        if isinstance(node, ast.expr):
+            return node
+    raise CannotRewrite("what reads it begins with no expression")
 
 
-def _makes(value: ast.expr | None) -> bool:
-    made = isinstance(value, ast.Call) and called(value) in MAKERS
-    return made or isinstance(value, MADE_OF)
+def _fed_from(tree: ast.Module, statement: ast.stmt, owner: Block) -> ast.stmt:
+    """The first of those right before a statement that nothing but it needs, else itself.
 
-
-def _added_to(node: ast.Expr) -> str:
-    """The name of the list that a statement adds to; "" where it does something else."""
-    call = node.value
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return ""
-    held = call.func.value
-    while isinstance(held, ast.Subscript):
-        held = held.value
-    return _name(held) if call.func.attr == "append" else ""
-
-
-def _name(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return f".{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def trains(body: Iterable[ast.stmt]) -> bool:
-    """Say whether statements call a backward or an update."""
-    return any(isinstance(node, ast.Call) and called(node) in TRAINS for node in walk(body))
-
-
-def _fed_from(
-    statement: ast.stmt, block: _Block, owner: _Block, changes: Callable[[_Block], str]
-) -> ast.stmt:
-    """Return the first of those right before a statement that nothing but it needs, else itself.
-
-    `block` holds it, `owner` is the body of the function around; `changes` says what statements
-    change that outlives them. What calls the model, or may draw random numbers, stays.
+    `owner` is the body of the function around. What calls the model, or may draw random numbers,
+    stays.
     """
-    last = next(index for index, each in enumerate(block) if each is statement)
-    first = last
+    bodies = (getattr(node, "body", None) for node in walk(owner))
+    block = next(body for body in bodies if isinstance(body, list) and statement in body)
+    last = block.index(statement)
+    first = statement
     for index in range(last - 1, -1, -1):
-        if not isinstance(block[index], _MAKES) or not all(map(_only_reads, walk([block[index]]))):
+        made = block[index]
+        plain = isinstance(made, ast.Assign | ast.AnnAssign | ast.For)
+        if not plain or not all(map(_only_reads, ast.walk(made))):
             break
         together = block[index : last + 1]
-        if _is_closed(together, owner) and not changes(together):
-            first = index
-    return block[first]
+        if _is_closed(together, owner) and not changes(tree, together):
+            first = made
+    return first
 
 
 def _only_reads(node: ast.AST) -> bool:
@@ -216,10 +215,79 @@ def _only_reads(node: ast.AST) -> bool:
     return root(node.func) not in ("self", "")
 
 
-def _is_closed(together: _Block, owner: _Block) -> bool:
+def _is_closed(together: Block, owner: Block) -> bool:
     """Whether what statements assign is spoken of nowhere else in their function."""
-    names = [node for node in walk(together) if isinstance(node, ast.Name)]
+    names = {node for node in walk(together) if isinstance(node, ast.Name)}
     made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    inside = {id(node) for node in names}
     everywhere = (node for node in walk(owner) if isinstance(node, ast.Name))
-    return all(id(node) in inside for node in everywhere if node.id in made)
+    return all(node in names for node in everywhere if node.id in made)
+
+
+# ------------------------------------------------------------------------ what they change
+
+
+def does_more(tree: ast.Module, function: Function) -> str:
+    """Say what a function does beside observing, as far as its file shows; '' if nothing."""
+    if isinstance(function, ast.AsyncFunctionDef):
+        return "it is no plain function"
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(function.body)):
+        return "it is a generator"
+    return changes(tree, function.body)
+
+
+def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = frozenset()) -> str:
+    """Say what statements change that outlives them, functions of the file followed."""
+    body = list(body)
+    own = made_here(body)
+    state = keeps_state(body, COLLECTS - {"append"})
+    if state:
+        return f"it changes {state} in every step"
+    for node in walk(body):
+        added_to = _added_to(node)
+        if added_to is not None and root(added_to) not in own and not _is_log(tree, added_to):
+            return f"it changes {ast.unparse(added_to)}.append() in every step"
+        if isinstance(node, ast.Raise | ast.NamedExpr | ast.Await):
+            return f"it has {ast.unparse(node)}"
+        if not isinstance(node, ast.Call):
+            continue
+        name = called(node)
+        if name in CHANGES or (name.endswith("_") and not name.endswith("__")):
+            return f"it calls {ast.unparse(node.func)}()"
+        if name in seen or root(node.func) not in (name, "self"):
+            continue
+        for function in ast.walk(tree):
+            if isinstance(function, Function) and function.name == name:
+                found = changes(tree, function.body, seen | {name})
+                if found:
+                    return f"{found}, in {name}()"
+    return ""
+
+
+def _added_to(node: ast.AST) -> ast.expr | None:
+    """`x` of the statement or call `x.append(…)`, None of anything else."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return func.value if isinstance(func, ast.Attribute) and func.attr == "append" else None
+
+
+def _is_log(tree: ast.Module, held: ast.expr) -> bool:
+    """Whether nothing in its file reads a list, or lists by keys: it is made, and added to."""
+    name, made, added, uses = _name(held), 0, 0, 0
+    for node in ast.walk(tree):
+        uses += isinstance(node, ast.Name | ast.Attribute) and _name(node) == name
+        if isinstance(node, ast.Expr):
+            added_to = _added_to(node.value)
+            added += added_to is not None and _name(added_to) == name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            made += [_name(target) for target in assigned(node)] == [name] and _makes(node.value)
+    return made > 0 and made + added == uses
+
+
+def _makes(value: ast.expr | None) -> bool:
+    made = isinstance(value, ast.Call) and called(value) in MAKERS
+    return made or isinstance(value, ast.List | ast.Dict | ast.ListComp | ast.DictComp)
+
+
+def _name(held: ast.expr) -> str:
+    while isinstance(held, ast.Subscript):
+        held = held.value
+    return f".{held.attr}" if isinstance(held, ast.Attribute) else ast.unparse(held)

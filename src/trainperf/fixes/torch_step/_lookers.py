@@ -54,7 +54,11 @@ class Work:
 
 def lookers(evidence: Evidence) -> list[Work]:
     """Return the work that only looks on, by function; the loop's own function by place."""
-    loop, evaluates, costs = _loop_functions(evidence), _evaluating(evidence), _costs(evidence)
+    loop = _loop_functions(evidence)
+    works = (work for work in evidence.own_work if work.kind == "evaluation" and not work.statement)
+    evaluates = {_key(work.where.file, work.where.function) for work in works}
+    on_main = (cost for cost in evidence.functions if cost.thread == "main")
+    costs = {_key(cost.file, cost.name): cost for cost in on_main}
     found: list[Work] = []
     groups: dict[tuple[str, str], list[Work]] = {}
     for work, calls in _places(evidence):
@@ -64,13 +68,13 @@ def lookers(evidence: Evidence) -> list[Work]:
                 found.append(work)
         elif not _makes(key, costs) and key not in evaluates:
             groups.setdefault(key, []).append(work)
-    for key, works in groups.items():
+    for key, several in groups.items():
         cost = costs.pop(key, None)
-        seconds = sum(work.seconds for work in works)
+        seconds = sum(work.seconds for work in several)
         if cost is not None:
             seconds = max(seconds, cost.share * evidence.times.real)
-        reads = sum(work.reads for work in works)
-        found.append(Work(key[1], works[0].where, seconds, reads, SELDOM))
+        reads = sum(work.reads for work in several)
+        found.append(Work(key[1], several[0].where, seconds, reads, SELDOM))
     for key, cost in costs.items():
         if cost.calls_into in WRITERS and key not in loop and not _makes(key, {key: cost}):
             where = Site(cost.file, cost.line, key[1])
@@ -117,22 +121,9 @@ def _makes(key: tuple[str, str], costs: Mapping[tuple[str, str], FunctionCost]) 
     return bool(MAKES_BATCHES.search(name)) or key[1].startswith("__")
 
 
-def _costs(evidence: Evidence) -> dict[tuple[str, str], FunctionCost]:
-    """The functions found on the main thread's stacks."""
-    return {
-        _key(cost.file, cost.name): cost for cost in evidence.functions if cost.thread == "main"
-    }
-
-
 def _key(file: str, function: str) -> tuple[str, str]:
     """A function as sites and stack samples both name it: without its class."""
     return os.path.basename(file), function.rpartition(".")[2]
-
-
-def _evaluating(evidence: Evidence) -> set[tuple[str, str]]:
-    """The functions that evaluate the model: more than looking on."""
-    works = (work for work in evidence.own_work if work.kind == "evaluation")
-    return {_key(work.where.file, work.where.function) for work in works if not work.statement}
 
 
 def _loop_functions(evidence: Evidence) -> set[tuple[str, str]]:
@@ -142,12 +133,6 @@ def _loop_functions(evidence: Evidence) -> set[tuple[str, str]]:
     if calls is not None:
         sites += [calls.forward, calls.backward, calls.step, calls.zero_grad]
     return {_key(site.file, site.function) for site in sites if site is not None}
-
-
-def step_site(evidence: Evidence) -> Site | None:
-    """Return where the loop updates the weights, else where it runs the backward."""
-    calls = evidence.torch.calls
-    return None if calls is None else calls.step or calls.backward
 
 
 def own_seconds(evidence: Evidence, found: Iterable[Work]) -> float:
@@ -173,11 +158,6 @@ def gap_seconds(evidence: Evidence) -> float:
         updates = [part.name for part in evidence.torch.split if part.name == "optimizer"]
         traced += part_seconds(evidence, *updates) if updates else 0.0
     return step - min(step, max(traced, step * (sms_active(evidence) or 0.0)))
-
-
-def places_of(found: Iterable[Work]) -> tuple[Site, ...]:
-    """Return where each work stands."""
-    return tuple(work.where for work in found)
 
 
 METHODS = ("item", "tolist", "numpy", "cpu", "to", "cuda")

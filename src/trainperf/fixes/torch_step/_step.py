@@ -12,6 +12,7 @@ from trainperf.fixes.common.step import (
     step_seconds,
     traced_kernels,
 )
+from trainperf.fixes.common.words import if_measured, ms
 from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch.step import Part
 
@@ -53,6 +54,24 @@ def compute_seconds(evidence: Evidence) -> float:
             part_seconds(evidence, "sync") for part in evidence.torch.split if part.name == "sync"
         )
     return seconds
+
+
+def part_said(evidence: Evidence, what: str, *names: Part) -> str:
+    """Say what parts of a step take, as a sentence that begins with a space; "" if not timed.
+
+    `what` is the start of the sentence: "Updating the weights takes".
+    """
+    return if_measured(
+        lambda: (
+            f" {what} {ms(part_seconds(evidence, *names))} of each step of "
+            f"{ms(evidence.times.real)}."
+        )
+    )
+
+
+def passes_said(evidence: Evidence) -> str:
+    """Say what forward and backward take, as `part_said` does."""
+    return part_said(evidence, "Forward and backward take", "forward", "backward")
 
 
 def taken_probe(evidence: Evidence, name: str) -> Probe | None:

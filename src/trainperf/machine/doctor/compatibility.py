@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trainperf.fixes.gpu._health import fit, version
+from trainperf.fixes.gpu.build import fit, version
 from trainperf.machine.doctor.checks import Check
 from trainperf.machine.doctor.frameworks import Build
 from trainperf.model import Gpu, Machine

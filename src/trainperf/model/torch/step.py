@@ -298,7 +298,8 @@ class Torch:
     `flags` holds what is set for the whole process, by name: `matmul_precision`,
     `cudnn_benchmark`, `deterministic`, `anomaly`, `profiler`, `launch_blocking`,
     `threads`, `omp_num_threads`, `alloc_conf`, `bf16_cpu` (the CPU
-    multiplies bfloat16 itself), `cpp_compiler` (there is one), `float64_batch`. `memory` is
+    multiplies bfloat16 itself), `cpp_compiler` (there is one), `float64_batch`, `denormal` (the
+    shares in weights, gradients and optimizers' state). `memory` is
     what CUDA's allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and
     `retries`, `ooms` as counts; empty without a GPU. `products` is None where nothing
     runs under autocast, or a model is compiled. `untraced` says why there is no `trace`.

@@ -10,7 +10,7 @@ import hashlib
 import os.path
 import shlex
 
-from trainperf.fixes import HEADINGS, by_id
+from trainperf.fixes import by_id
 from trainperf.model import Diagnosis, Finding, Site, Trial, by_fix
 from trainperf.model.diagnosis import Ignored
 from trainperf.recording.cells import is_notebook, spot
@@ -64,8 +64,7 @@ def _rule(finding: Finding, practice: bool) -> Json:
     """The rule of a finding, whatever the run: from the catalogue, where it knows the id."""
     fix, level = by_id().get(finding.id), "note" if practice else "warning"
     if fix is not None:
-        why = fix.documentation.partition(HEADINGS[0])[2].partition(HEADINGS[1])[0]
-        return rule(fix, " ".join(why.split()) or fix.summary, level)
+        return rule(fix, level)
     return {
         "id": finding.id,
         "shortDescription": {"text": plain(finding.title)},

@@ -7,7 +7,7 @@ import os.path
 from collections.abc import Sequence
 from typing import Any
 
-from trainperf.fixes import Fix
+from trainperf.fixes import HEADINGS, Fix
 from trainperf.report.plain import file_uri, inside, plain, relative_uri
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -31,12 +31,13 @@ def log(driver: Json, invocation: Json, results: Sequence[Json], **more: Any) ->
     return json.dumps(whole, indent=2, ensure_ascii=False)
 
 
-def rule(fix: Fix, why: str, level: str) -> Json:
-    """Return what a fix is about, whatever the run; `why` tells it in a sentence or two."""
+def rule(fix: Fix, level: str) -> Json:
+    """Return what a fix is about, whatever the run."""
+    why = fix.documentation.partition(HEADINGS[0])[2].partition(HEADINGS[1])[0]
     return {
         "id": fix.id,
         "shortDescription": {"text": fix.summary},
-        "fullDescription": {"text": why},
+        "fullDescription": {"text": " ".join(why.split()) or fix.summary},
         "help": {"text": fix.documentation, "markdown": fix.documentation},
         "defaultConfiguration": {"level": level},
         "properties": {"tags": ["performance", fix.category]},

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...job import ranks
 from ...process import frames, turns
+from ...process.collecting import Collections
 from ...process.process import Attempt
 from .. import completing, cycles, tracing
 from ..device.clock import HostClock, Mark
@@ -80,6 +81,8 @@ class Driver:
         self._broken = False
         self._traced = 0
         self._own = 0.0
+        self._collections = Collections()
+        self._collections.watch()
         self._epoch_ends = cycles.EpochEnds(self)
         self._of_epoch = self._of_source = 0
         self._pass: float | None = None  # batches of one pass over what the input repeats
@@ -228,6 +231,7 @@ class Driver:
         except Exception as error:
             self.process.failed("timing the loop", error)
             self._broken = self._closed = True
+            self._collections.end()
             self._phases.end()
 
     def _boundary(self) -> None:
@@ -272,6 +276,7 @@ class Driver:
     def _begin_block(self) -> None:
         """The block has settled: its times begin at a mark, within a running pipeline."""
         self._own = 0.0
+        self._collections.take()
         self.calls()  # those of the steps before it
         self.plan.begin_if_settled()
         self._at = self._mark(alone=True)
@@ -493,14 +498,18 @@ class Driver:
             self.plan.timed(block.phase, seconds, steps)
         at = {"p": block.phase, "b": block.index, "s": block.started}
         own = self._own * steps / block.steps
+        collected, full = self._collections.take()
         size = None if self.batch is None else self.batches.size_in_bytes(self.batch)
-        self.record.write("block", **at, d=seconds, n=steps, own=own, bytes=size)
+        self.record.write(
+            "block", **at, d=seconds, n=steps, own=own, bytes=size, gc=collected, full=full
+        )
         if called and block.phase == REAL:
             self.record.write("calls", b=block.index, n=block.steps, calls=called)
 
     def _complete(self) -> None:
         """All blocks are done: take the extra measurements, then end the run."""
         self._closed = True
+        self._collections.end()
         self.device.wait()
         self._times.read()
         if self.device.asynchronous and self.device.marks:

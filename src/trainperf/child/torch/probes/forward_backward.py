@@ -164,6 +164,30 @@ def cudnn_benchmark(probing: Probing) -> None:
         flags.benchmark = False
 
 
+def anomaly(probing: Probing) -> None:
+    """The pass without anomaly detection, against that with it."""
+    import torch
+
+    if not torch.is_anomaly_enabled():
+        raise NotNeeded("anomaly detection is off")
+    found, checks_nan = probing.training_pass(), torch.is_anomaly_check_nan_enabled()
+
+    def run(on: bool) -> None:
+        torch.set_anomaly_enabled(on, checks_nan)
+        found()
+
+    try:
+        probing.compare(
+            "anomaly",
+            base=lambda: run(True),
+            candidate=lambda: run(False),
+            once=found.once,
+            model=found.name,
+        )
+    finally:
+        torch.set_anomaly_enabled(True, checks_nan)
+
+
 @contextlib.contextmanager
 def _compiling_here() -> Iterator[None]:
     """Compile without worker processes, which would stay, and into a folder that goes."""

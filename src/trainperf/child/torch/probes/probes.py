@@ -126,6 +126,7 @@ PROBES: dict[str, Callable[[Probing], None]] = {
     "autocast": forward_backward.autocast,
     "channels_last": forward_backward.channels_last,
     "fused": updates.fused,
+    "anomaly": forward_backward.anomaly,
     "matmul_precision": forward_backward.matmul_precision,
     "cudnn_benchmark": forward_backward.cudnn_benchmark,
     "double_batch": _double_batch,

@@ -1,5 +1,7 @@
 """What the operators of a line are given in traced steps: zeros, rows of a table, the same again.
 
+Of attention PyTorch is asked which kernel it takes, and why none that is fused.
+
 No tensor is kept alive: what is remembered of one is a weak reference and its version.
 """
 
@@ -25,6 +27,11 @@ PRODUCTS = frozenset(
         *("__matmul__", "__rmatmul__"),
     )
 )
+ATTENTION = "scaled_dot_product_attention"
+TAKEN_BY_PLACE = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+"""Its arguments that may be given by their places."""
+MATH = 0
+"""The back end that is no fused kernel, as `torch.nn.attention.SDPBackend` counts them."""
 LOOK_UPS = frozenset(("embedding", "embedding_bag"))
 RANDOM = (
     *("rand", "dropout", "bernoulli", "multinomial", "normal", "uniform", "poisson", "attention"),
@@ -60,6 +67,7 @@ class Looks:
     operands: dict[tuple[Any, ...], _Operand] = field(default_factory=dict)
     rows: dict[int, _Rows] = field(default_factory=dict)
     calls: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    unfused: str | None = None
     differs: bool = False
     works: bool = False  # a call that is no mere copy had a tensor
 
@@ -111,6 +119,8 @@ class Observer:
         try:
             if name in PRODUCTS:
                 self._product(looks, place, step, args)
+            elif name == ATTENTION and step == 0:
+                looks.unfused = looks.unfused or self._unfused(args, kwargs)
             elif name in LOOK_UPS and step == 0:
                 self._look_up(looks, args, kwargs)
             return self._call(looks, name, step, args, kwargs)
@@ -144,6 +154,29 @@ class Observer:
                 looks.operands[key] = _Operand(
                     place, position, weakref.ref(root), root._version, tensor.numel(), {step}
                 )
+
+    def _unfused(self, args: Any, kwargs: Any) -> str | None:
+        """What keeps attention from a fused kernel, by its arguments; None where it has one."""
+        given: dict[str, Any] = dict(zip(TAKEN_BY_PLACE, args, strict=False)) | kwargs
+        if not self._unfused_with(given):
+            return None
+        mask = given.get("attn_mask")
+        tensors = {name: given[name] for name in TAKEN_BY_PLACE[:3]}
+        changes: dict[str, dict[str, Any]] = {
+            "dropout": {"dropout_p": 0.0},
+            "mask gradient": {"attn_mask": mask if mask is None else mask.detach()},
+            "mask": {"attn_mask": None},
+            "memory": {name: tensor.contiguous() for name, tensor in tensors.items()},
+            "dimensions": {name: tensor.unsqueeze(0) for name, tensor in tensors.items()},
+            "width": {"value": given["key"]},
+        }
+        return next(
+            (why for why, change in changes.items() if not self._unfused_with({**given, **change})),
+            "type or shape",
+        )
+
+    def _unfused_with(self, given: dict[str, Any]) -> bool:
+        return bool(self._torch._fused_sdp_choice(**given) == MATH)
 
     def _look_up(self, looks: Looks, args: Any, kwargs: Any) -> None:
         indices, weight = args[0], args[1]
@@ -198,6 +231,8 @@ class Observer:
             return told
         if zeros := self._zeros(looks, steps):
             told["zeros"] = zeros
+        if looks.unfused:
+            told["unfused"] = looks.unfused
         rows = [one for one in looks.rows.values() if one.weight not in self._multiplied]
         if rows:
             widest = max(rows, key=lambda one: one.of)

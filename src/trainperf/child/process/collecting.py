@@ -1,0 +1,45 @@
+"""Garbage collections of the interpreter, timed by the callbacks that it makes around each."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any
+
+OLDEST = 2
+"""The generation whose collection goes through all objects (before Python 3.14 and after)."""
+
+
+class Collections:
+    """Seconds that collections took, and how many went through all objects, since last asked.
+
+    They stop all threads of Python, whichever one sets them off.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._full = 0
+        self._began: float | None = None
+
+    def watch(self) -> None:
+        """Begin to time them."""
+        gc.callbacks.append(self._called)
+
+    def end(self) -> None:
+        """Leave the interpreter as it was; more than once does nothing."""
+        if self._called in gc.callbacks:
+            gc.callbacks.remove(self._called)
+
+    def take(self) -> tuple[float, int]:
+        """Return seconds and full collections, and begin anew."""
+        taken = self._seconds, self._full
+        self._seconds, self._full = 0.0, 0
+        return taken
+
+    def _called(self, phase: str, info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._began = time.monotonic()
+        elif self._began is not None:
+            self._seconds += time.monotonic() - self._began
+            self._full += info.get("generation") == OLDEST
+            self._began = None

@@ -1,0 +1,479 @@
+"""Batches on their way: collated, ready in a queue, in shared or pinned memory, the last one."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common.pipeline import upper
+from trainperf.fixes.common.words import GIB, MIB, at, if_measured, ms, percent, worth_counted
+from trainperf.fixes.dataloader._loader import (
+    COLLATE,
+    DATA_LOADER,
+    ITEM,
+    PREFETCH,
+    bound_without,
+    cores_per_rank,
+    fits_shm,
+    keeps_up,
+    named,
+    places,
+    seen_in_run,
+    shm_bytes,
+    stage_seconds,
+    workers_said,
+)
+from trainperf.fixes.rows import SetArgument
+from trainperf.fixes.torch_step.compiling import RECURRING
+from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
+from trainperf.rewrite import Script
+from trainperf.source.module import Module, inside
+from trainperf.source.statements import Function
+
+LONGER = (4, 8)
+"""Values of `prefetch_factor` worth a trial: beyond 8 batches for each worker, memory grows and
+nothing else."""
+
+A_GPU = re.compile(r"cuda|gpu|device|rank", re.IGNORECASE)
+"""Names of devices other than the CPU. A copy to the CPU must never go on while the
+program reads its result."""
+
+FIRST_SIZE = re.compile(r"size mismatch at index 0\. expected (\d+), actual (\d+)")
+"""The guard on the first dimension, that of the samples (PyTorch 2.1 and later)."""
+
+
+class TorchPrefetchFactor(Fix):
+    """Let each worker have more batches ready.
+
+    ## Why it is slow
+    Each worker makes two batches ahead unless told otherwise. Where some samples take far longer
+    than others (large images, slow reads), the queue runs empty now and then and the model waits,
+    though the workers are quick enough on average.
+
+    ## What changes
+    `prefetch_factor` becomes 4 or 8. Batches and their order stay the same.
+
+    ## When not to
+    - When memory or `/dev/shm` is short: workers × prefetch_factor batches lie there.
+    - When the workers are too slow on average: a longer queue runs empty all the same.
+    """
+
+    framework = "torch"
+    category = "input"
+    ahead = True
+    edit = SetArgument(
+        "prefetch_factor", "{prefetch_factor}", DATA_LOADER, needs="num_workers", without="None"
+    )
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find workers with short queues; for sure if alone they are faster than the step."""
+        loader, times = evidence.torch.loader, evidence.times
+        now = loader.prefetch_factor or PREFETCH
+        offered = [n for n in LONGER if n > now and fits_shm(evidence, loader.workers, n)]
+        if loader.workers == 0 or not offered:
+            return None
+        waits = if_measured(
+            lambda: (
+                f": a batch every {ms(times.input)} when run alone, while a step takes "
+                f"{ms(times.resident)}, and waits {ms(times.real - times.resident)} for its batch"
+            )
+        )
+        return Cause(
+            title=f"Each worker has no more than {now} batches ready",
+            text=f"{named(loader)} is read by {workers_said(loader.workers)}{waits}.",
+            saves=Saving(
+                upper(evidence, "no step waits for its batch"),
+                ratio=lambda: times.real / max(times.resident, 1e-9),
+                of="input",
+            ),
+            where=places(loader),
+            advice=f"Let each worker make {offered[0]} batches ahead.",
+            snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
+            f"prefetch_factor={offered[0]})",
+            # with as many workers as cores they rather fight for these
+            sure=keeps_up(evidence) and loader.workers < cores_per_rank(evidence),
+            data={
+                "prefetch_factor": offered[0],
+                "variants": [{"prefetch_factor": n} for n in offered],
+                **seen_in_run(evidence),
+            },
+        )
+
+
+class TorchShm(Fix):
+    """Give the container more shared memory.
+
+    ## Why it is slow
+    Workers hand their batches over through files in `/dev/shm`, of which a container often has
+    64 MB. What does not fit ends a worker ("bus error"), or allows few workers and short queues.
+
+    ## What changes
+    The container is started with `--shm-size` or `--ipc=host`. The script stays as it is.
+
+    ## When not to
+    When the container cannot be started otherwise: then fewer workers, a smaller
+    `prefetch_factor`, or a `collate_fn` that leaves NumPy arrays as they are (these
+    go through a pipe). `set_sharing_strategy("file_system")` needs `/dev/shm` as well.
+    """
+
+    framework = "torch"
+    category = "environment"
+    equivalence = Equivalence.ENVIRONMENT
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a `/dev/shm` smaller than the batches that are, or would be, on their way."""
+        loader, free = evidence.torch.loader, evidence.machine.shm_free
+        if free is None or not (loader.workers or evidence.input_bound):
+            return None
+        workers, prefetch = max(1, loader.workers), loader.prefetch_factor or PREFETCH
+        needed = shm_bytes(evidence, workers, prefetch)
+        if needed <= free:
+            return None
+        total = evidence.machine.shm_total
+        of = f" of {total / MIB:.0f}" if total else ""
+        size = max(1, -(-4 * needed // GIB))
+        return Cause(
+            title="/dev/shm cannot hold the workers' batches",
+            text=f"Batches of {evidence.loop.batch_bytes or 0:,} bytes go through /dev/shm: "
+            f"{workers} × {prefetch} of them (workers × prefetch_factor) take "
+            f"{needed / MIB:.0f} MiB, {free / MIB:.0f}{of} MiB are free.",
+            saves=Unpriced("none: it decides how many workers are possible at all"),
+            where=places(loader),
+            advice=f"Start the container with `--shm-size={size}g`, or with `--ipc=host`.",
+            snippet=SHM_SIZE.format(size=size),
+        )
+
+
+SHM_SIZE = """\
+# plain Docker: a larger /dev/shm, or that of the host
+docker run --shm-size={size}g ...
+docker run --ipc=host ...
+# Kubernetes: a volume of emptyDir with medium Memory, mounted at /dev/shm"""
+
+
+class TorchPinMemory(Fix):
+    """Copy batches to the GPU from pinned memory.
+
+    ## Why it is slow
+    The GPU cannot read ordinary memory: the driver first copies each batch into a buffer
+    of its own, and the training process waits for the whole transfer.
+
+    ## What changes
+    `pin_memory=True` lets a thread of the loader put batches into page-locked memory, from which
+    the GPU reads by itself. `non_blocking=True` in `.to(device)` lets Python go on meanwhile.
+
+    ## When not to
+    - When memory is short: pinned pages cannot be swapped out.
+    - When the dataset returns tensors that are on the GPU already.
+    - Never `non_blocking=True` for copies to the CPU: the values may be read too early.
+    """
+
+    framework = "torch"
+    category = "input"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a loader that feeds a GPU out of pageable memory."""
+        loader = evidence.torch.loader
+        if evidence.device.kind != "GPU" or loader.pin_memory:
+            return None
+        try:
+            copies = evidence.torch.part("transfer")
+        except NotMeasured:
+            seconds, site, spent = None, None, ""
+        else:
+            seconds, site = copies.seconds, copies.where
+            spent = f", and each step spends {ms(copies.seconds)} on copies"
+            spent += if_measured(lambda: f" ({percent(copies.seconds / evidence.times.real)})")
+        return Cause(
+            title="Batches are copied from memory that is not pinned",
+            text=f"{named(loader)} is loaded without `pin_memory` for {evidence.device.name}"
+            f"{spent}.",
+            saves=Saving("no time spent on copies", seconds),
+            where=places(loader) + ((site,) if site is not None and site.exact else ()),
+            advice="Give the loader `pin_memory=True` and `.to(device)` `non_blocking=True`.",
+            snippet="loader = DataLoader(dataset, ..., pin_memory=True)\n"
+            "images = images.to(device, non_blocking=True)",
+            data=seen_in_run(evidence),
+            rewritable=None if loader.where is not None else False,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Pin the loader's memory, and let copies to a GPU go on by themselves."""
+        loader, *copies = finding.where
+        SetArgument("pin_memory", "True", DATA_LOADER).set(script, loader, finding)
+        for site in copies:
+            with contextlib.suppress(CannotRewrite):  # pinned memory alone is a gain, too
+                if _goes_to_a_gpu(script, site):
+                    script.set_keyword(site, "non_blocking", "True")
+
+
+def _goes_to_a_gpu(script: Script, site: Site) -> bool:
+    """Say whether the call is `x.cuda()`, or `x.to(…)` with one argument that is a GPU."""
+    call = script.call(site)
+    targets = [*call.args, *(keyword.value for keyword in call.keywords)]
+    plain = all(keyword.arg == "device" for keyword in call.keywords) and len(call.args) <= 1
+    if not plain or not isinstance(call.func, ast.Attribute):
+        return False
+    text = ast.unparse(targets[0]) if targets else ""
+    to_gpu = bool(A_GPU.search(text)) and "cpu" not in text.lower()
+    return call.func.attr == "cuda" or (call.func.attr == "to" and to_gpu)
+
+
+class TorchLastBatch(Fix):
+    """Leave out the last batch of an epoch where it has fewer samples than the others.
+
+    ## Why it is slow
+    `torch.compile` compiles for the shapes it sees. For a last batch with fewer samples the whole
+    model is compiled once more, which takes as long as hundreds of steps.
+
+    ## What changes
+    `drop_last=True` in the call of the `DataLoader`: an epoch is shorter by less than a batch.
+    Where samples are shuffled, others are left out in each epoch.
+
+    ## When not to
+    - When every sample counts: a batch size that divides their number does the same.
+    - In a long training: it is compiled once more, and never again.
+    """
+
+    framework = "torch"
+    category = "host"
+    equivalence = Equivalence.SEMANTICS
+    concerns = "outside"
+    lasting = False
+    counted = True
+    edit = SetArgument("drop_last", "True", DATA_LOADER)
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a compilation that fewer samples than the loader's asked for."""
+        seen, loader = evidence.torch.compiling.recompiling, evidence.torch.loader
+        found = None if seen is None else FIRST_SIZE.search(seen.reason)
+        if seen is None or found is None or seen.count >= RECURRING or loader.drop_last:
+            return None
+        usual, last = (int(samples) for samples in found.groups())
+        training = evidence.length.steps * evidence.times.real
+        if usual != loader.batch_size or last >= usual:
+            return None
+        if not worth_counted((training + seen.once_s) / training):
+            return None
+        where = f" of the `DataLoader` at {at(loader.where)}" if loader.where is not None else ""
+        return Cause(
+            title="The last batch of an epoch is compiled for by itself",
+            text=f"Batches{where} have {usual} samples, the last of an epoch {last}: "
+            f"`{seen.function}` was compiled once more for it, which took {ms(seen.once_s)}. The "
+            f"training steps as configured take {ms(training)}.",
+            saves=Unpriced("the steps stay as they are: what it saves comes once"),
+            where=places(loader),
+            advice="Leave the last batch out, or choose a size that divides the samples.",
+            snippet="loader = DataLoader(dataset, ..., drop_last=True)",
+            data={"outside": True},
+        )
+
+
+# --------------------------------------------------------------------------------- collating
+
+WITH_ARRAYS = """\
+def collate(samples):
+    # one array operation for the batch, no loop over its elements
+    images, labels = zip(*samples)
+    return torch.from_numpy(numpy.stack(images)), torch.tensor(labels)"""
+
+
+class TorchPythonCollate(Fix):
+    """Collate a batch with operations on arrays, not element by element in Python.
+
+    ## Why it is slow
+    `torch.tensor` of a list of lists, or of a list of arrays, looks at each number as an object of
+    Python; so does a loop that fills a tensor element by element. That is done for every batch.
+
+    ## What changes
+    `torch.tensor(rows, dtype=torch.float32)` becomes
+    `torch.tensor(numpy.array(rows, dtype=numpy.float32))`, also where `torch.FloatTensor(rows)`
+    stood, or a dtype that only the run shows; a loop `for j, x in enumerate(row): out[i, j] = x`
+    becomes one assignment. The batches are the same.
+
+    ## When not to
+    Where the work is something else (text is parsed, a dictionary asked for each word): do that
+    once for each sample, ahead of training. No edit is written for it.
+    """
+
+    framework = "torch"
+    category = "input"
+    usual = 1.5
+    try_before = ("torch_workers",)
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find collating that takes longer than the items, or is the user's and was not timed."""
+        loader, timed = evidence.torch.loader, stage_seconds(evidence)
+        place, items, collate = _collate_place(evidence), timed.get(ITEM), timed.get(COLLATE)
+        if (place is None) if collate is None else (collate <= (items or 0.0)):
+            return None
+        title, takes = "The collate function may work element by element", ""
+        if collate is not None:
+            title, takes = "Collating takes long", f" in {ms(collate)} a step"
+            takes += " of one process" if loader.workers else ""
+            takes += f", and made in {ms(items)}" if items is not None else ""
+        by = f" by `{place.function}` ({at(place)})" if place is not None else ""
+        return Cause(
+            title=title,
+            text=f"{named(loader)}: its items are collated{by}{takes}.",
+            saves=Saving(
+                "collating costs nothing",
+                ratio=None if collate is None else lambda: bound_without(evidence, collate),
+                of="input",
+            ),
+            where=() if place is None else (place,),
+            advice="Collate with one array operation for the whole batch.",
+            snippet=WITH_ARRAYS,
+            rewritable=place is not None,
+            data={"parts": list(evidence.loop.batch_parts)},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Make one operation of what loops over elements in the collate function.
+
+        Lists that become tensors of a known dtype go through NumPy, and a row that is filled
+        element by element is assigned at once.
+        """
+        site, parts = finding.where[0], finding.data.get("parts") or ()
+        function, module = script.definition(site), script.source(site.file).module
+        lists = list(_tensors_of_lists(module, function, _returned(module, function, parts)))
+        rows = list(_filled_rows(module, function))
+        if not lists and not rows:
+            raise CannotRewrite("no loop over elements that is plainly an operation on arrays")
+        for call, dtype in lists:
+            numpy = script.module_name(site.file, "numpy", site)
+            torch = script.module_name(site.file, "torch", site)
+            values = script.source(site.file).text_of(call.args[0])
+            text = f"{torch}.tensor({numpy}.array({values}, dtype={numpy}.{dtype}))"
+            script.replace_call(script.site_of(site, call), text)
+        for loop, out, index, row in rows:
+            value = row
+            if _library(module, out) == "torch":
+                torch = script.module_name(site.file, "torch", site)
+                value = f"{torch}.as_tensor({row}, dtype={out.id}.dtype)"
+            place = Site(site.file, loop.lineno, site.function)
+            script.replace_statement(place, f"{out.id}[{index}] = {value}")
+
+
+def _collate_place(evidence: Evidence) -> Site | None:
+    """Return the head of the user's own collate function; None if it is a library's."""
+    for stage in evidence.stages if is_taken(evidence.stages_) else ():
+        if stage.op == COLLATE and stage.by_user and stage.function and stage.function.line:
+            return Site(stage.function.file, stage.function.line, stage.function.name)
+    return None
+
+
+TYPED = {
+    "torch.FloatTensor": "float32",
+    "torch.DoubleTensor": "float64",
+    "torch.LongTensor": "int64",
+    "torch.IntTensor": "int32",
+}
+"""Constructors that say their dtype: a list of Python's numbers has none of its own."""
+
+OF_NUMPY = {
+    **{name: name for name in ("float16", "float32", "float64", "int32", "int64")},
+    "float": "float32", "double": "float64", "int": "int32", "long": "int64",
+}  # fmt: skip
+"""Names of PyTorch's dtypes, with NumPy's name of the same."""
+
+NUMBERS = ("len", "int", "float", "bool", "max", "min", "sum")
+"""Functions that return one number."""
+
+
+def _tensors_of_lists(
+    module: Module, function: Function, seen: Mapping[ast.Call, str]
+) -> Iterator[tuple[ast.Call, str]]:
+    """Yield `torch.tensor([…], dtype=…)` and its like, of lists of lists or arrays, with the dtype.
+
+    Calls whose dtype was `seen` need not say it.
+    """
+    for node in inside(function):
+        if isinstance(node, ast.Call) and len(node.args) == 1:
+            dtype = _dtype(module, node) or seen.get(node, "")
+            if dtype and _of_rows(module.value(node.args[0])):
+                yield node, dtype
+
+
+def _returned(module: Module, function: Function, parts: Sequence[str]) -> dict[ast.Call, str]:
+    """The calls `torch.tensor(…)` that a function returns, with the dtype that was seen of each."""
+    returns = [node.value for node in inside(function) if isinstance(node, ast.Return)]
+    whole = returns[0] if len(returns) == 1 else None
+    made = whole.elts if isinstance(whole, ast.Tuple | ast.List) else [whole] if whole else []
+    if len(made) != len(parts):
+        return {}
+    return {
+        call: OF_NUMPY[dtype]
+        for call, dtype in zip(map(module.value, made), parts, strict=True)
+        if isinstance(call, ast.Call)
+        and not call.keywords
+        and module.name(call.func) == "torch.tensor"
+        and dtype in OF_NUMPY
+    }
+
+
+def _dtype(module: Module, call: ast.Call) -> str:
+    """The dtype that a call gives its tensor, as NumPy names it; "" where it gives none."""
+    name = module.name(call.func) or ""
+    match call.keywords:
+        case []:
+            return TYPED.get(name, "")
+        case [ast.keyword(arg="dtype", value=dtype)] if name == "torch.tensor":
+            return OF_NUMPY.get((module.name(dtype) or "").removeprefix("torch."), "")
+    return ""
+
+
+def _of_rows(values: ast.expr) -> bool:
+    """Whether it is a list whose elements may be more than one number: else there is no gain."""
+    match values:
+        case ast.List():
+            return not values.elts  # an empty one is filled in a loop
+        case ast.ListComp(elt=ast.Constant() | ast.Compare()):
+            return False
+        case ast.ListComp(elt=ast.Call(func=ast.Name(id=name))):
+            return name not in NUMBERS
+    return isinstance(values, ast.ListComp)
+
+
+def _filled_rows(
+    module: Module, function: Function
+) -> Iterator[tuple[ast.For, ast.Name, str, str]]:
+    """Yield each `for j, x in enumerate(row): out[i, j] = x`: `out`, `i, :len(row)`, and `row`.
+
+    `out` is an array made in the file. Whether the row has a length, a trial shows.
+    """
+    for node in inside(function):
+        match node:
+            case ast.For(
+                target=ast.Tuple(elts=[ast.Name(id=count), ast.Name(id=element)]),
+                iter=ast.Call(func=ast.Name(id="enumerate"), args=[row], keywords=[]),
+                body=[
+                    ast.Assign(
+                        targets=[
+                            ast.Subscript(
+                                value=ast.Name() as out,
+                                slice=ast.Tuple(elts=[*others, ast.Name(id=last)]),
+                            )
+                        ],
+                        value=ast.Name(id=value),
+                    )
+                ],
+                orelse=[],
+            ) if (count, element) == (last, value):
+                if _library(module, out):
+                    text = ast.unparse(row)
+                    yield node, out, ", ".join([*map(ast.unparse, others), f":len({text})"]), text
+
+
+def _library(module: Module, node: ast.Name) -> str:
+    """The library of whose arrays a name is bound to one, once; "" where it is neither's."""
+    made = module.value(node)
+    name = (module.name(made.func) or "") if isinstance(made, ast.Call) else ""
+    library, _, function = name.rpartition(".")
+    known = library in ("torch", "numpy") and function in ("zeros", "ones", "full", "empty")
+    return library if known else ""

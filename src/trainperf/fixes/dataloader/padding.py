@@ -1,0 +1,523 @@
+"""Sequences of many lengths: batches that are mostly padding, and what has less of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import asdict
+from typing import Any
+
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.words import at, percent
+from trainperf.fixes.dataloader._loader import (
+    DATA_LOADER,
+    ITEM,
+    exact,
+    places,
+    ranks,
+    stage_seconds,
+)
+from trainperf.fixes.dataloader.starts import calls_in_loops
+from trainperf.fixes.torch_step._step import compute_seconds
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Measure, Padding, Site, Torch
+from trainperf.rewrite import Script
+from trainperf.source.arguments import argument
+from trainperf.source.module import Module
+from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import assigned
+
+ENOUGH = 32
+"""Sequences below which their lengths say little of the others'."""
+
+MOSTLY_DATA = 0.75
+"""Batches whose longest sequence takes so much of them are padded well enough."""
+
+CUT = 0.95
+"""Batches whose longest sequence takes so much of them are padded to it already."""
+
+ITEMS = 0.25
+"""Share of a step above which items take too long to be made once more for their lengths."""
+
+
+def _enough(evidence: Evidence) -> Padding | None:
+    """The lengths of sequences, if enough were seen."""
+    padding = evidence.padding
+    return padding if padding is not None and padding.sequences >= ENOUGH else None
+
+
+def _saving(evidence: Evidence, padding: Padding, length: float, basis: str) -> Saving:
+    """What is saved if sequences take `length` steps in place of what they are padded to."""
+
+    def seconds() -> float:
+        try:
+            model = compute_seconds(evidence)
+        except NotMeasured:  # the step at most
+            model = evidence.times.resident
+        return model * (1 - length / padding.padded_length)
+
+    return Saving(f"forward and backward follow the {basis}", seconds)
+
+
+def _lengths(padding: Padding, loader: Loader) -> str:
+    """How long sequences are, how far they are padded, and how much of that is padding."""
+    of = f" of the `DataLoader` at {at(loader.where)}" if loader.where is not None else ""
+    empty = percent(1 - padding.mean_length / padding.padded_length)
+    return (
+        f"Sequences{of} are {padding.mean_length:.0f} steps long on average and padded to "
+        f"{padding.padded_length:.0f}: {empty} of what the model computes is padding."
+    )
+
+
+PAD_LATER = """\
+from torch.nn.utils.rnn import pad_sequence
+
+def collate(samples):
+    sequences, labels = zip(*samples)  # unpadded, each of its own length
+    return pad_sequence(sequences, batch_first=True, padding_value=pad), torch.stack(labels)
+
+loader = DataLoader(dataset, batch_size=batch_size, collate_fn=collate)"""
+
+PAD_IN_TRAINER = """\
+def tokenize(example):
+    return tokenizer(example["text"], truncation=True)  # not padding="max_length"
+
+trainer = Trainer(..., data_collator=DataCollatorWithPadding(tokenizer))"""
+
+
+class TorchPadding(Fix):
+    """Pad each batch to its own longest sequence, not to one length for all.
+
+    ## Why it is slow
+    The model computes the padding as well: a recurrent layer walks through every step of
+    it, attention grows with the square of the length.
+
+    ## What changes
+    A function around the loader's `collate_fn` cuts each batch behind its longest sequence. For a
+    `Trainer` of Transformers the tokenizer stops padding and a `DataCollatorWithPadding` pads,
+    where the source shows both. Where the model, tried without the padding, gave the same, only
+    rounding differs; where not, it reads the padding: the experiment changes, and this is tried
+    apart.
+
+    ## When not to
+    When the model needs one length (a flattened time axis, compiled for fixed shapes: then
+    keep a few lengths). Evaluate with batches that are cut as well if the model reads padding.
+    """
+
+    framework = "torch"
+    category = "model"
+    equivalence = Equivalence.NUMERICS
+    in_libraries = {"transformers": "`Trainer(data_collator=…)`, `tokenizer(padding=False)`"}
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find batches padded far beyond their own longest."""
+        padding, loader = _enough(evidence), evidence.torch.loader
+        if padding is None or padding.padded_length <= 0:
+            return None
+        longest = padding.longest_length or padding.bucketed_length
+        if longest >= MOSTLY_DATA * padding.padded_length:
+            return None
+        text = _lengths(padding, loader)
+        if padding.longest_length is not None:
+            text += f" The longest of a batch has {longest:.0f} steps on average."
+        if padding.masked is not None:
+            gave = "the same without it" if padding.masked else "something else without it"
+            text += f" In this run the model gave {gave}."
+        trainer, where = evidence.torch.trainer, loader.where
+        library = trainer.library if trainer is not None and not exact(where) else ""
+        editable = exact(where) or (where is not None and library == "transformers")
+        place = where or evidence.loop.where
+        return Cause(
+            title="Most of each batch is padding",
+            text=text,
+            saves=_saving(evidence, padding, longest, "padded length"),
+            where=() if place is None else (place,),
+            advice="Pad to the longest of the batch.",
+            snippet=PAD_IN_TRAINER if library == "transformers" else PAD_LATER,
+            data={}
+            if padding.place is None
+            else {"place": asdict(padding.place), "library": library},
+            equivalence=Equivalence.NUMERICS if padding.masked else Equivalence.SEMANTICS,
+            rewritable=editable and padding.place is not None,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Put a collate function around the loader's own that cuts the padding, or pad later."""
+        site, place = finding.where[0], finding.data["place"]
+        if finding.data.get("library"):
+            _pad_in_trainer(script, site, place)
+        else:
+            _cut_to_longest(script, site, place)
+
+
+def _cut_to_longest(script: Script, site: Site, place: dict[str, Any]) -> None:
+    """Have the loader built at `site` cut each batch; `place` is a `PaddedPlace` as a dict."""
+    DATA_LOADER.check(script, site)
+    torch = script.module_name(site.file, "torch")
+    _put_around(script, site, place, "collate_fn", f"{torch}.utils.data.default_collate", 6)
+
+
+def _put_around(
+    script: Script, site: Site, place: dict[str, Any], name: str, default: str, position: int
+) -> None:
+    """Put a function that cuts the padding around the one which argument `name` of a call is.
+
+    `default` is the function where it is left out or None.
+    """
+    cut = script.free_name(site.file, "to_longest")
+    torch = script.module_name(site.file, "torch")
+    given = script.argument(site, position, name)
+    own = None if given is None else script.expression(given)
+    takes, collated, value = "samples", f"{default}(samples)", cut
+    if own not in (None, "None"):
+        takes, collated = "collate, samples", "collate(samples)"
+        functools = script.module_name(site.file, "functools")
+        one_line = ast.unparse(ast.parse(f"({own})", mode="eval").body)
+        value = f"{functools}.partial({cut}, {one_line})"
+    kind = place["kind"]
+    sequences = "batch" if kind == "tensor" else f"batch[{place['at']!r}]"
+    data = f"{sequences} != {place['value']!r}"
+    text = CUT_BATCH.format(
+        name=cut,
+        takes=takes,
+        batch=f"list({collated})" if kind in ("list", "tuple") else collated,
+        data=f"({data}).any(dim=2)" if place["features"] else data,
+        torch=torch,
+    )
+    rest = CUT_TENSOR if kind == "tensor" else CUT_MEMBERS
+    whole = "tuple(batch)" if kind == "tuple" else "batch"
+    text += rest.format(along=tuple(place["along"]), whole=whole)
+    script.set_keyword(site, name, value, position=position)
+    script.insert_function(site.file, text)
+
+
+CUT_BATCH = '''\
+def {name}({takes}):
+    """Collate the samples, and cut the padding behind the longest of them."""
+    batch = {batch}
+    given = {data}
+    steps = {torch}.arange(1, given.shape[1] + 1, device=given.device)
+    longest = max(1, int((given * steps).max()))
+'''
+
+CUT_TENSOR = "    return batch[:, :longest].contiguous()"
+
+CUT_MEMBERS = """\
+    for each in {along}:
+        batch[each] = batch[each][:, :longest].contiguous()
+    return {whole}"""
+
+_TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
+_COLLATOR = "data_collator"
+_PADS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+"""What `DataCollatorWithPadding` pads."""
+
+
+def _pad_in_trainer(script: Script, site: Site, place: dict[str, Any]) -> None:
+    """Have the only `Trainer` built in the file of `site` pad each batch to its longest sequence.
+
+    Where the file shows the tokenizer pad to one length, that goes and a `DataCollatorWithPadding`
+    pads; else the batches are cut.
+    """
+    module = script.linked(site.file)
+    trainer = _trainer(module)
+    there = script.site_of(site, trainer)
+    library = script.module_name(site.file, "transformers")
+    tokenizing = _tokenizing(module, trainer)
+    if tokenizing is None or not _PADS.issuperset(place["along"]):
+        _put_around(script, there, place, _COLLATOR, f"{library}.default_data_collator", 2)
+        return
+    tokenizer = ast.unparse(tokenizing.func)
+    script.set_keyword(script.site_of(site, tokenizing), "padding", "False")
+    value = f"{library}.DataCollatorWithPadding({tokenizer})"
+    script.set_keyword(there, _COLLATOR, value, position=2)
+
+
+def _trainer(module: Module) -> ast.Call:
+    """The call that builds the trainer: of the library's class, or of one of the file's like it."""
+    calls = list(module.calls(*_TRAINERS))
+    for node in module.nodes:
+        local = module.definition(node.func) if isinstance(node, ast.Call) else None
+        if isinstance(local, ast.ClassDef) and _TRAINERS & module.bases(local):
+            calls.append(node)  # type: ignore[arg-type]
+    if len(calls) != 1:
+        raise CannotRewrite(f"the file builds a Trainer in {len(calls)} places, not in one")
+    return calls[0]
+
+
+def _tokenizing(module: Module, trainer: ast.Call) -> ast.Call | None:
+    """The only call that pads to one length, by a tokenizer that the trainer's call sees too.
+
+    None where the trainer has a collator, or something else may take what it pads.
+    """
+    calls = [node for node in module.nodes if isinstance(node, ast.Call)]
+    padding = [call for call in calls if module.constant(argument(call, "padding")) == "max_length"]
+    taken = argument(trainer, _COLLATOR, 2) is not None
+    taken |= any(argument(call, "remove_unused_columns") is not None for call in calls)
+    if len(padding) != 1 or taken or any(module.calls("torch.utils.data.DataLoader")):
+        return None
+    name = padding[0].func
+    same = isinstance(name, ast.Name) and (
+        module.scope(trainer).find(name.id) is module.bindings(name) is not None
+    )
+    return padding[0] if same and argument(padding[0], "return_tensors") is None else None
+
+
+# ------------------------------------------------------------------- batches of like lengths
+
+BY_LENGTH = """\
+lengths = [len(tokens) for tokens, label in dataset]
+# sort parts of the shuffled indices by length, cut them into batches, shuffle these
+loader = DataLoader(dataset, batch_sampler=ByLength(lengths, batch_size), collate_fn=collate)"""
+
+SAMPLER = '''\
+class {name}({torch}.utils.data.Sampler):
+    """Batches of samples of about the same length, in another order in each epoch."""
+
+    def __init__(self, lengths, batch_size, drop_last=False):
+        self.lengths, self.batch_size, self.drop_last = lengths, batch_size, drop_last
+
+    def __len__(self):
+        whole, rest = divmod(len(self.lengths), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
+
+    def __iter__(self):
+        order, size = {torch}.randperm(len(self.lengths)).tolist(), self.batch_size
+        for start in range(0, len(order), 50 * size):
+            part = slice(start, start + 50 * size)
+            order[part] = sorted(order[part], key=self.lengths.__getitem__)
+        starts = range(0, len(order) - (size - 1 if self.drop_last else 0), size)
+        for at in {torch}.randperm(len(starts)).tolist():
+            yield order[starts[at] : starts[at] + size]
+'''
+"""Sorted are parts of 50 batches: enough for lengths to be alike, and for chance."""
+
+NO_SAMPLER = {"batch_size": "1", "shuffle": "False", "drop_last": "False"}
+"""Arguments that exclude a batch sampler, with the values that do not."""
+
+
+class TorchLengthBatches(Fix):
+    """Make batches of sequences of about the same length.
+
+    ## Why it is slow
+    A batch is padded to its longest sequence. Where short and long ones meet by chance, most of
+    what the model computes is padding all the same.
+
+    ## What changes
+    A batch sampler shuffles the samples, sorts parts of 50 batches by length, cuts them into
+    batches and shuffles these. Every sample is still seen once in an epoch; which ones meet in a
+    batch changes. The lengths are taken from the dataset once, when the loader is built.
+
+    ## When not to
+    When the length tells the label, batches are one-sided. When making an item takes long, its
+    length should come from the file. Not for several ranks: each would sort on its own.
+    """
+
+    framework = "torch"
+    category = "model"
+    equivalence = Equivalence.SEMANTICS
+    usual = 1.3
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find shuffled batches that would be much shorter if like lengths met."""
+        padding, loader = _enough(evidence), evidence.torch.loader
+        if padding is None or loader.iterable or not loader.shuffled:
+            return None
+        longest = padding.longest_length or padding.padded_length
+        even = padding.bucketed_length >= MOSTLY_DATA * longest
+        if even or loader.sampler not in ("", "RandomSampler"):
+            return None
+        cut = padding.place if longest < CUT * padding.padded_length else None
+        return Cause(
+            title="Short and long sequences meet in each batch",
+            text=f"{_lengths(padding, loader)} The longest of a batch has {longest:.0f}; batched "
+            f"by length they would be padded to {padding.bucketed_length:.0f}.",
+            saves=_saving(evidence, padding, padding.bucketed_length, "padded length"),
+            where=places(loader),
+            advice="Batch sequences of like lengths.",
+            snippet=BY_LENGTH,
+            data={
+                "length": None if loader.length is None else asdict(loader.length),
+                "place": None if cut is None else asdict(cut),
+            },
+            rewritable=_lengths_known(evidence, loader),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Give the loader a batch sampler by the lengths of its samples."""
+        site, data = finding.where[0], finding.data
+        DATA_LOADER.check(script, site)
+        sampler = script.free_name(site.file, "ByLength")
+        _check_built_once(script, site)
+        places = {"batch_size": 1, "shuffle": 2, "sampler": 3, "batch_sampler": 4, "drop_last": 8}
+        given = {name: _written(script, site, place, name) for name, place in places.items()}
+        samples = script.argument(site, 0, "dataset")
+        if given["sampler"] or given["batch_sampler"] or given["shuffle"] != "True" or not samples:
+            raise CannotRewrite("the loader does not shuffle a dataset by itself")
+        dataset = script.name_argument(samples, "samples", "dataset")
+        lengths = (
+            f"[{_length(data['length'])} "
+            f"for item in map({dataset}.__getitem__, range(len({dataset})))]"
+        )
+        for name, value in NO_SAMPLER.items():
+            if name in script.call_keywords(site):
+                script.remove_keyword(site, name)
+            elif given[name] is not None:
+                script.replace_argument(site, places[name], value)
+        more = [text for text in (given["batch_size"] or "1", given["drop_last"]) if text]
+        value = f"{sampler}({', '.join([lengths, *more])})"
+        script.set_keyword(site, "batch_sampler", value, position=4)
+        torch = script.module_name(site.file, "torch")
+        script.insert_function(site.file, SAMPLER.format(torch=torch, name=sampler))
+        if data.get("place"):
+            _cut_to_longest(script, site, data["place"])
+
+
+def _lengths_known(evidence: Evidence, loader: Loader) -> bool:
+    """Whether the lengths can be had, at little cost, in the one process that trains."""
+    items = stage_seconds(evidence).get(ITEM)
+    if not exact(loader.where) or loader.length is None or ranks(evidence) > 1 or items is None:
+        return False
+    resident = evidence.times.resident_
+    return isinstance(resident, Measure) and items < ITEMS * resident.seconds
+
+
+def _check_built_once(script: Script, site: Site) -> None:
+    """Refuse a loader that is built again and again, or whose batch size is asked for.
+
+    Neither costs a step, or need come before the last: no trial would show it.
+    """
+    module, call = script.source(site.file).module, script.call(site)
+    function = module.function(call)
+    again = isinstance(function, FUNCTIONS) and any(calls_in_loops(module, function))
+    if again or module.loops(call):
+        raise CannotRewrite("the loader is built again and again, and all lengths read each time")
+    own = {ast.unparse(target) for target in assigned(script.around(site)[-1])}
+    for node in module.nodes:
+        if isinstance(node, ast.Attribute) and node.attr == "batch_size":
+            asked = ast.unparse(node.value)
+            if asked in own or "load" in asked.lower():
+                raise CannotRewrite(f"{asked}.batch_size is asked for, which it has no more")
+
+
+def _written(script: Script, site: Site, place: int, name: str) -> str | None:
+    found = script.argument(site, place, name)
+    return None if found is None or script.expression(found) == "None" else script.expression(found)
+
+
+def _length(length: dict[str, Any]) -> str:
+    """The length of `item`, as source."""
+    member = "item" if length["at"] is None else f"item[{length['at']!r}]"
+    if length["how"] == "len":
+        return f"len({member})"
+    if length["features"]:
+        return f"int(({member} != 0).any(dim=1).sum())"
+    return f"int(({member} != {length['value']!r}).sum())"
+
+
+# ------------------------------------------------------------------- sequences in one row
+
+PACK_YOURSELF = """\
+def collate(sequences):  # several sequences in a row, without padding
+    lengths = [len(one) for one in sequences]
+    tokens = torch.cat(sequences)[None]
+    positions = torch.cat([torch.arange(length) for length in lengths])[None]
+    document = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
+    return tokens, positions, document  # attend where document == document, and causally"""
+
+
+class TorchPacking(Fix):
+    """Put the sequences of a batch one after another in one row, without padding.
+
+    ## Why it is slow
+    In a padded batch the model computes for the longest sequence as often as there are sequences.
+    What the shorter ones lack is computed, masked, and thrown away.
+
+    ## What changes
+    The collator of a `Trainer` of Transformers becomes `DataCollatorWithFlattening`: one row, whose
+    positions begin anew with each sequence. It is written where the model, asked in this run, gave
+    each token what it gave in a padded row. In a loop of your own it is advice: the attention must
+    be told where sequences end.
+
+    ## When not to
+    - Attention without kernels for it (`flash_attention_2`, `flex_attention`) computes the whole
+      square of the row, and masks most of it: longer rows then cost more than padding did.
+    - `compute_metrics` gets all sequences of a batch in one row, and a last, smaller batch counts
+      as much as the others in an evaluation's loss.
+    - A loss that also counts padding, or leaves out tokens like it, is another one then.
+    """
+
+    framework = "torch"
+    category = "model"
+    equivalence = Equivalence.NUMERICS
+    usual = 1.2
+    in_libraries = {"transformers": "`Trainer(data_collator=DataCollatorWithFlattening())`"}
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find batches of much padding that a row of all sequences, or packing, would not have."""
+        padding, loader = _packable(evidence), evidence.torch.loader
+        if padding is None:
+            return None
+        packing, place = padding.packing, loader.where or evidence.loop.where
+        longest = padding.longest_length or padding.padded_length
+        said = f"Batched by length they would still be padded to {padding.bucketed_length:.0f}."
+        if packing is not None:
+            said = "In this run the model gave each token the same where a batch stood in one row."
+        return Cause(
+            title="A row for each sequence leaves much of a batch empty",
+            text=f"{_lengths(padding, loader)} {said}",
+            saves=_saving(evidence, padding, padding.mean_length, "tokens"),
+            where=() if place is None else (place,),
+            advice="Put the sequences of a batch into one row, and have attention keep them apart.",
+            snippet=PACK_YOURSELF
+            if packing is None
+            else "trainer = Trainer(..., data_collator=DataCollatorWithFlattening())",
+            data={"padded": longest < CUT * padding.padded_length},
+            rewritable=packing is not None and packing.flattens and bool(padding.collator),
+        )
+
+    def clashes(self, finding: Finding, other: Finding) -> str:
+        """Both change the collator of the same trainer."""
+        return "both change how batches are padded" if other.id == "torch_padding" else ""
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Give the only trainer of the file the collator that packs; its tokenizer pads no more."""
+        site, module = finding.where[0], script.linked(finding.where[0].file)
+        trainer = _trainer(module)
+        for name in ("compute_metrics", "preprocess_logits_for_metrics"):
+            if argument(trainer, name) is not None:  # no trial runs the evaluation
+                raise CannotRewrite(f"{name} would get all sequences of a batch in one row")
+        if finding.data["padded"]:
+            tokenizing = _tokenizing(module, trainer)
+            if tokenizing is None:
+                raise CannotRewrite("items are padded already, and where is not seen in this file")
+            script.set_keyword(script.site_of(site, tokenizing), "padding", "False")
+        value = f"{script.module_name(site.file, 'transformers')}.DataCollatorWithFlattening()"
+        script.set_keyword(script.site_of(site, trainer), _COLLATOR, value, position=2)
+
+
+def _packable(evidence: Evidence) -> Padding | None:
+    """The lengths of sequences that leave much of a batch empty, where packing may help.
+
+    The model is of Transformers and keeps them apart, or has attention in a loop of one's own in
+    which batches of like lengths would be padded as much.
+    """
+    padding, trainer = _enough(evidence), evidence.torch.trainer
+    if padding is None:
+        return None
+    if trainer is not None and trainer.library == "transformers":
+        may = padding.packing is not None and padding.packing.apart
+        length = padding.longest_length or padding.padded_length
+    else:
+        length = padding.bucketed_length
+        may = bool(padding.masked) and length > 0 and _attends(evidence.torch)
+    return padding if may and padding.mean_length < MOSTLY_DATA * length else None
+
+
+def _attends(torch: Torch) -> bool:
+    """Whether a model computes attention, by its modules, the user's functions or its operators."""
+    names = [name for model in torch.models for name in model.modules]
+    names += [one.name for one in torch.trace.operators] if torch.trace is not None else []
+    known = any(re.search("attention|transformer", name, re.IGNORECASE) for name in names)
+    return known or any(model.attentions for model in torch.models)

@@ -1,0 +1,385 @@
+"""What starting a `DataLoader` takes: workers for each epoch, loaders built over and over."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import UNTRIED, Cause, Saving
+from trainperf.fixes.common.repeating import repeats
+from trainperf.fixes.common.words import ms, percent
+from trainperf.fixes.dataloader._loader import (
+    DATA_LOADER,
+    named,
+    places,
+    seen_in_run,
+    workers_said,
+)
+from trainperf.fixes.rows import SetArgument
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader, Site
+from trainperf.rewrite import Script
+from trainperf.rewrite.edits import lines_within_strings
+from trainperf.source.arguments import argument
+from trainperf.source.bodies import function_of
+from trainperf.source.loops import assigned_in, starts_over, used_in
+from trainperf.source.module import Module
+from trainperf.source.mutations import changed_in_calls, changed_in_place
+from trainperf.source.scopes import FUNCTIONS, Function, Loop
+from trainperf.source.statements import called, names_in, walk
+
+LONG_EPOCH_S = 60.0
+"""Seconds of an epoch above which a start that was not timed is hardly worth a trial: workers
+mostly start in a second or two."""
+
+BUILT_EPOCHS = 3
+"""Epochs seen, from which as many loaders of one place are one for each epoch; fewer may
+be one each for training, validation and test."""
+
+BUILT_OFTEN = 10
+"""Loaders built at one place from which they are built within an epoch."""
+
+PLAIN = ast.Name | ast.Tuple | ast.Store
+"""Of what a loader may be assigned to: names."""
+
+KEEP_WORKERS = SetArgument(
+    "persistent_workers", "True", DATA_LOADER, needs="num_workers", without="False"
+)
+
+
+@dataclass(frozen=True)
+class Starts:
+    """An epoch of `steps` with the start of its loader: seconds, in all and of that start.
+
+    `restart_s` is None where no start was timed; `pause_s` passes between epochs in other things.
+    """
+
+    steps: int
+    seconds: float
+    restart_s: float | None
+    pause_s: float
+
+    @property
+    def saving(self) -> Saving:
+        """What is saved if the loader is not started anew."""
+        left = self.seconds - (self.restart_s or 0.0)
+        known = self.restart_s is not None
+        basis = "the start of the loader against the length of an epoch" if known else UNTRIED
+        return Saving(basis, ratio=self.seconds / left if known else None, of="all")
+
+    @property
+    def epoch(self) -> dict[str, float]:
+        """The epoch, as a finding's data has it."""
+        return {"steps": self.steps, "seconds": self.seconds, "pause_s": self.pause_s}
+
+    @property
+    def said(self) -> str:
+        """The steps of an epoch and what its start takes: "20 steps: 0.12 s of 0.34 s (35 %)"."""
+        if self.restart_s is None:
+            return f"{self.steps} steps"
+        share = percent(self.restart_s / self.seconds)
+        return f"{self.steps} steps: {ms(self.restart_s)} of {ms(self.seconds)} ({share})"
+
+
+def _starts(evidence: Evidence) -> Starts | None:
+    """What starting the loader takes of an epoch; raises `NotMeasured`.
+
+    None where no start was timed and an epoch is so long that one hardly matters.
+    """
+    loader, pause, real = evidence.torch.loader, evidence.between_epochs, evidence.times.real
+    steps = (pause.epoch_steps if pause else None) or evidence.loop.epoch_steps or loader.batches
+    if not steps:
+        raise NotMeasured("how many steps an epoch has is not known")
+    restart = _restart_s(loader, pause)
+    between = pause.seconds if pause is not None and pause.sure else 0.0
+    whole = steps * real + max(restart or 0.0, between)
+    if restart is None and whole > LONG_EPOCH_S:
+        return None
+    return Starts(steps, whole, restart, max(0.0, whole - steps * real - (restart or 0.0)))
+
+
+def _restart_s(loader: Loader, pause: BetweenEpochs | None) -> float | None:
+    """What starting the workers takes each time; None where it was not timed.
+
+    The smaller of what opening the loader took and of what passes between epochs until
+    the first batch, where both are known: the first also holds what comes only once.
+    """
+    timed = (loader.worker_start_s, pause.restart_s if pause else None)
+    return min((seconds for seconds in timed if seconds is not None), default=None)
+
+
+def built_each(loader: Loader, pause: BetweenEpochs | None) -> str:
+    """Say how often the loader is built anew: "epoch", "step" (or every few), "" if once."""
+    epochs = pause.epochs_seen if pause is not None else 0
+    if epochs >= BUILT_EPOCHS and loader.built >= epochs:
+        return "epoch"
+    return "step" if epochs < BUILT_EPOCHS and loader.built >= BUILT_OFTEN else ""
+
+
+class TorchPersistentWorkers(Fix):
+    """Keep the worker processes from one epoch to the next.
+
+    ## Why it is slow
+    Without `persistent_workers` the loader ends its workers after each epoch and starts new ones
+    for the next. They copy or unpickle the dataset, import what they need and fill their queues,
+    while the model waits. With short epochs this adds up.
+
+    ## What changes
+    `persistent_workers=True` keeps them. From the second epoch on the loader draws one
+    random number less, so shuffling and dropout take another order than before.
+
+    ## When not to
+    - When the dataset is changed between epochs (`dataset.epoch = 3`): workers that stay
+      keep their old copy.
+    - When memory is short: the workers keep theirs during validation, too.
+    """
+
+    framework = "torch"
+    category = "input"
+    concerns = "epoch end"
+    equivalence = Equivalence.NUMERICS
+    between_epochs = True
+    edit = KEEP_WORKERS
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find workers that end with each epoch of several, of one loader."""
+        loader = evidence.torch.loader
+        if loader.workers == 0 or loader.persistent_workers or evidence.loop.epochs == 1:
+            return None
+        again = built_each(loader, evidence.between_epochs)
+        starts = None if again else _starts(evidence)
+        if starts is None:
+            return None
+        how = f" ({loader.start_method})" if loader.start_method else ""
+        return Cause(
+            title="The workers are started anew for every epoch",
+            text=f"{named(loader)} is read by {workers_said(loader.workers)}{how} that start for "
+            f"every epoch of {starts.said}.",
+            saves=starts.saving,
+            where=places(loader),
+            advice="Give the loader `persistent_workers=True`.",
+            snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
+            "persistent_workers=True)",
+            data={"epoch": starts.epoch, **seen_in_run(evidence)},
+        )
+
+
+FOR_EPOCHS = """\
+loader = DataLoader(dataset, ..., persistent_workers=True)  # once, before the epochs
+for epoch in range(epochs):
+    for batch in loader:
+        train_step(batch)"""
+
+FOR_STEPS = """\
+batches = iter(loader)  # once, not for every step
+for step in range(steps):
+    try:
+        batch = next(batches)
+    except StopIteration:
+        batches = iter(loader)
+        batch = next(batches)
+    train_step(batch)"""
+
+
+class TorchLoaderRebuilt(Fix):
+    """Build the `DataLoader` once, before the loop.
+
+    ## Why it is slow
+    A new `DataLoader` starts new workers, which take the dataset over and fill their queues while
+    the model waits. Built within the loop, it does so again and again, whatever
+    `persistent_workers` says.
+
+    ## What changes
+    The line moves out of the loop; the same loader is iterated again. With
+    `persistent_workers=True` its workers stay. Shuffling draws its numbers in another order then.
+
+    ## When not to
+    When each epoch really reads another dataset, sampler or batch size: then change the
+    sampler (`sampler.set_epoch`), not the loader. No edit is written where anything that it is
+    built from changes within the loop, nor for one that is built every few steps.
+    """
+
+    framework = "torch"
+    category = "input"
+    concerns = "epoch end"
+    counted = True
+    equivalence = Equivalence.NUMERICS
+    between_epochs = True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a place where loaders are built over and over, and what their starts take."""
+        loader, loop = evidence.torch.loader, evidence.loop.where
+        again = built_each(loader, evidence.between_epochs)
+        workers = f" with {workers_said(loader.workers)}" if loader.workers else ""
+        text = f"{named(loader)} got {loader.built} loaders{workers} while it was watched"
+        restart = _restart_s(loader, evidence.between_epochs)
+        if again == "step" and restart is not None:
+            waits = evidence.times.real - evidence.times.resident
+            return Cause(
+                title="A new DataLoader is built within the epoch, again and again",
+                text=f"{text}. Each start takes {ms(restart)}; a step waits {ms(waits)} for its "
+                "batch.",
+                saves=Saving("no start of a loader in a step", restart, of="input"),
+                where=places(loader),
+                advice="Build the loader once, and keep one iterator over it.",
+                snippet=FOR_STEPS,
+                rewritable=False,
+            )
+        starts = _starts(evidence) if again == "epoch" and (loader.workers or restart) else None
+        if starts is None:
+            return None
+        return Cause(
+            title="A new DataLoader is built for each epoch",
+            text=f"{text}, one for each epoch of {starts.said}.",
+            saves=starts.saving,
+            where=places(loader),
+            advice="Build the loader before the loop, with `persistent_workers=True` if it has "
+            "workers.",
+            snippet=FOR_EPOCHS,
+            data={
+                "epoch": starts.epoch,
+                "workers": loader.workers,
+                "loop": None if loop is None else asdict(loop),
+            },
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Move what builds the loader ahead of the loop that builds it again and again.
+
+        That is the statement around it, or the one that calls the function it stands in, in the
+        file of the loop where training takes its batches. Workers are then kept from one epoch to
+        the next. Raises `CannotRewrite` where the loader may differ from turn to turn.
+        """
+        site, loop = finding.where[0], finding.data["loop"]
+        DATA_LOADER.check(script, site)
+        module, call = script.source(site.file).module, script.call(site)
+        if isinstance(argument(call, "generator"), ast.Call):
+            raise CannotRewrite("each turn draws with a generator of its own")
+        if module.loops(call):
+            _move(script, site, call, finding)
+            return
+        function = module.function(call)
+        if not isinstance(function, FUNCTIONS) or not repeats(module, function):
+            raise CannotRewrite("no loop of the file builds the same one each time")
+        for file in dict.fromkeys([site.file, *([loop["file"]] if loop is not None else [])]):
+            calls = list(calls_in_loops(script.source(file).module, function))
+            if len(calls) == 1:
+                _move(script, replace(site, file=file), calls[0], None)
+                _keep_workers(script, site, finding)
+                return
+        raise CannotRewrite(f"no loop that calls {function.name}() once was found")
+
+
+def _keep_workers(script: Script, site: Site, finding: Finding) -> None:
+    if finding.data["workers"] and "persistent_workers" not in script.call_keywords(site):
+        KEEP_WORKERS.set(script, site, finding)
+
+
+def calls_in_loops(module: Module, function: Function) -> Iterator[ast.Call]:
+    """Yield the calls of a function, by its name, within a loop."""
+    for node in module.nodes:
+        if isinstance(node, ast.Call) and called(node) == function.name and module.loops(node):
+            yield node
+
+
+def _move(script: Script, near: Site, call: ast.Call, keeping: Finding | None) -> None:
+    """Put the statement with `call` ahead of the loop around it.
+
+    Where the call is the loader's own, at `near`, `keeping` is given: its workers are kept.
+    """
+    module = script.source(near.file).module
+    statement = next(node for node in module.around(call) if isinstance(node, ast.stmt))
+    loop = module.loops(statement)[0]
+    if statement not in loop.body:
+        raise CannotRewrite("it is built under a condition, or within another statement")
+    _check_same(module, loop, call, statement)
+    text = _text(script, near, statement if isinstance(statement, ast.Assign) else call)
+    if keeping is not None and keeping.data["workers"]:
+        text = _with_workers_kept(text, keeping)
+    place = Site(near.file, loop.lineno, near.function)
+    if isinstance(statement, ast.Assign):
+        script.insert_before(place, text)
+        script.remove_statement(Site(near.file, statement.lineno, near.function))
+        return
+    if not isinstance(statement, ast.For) or call not in ast.walk(statement.iter):
+        raise CannotRewrite("what it is assigned to cannot be seen")
+    free = script.free_name(near.file, "loader", "train_loader", "training_loader")
+    script.insert_before(place, f"{free} = {text}")
+    script.replace_call(script.site_of(near, call), free)
+
+
+def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
+    """Raise `CannotRewrite` unless every turn builds the same loader.
+
+    A trial would not tell: the numbers of shuffling come in another order anyhow.
+    """
+    value = statement.value if isinstance(statement, ast.Assign) else call
+    built = value.elts if isinstance(value, ast.Tuple) else [value]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    parts = [part for target in targets for part in ast.walk(target)]
+    if call not in built or not all(isinstance(part, PLAIN) for part in parts):
+        raise CannotRewrite("what it is assigned to is not the loader itself, by a plain name")
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    stored = [
+        node
+        for node in walk(loop.body)
+        if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load)
+    ]
+    if sum(isinstance(node, ast.Name) and node.id in names for node in stored) > len(names):
+        raise CannotRewrite("its name is given to something else in the loop")
+    if starts_over(module, loop):
+        raise CannotRewrite("each turn of the loop trains a model of its own")
+    read = {name for node in built for name in names_in(node)}
+    changed = changed_in_place(loop.body) | changed_in_calls(module, loop.body)
+    changed |= assigned_in(loop) | used_in(loop)
+    attributes = {ast.unparse(node) for node in stored if isinstance(node, ast.Attribute)}
+    changed |= {name.partition(".")[0] for name in attributes} - {"self"}
+    reached = {ast.unparse(part) for node in built for part in ast.walk(node)}
+    changing = (changed & read) | (attributes & reached)
+    if changing:
+        raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
+    data = argument(call, "dataset", 0)
+    other = _changer(module, loop, statement, names_in(data) if data is not None else set())
+    if other:
+        raise CannotRewrite(f"{other} is given the data, and may change them")
+    own = [*call.args, *(keyword.value for keyword in call.keywords)]
+    own += [node for node in built if node is not call]
+    if not all(repeats(module, node) for node in own):
+        raise CannotRewrite("what it is built from may be another each time")
+
+
+def _changer(module: Module, loop: Loop, statement: ast.stmt, data: set[str]) -> str:
+    """A function of unknown doing that a loop gives the data to, beside building the loader."""
+    for node in walk(other for other in loop.body if other is not statement):
+        if isinstance(node, ast.Call) and function_of(module, node.func) is None:
+            given = (*node.args, *(keyword.value for keyword in node.keywords))
+            handed = {value.id for value in given if isinstance(value, ast.Name)}
+            if handed & data and not repeats(module, node):
+                return f"{ast.unparse(node.func)}()"
+    return ""
+
+
+def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:
+    """The source of a node without its indentation."""
+    source = script.source(near.file)
+    text = source.text_of(node).replace("\r\n", "\n")
+    if lines_within_strings(text):
+        return ast.unparse(node)
+    line = source.lines[node.lineno - 1]
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.dedent(indent + text)
+
+
+def _with_workers_kept(text: str, finding: Finding) -> str:
+    """The statement or call with `persistent_workers=True`, edited as a file of its own."""
+    alone = Script("/statement", lambda path: f"{text}\n".encode())
+    source = alone.source("loader.py")
+    for node in ast.walk(source.tree):
+        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and name.rpartition(".")[2] == "DataLoader":
+            _keep_workers(alone, source.site(node, Site("loader.py", 1)), finding)
+            break
+    return next(iter(alone.sources().values()), text).rstrip("\n")

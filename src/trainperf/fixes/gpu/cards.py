@@ -1,0 +1,446 @@
+"""The GPUs that a run computes on: their clocks, links, memory errors, and who else has them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common._environment import EnvironmentFix
+from trainperf.fixes.common.step import step_seconds
+from trainperf.fixes.common.words import GIB, percent
+from trainperf.fixes.precision.torch_matmul_precision import peaks
+from trainperf.model import Evidence, Gpu
+from trainperf.recording.machine.machine import APPLICATION_CLOCKS, HARMFUL
+
+LEAST_SAMPLES = 3
+"""Samples that a phase must have for its mean clock to be worth a word; our choice."""
+
+
+def gpus_of_run(evidence: Evidence) -> list[Gpu]:
+    """Return the GPUs the run computes on, all ranks' on this host, sampled or not.
+
+    Raises `NotMeasured` where it is not on a GPU, or it is not known on which.
+    """
+    if evidence.device.kind != "GPU":
+        raise NotMeasured("the script does not compute on a GPU")
+    indices = {gpu.index for gpu in evidence.device.used}
+    if None in indices:
+        raise NotMeasured("which of the GPUs the script uses is not known")
+    indices.update(evidence.device.of_others)
+    return [gpu for gpu in evidence.machine.gpus if gpu.index in indices]
+
+
+def gpus_sampled(evidence: Evidence) -> list[tuple[Gpu, dict[str, Any]]]:
+    """Return the GPUs the run computes on, each with its use while the step ran alone.
+
+    Raises `NotMeasured` where the run is not on a GPU, or it is not known on which.
+    """
+    try:
+        phase = evidence.phase("resident")
+    except NotMeasured:
+        phase = evidence.phase("real")
+    uses = {use["index"]: use for use in phase.gpu}
+    sampled = [(gpu, uses[gpu.index]) for gpu in gpus_of_run(evidence) if gpu.index in uses]
+    if not sampled:
+        raise NotMeasured("the GPU was not sampled")
+    return sampled
+
+
+def named(gpu: Gpu) -> str:
+    """Name a GPU: "GPU 0 (NVIDIA A10G)"."""
+    return f"GPU {gpu.index} ({gpu.name})"
+
+
+@dataclass(frozen=True)
+class _Slowed:
+    """A GPU below its highest clock, MHz, and in which share of the samples for which reasons."""
+
+    gpu: Gpu
+    clock: float
+    highest: int
+    shares: dict[str, float]
+
+    def saving(self, evidence: Evidence) -> Saving:
+        """A kernel's time goes with the clock at best; the memory's clock is another one."""
+        seconds = step_seconds(evidence) * (1 - self.clock / self.highest)
+        return Saving("every kernel at the GPU's highest clock", seconds)
+
+
+def _most_slowed(evidence: Evidence, reasons: Collection[str], least: float) -> _Slowed | None:
+    """The GPU furthest below its clock for one of the `reasons`, in `least` of the samples."""
+    found = []
+    for gpu, use in gpus_sampled(evidence):
+        shares = {
+            reason: share
+            for reason, share in (use.get("throttle_shares") or {}).items()
+            if reason in reasons
+        }
+        clock, highest = use.get("sm_clock_mhz"), gpu.max_sm_clock_mhz
+        sampled = use.get("samples", LEAST_SAMPLES) >= LEAST_SAMPLES
+        if clock is not None and highest and sampled and max(shares.values(), default=0) >= least:
+            found.append(_Slowed(gpu, clock, highest, shares))
+    return min(found, key=lambda slowed: slowed.clock / slowed.highest, default=None)
+
+
+SLOW_PRODUCT = 0.60
+"""Share of the peak below which a large product is slow; our choice.
+
+Large square products reach 70 to 90 % of the dense peak on data-centre GPUs that run at
+their full clock.
+"""
+
+PEAKS = {
+    "float32": "fp32_tflops",
+    "tf32": "tf32_tflops",
+    "float16": "fp16_tensor_tflops",
+    "bfloat16": "bf16_tensor_tflops",
+}
+
+
+def share_of_peak(evidence: Evidence) -> float | None:
+    """Return what the measured product reached of the GPU's peak; None if it is not known."""
+    product = evidence.facts.get("matmul")
+    if not isinstance(product, dict):
+        return None
+    on = [gpu for gpu in evidence.device.used if gpu.number == product.get("device", 0)]
+    row = peaks(on[0].name) if on and not on[0].mig else None  # a slice has a part of its peak
+    column, flops = PEAKS.get(str(product.get("dtype"))), product.get("flops_s")
+    if row is None or column is None or not row[column] or not isinstance(flops, (int, float)):
+        return None
+    return float(flops) / (float(row[column]) * 1e12)
+
+
+def slow_product(evidence: Evidence) -> str:
+    """Say what a large product reached, after a blank; "" where it was not low, or not timed."""
+    share = share_of_peak(evidence)
+    if share is None or share >= SLOW_PRODUCT:
+        return ""
+    product = evidence.facts["matmul"]
+    return (
+        f" A large product in {product['dtype']} reaches {float(product['flops_s']) / 1e12:.1f} "
+        f"TFLOP/s, {share * 100:.0f} % of the peak of this GPU."
+    )
+
+
+OFTEN = 0.10
+"""Share of the samples in which a GPU must have been slowed down; our choice."""
+
+TOO_HOT = "It is too hot: look at its cooling, and at its neighbours."
+MEANS = {
+    "hardware thermal slowdown": TOO_HOT,
+    "software thermal slowdown": TOO_HOT,
+    "power brake": "The machine's power supply told it to: look at the supply.",
+    "hardware slowdown": "Its hardware told it to: heat, or power that gives out.",
+}
+
+
+class GpuThrottled(EnvironmentFix):
+    """Let the GPU run at its full clock: cool it, and give it power.
+
+    ## Why it is slow
+    A GPU that gets too hot, or whose power supply gives out, lowers its clock to protect itself:
+    every kernel takes longer by as much. The driver tells the reason.
+
+    ## What changes
+    Nothing in the script: the machine is repaired, or another one taken. On a cloud machine, stop
+    the instance and start it again: it comes up elsewhere.
+
+    ## When not to
+    A GPU at its power cap is well: it works as hard as its board permits.
+    """
+
+    counted = True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find the slowest GPU that gave a reason that means harm, and ran below its clock."""
+        slowed = _most_slowed(evidence, HARMFUL, OFTEN)
+        if slowed is None:
+            return None
+        shares = slowed.shares
+        reason = max(shares, key=lambda name: (shares[name], name))
+        reasons = ", ".join(f"{name} ({percent(shares[name])})" for name in sorted(shares))
+        return Cause(
+            title=f"{named(slowed.gpu)} slows itself down: {reason}",
+            text=f"While it trained, its clock was {slowed.clock:.0f} of {slowed.highest} MHz. In "
+            f"so many of the samples the driver gave as the reason: {reasons}."
+            f"{slow_product(evidence)}",
+            saves=slowed.saving(evidence),
+            advice=f"{MEANS[reason]} On a cloud machine, stop and start the instance.",
+            snippet=f"nvidia-smi -i {slowed.gpu.index} -q -d TEMPERATURE,POWER,PERFORMANCE,CLOCK",
+        )
+
+
+MOSTLY = 0.50
+"""Share of the samples in which the driver must name the application clocks; our choice."""
+
+
+class GpuClocks(EnvironmentFix):
+    """Set the GPU's application clocks to the highest.
+
+    ## Why it is slow
+    Application clocks are what a GPU aims at under load. On some machines they are set, or left
+    by default, far below what the card can do.
+
+    ## What changes
+    `nvidia-smi -ac` sets them, as root, until the driver is loaded anew, `-rac` resets what
+    somebody lowered. The card draws more power.
+
+    ## When not to
+    Where they are set on purpose, for even times or to save power; near the power cap the card
+    will not keep the higher clock.
+    """
+
+    counted = True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find the GPU that its application clocks hold back most."""
+        slowed = _most_slowed(evidence, (APPLICATION_CLOCKS,), MOSTLY)
+        if slowed is None:
+            return None
+        gpu, highest = slowed.gpu, slowed.highest
+        set_to = gpu.application_clock_mhz
+        known = "" if set_to is None else f" They are set to {set_to} MHz."
+        return Cause(
+            title=f"{named(gpu)} is held at {slowed.clock:.0f} of {highest} MHz by its "
+            "application clocks",
+            text=f"The driver gave them as the reason in "
+            f"{percent(slowed.shares[APPLICATION_CLOCKS])} of the samples while the step ran."
+            f"{known}{slow_product(evidence)}",
+            saves=slowed.saving(evidence),
+            snippet=f"# the pairs of clocks that it has\n"
+            f"nvidia-smi -i {gpu.index} -q -d SUPPORTED_CLOCKS\n"
+            f"# the highest one: memory, SMs\nsudo nvidia-smi -i {gpu.index} -ac MEMORY,{highest}",
+        )
+
+
+LEAST_BUSY = 0.05
+"""Share of the time from which others keep a GPU busy; below, they only hold memory."""
+
+
+class GpuShared(EnvironmentFix):
+    """Leave the GPU to this run alone.
+
+    ## Why it is slow
+    Another process computes on the same GPU. The two take turns, and each waits for the other's
+    kernels.
+
+    ## What changes
+    The other process is ended, or one of the two goes to another GPU (`CUDA_VISIBLE_DEVICES`).
+
+    ## When not to
+    Where the GPU is shared on purpose, and both jobs together are what counts.
+    """
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find the GPU that others kept busiest before the run started."""
+        parallel = evidence.parallel_
+        if parallel is not None and len(parallel.processes) > 1:  # they may be its other ranks
+            return None
+        shared = [
+            (gpu.busy_before, gpu.other_processes, gpu)
+            for gpu in gpus_of_run(evidence)
+            if gpu.other_processes and gpu.busy_before and gpu.busy_before >= LEAST_BUSY
+        ]
+        if not shared:
+            return None
+        busy, others, gpu = max(shared, key=lambda card: card[0])
+        # Kernels take turns: with n others this run gets one turn of n + 1 at least.
+        lost = min(busy, others / (others + 1))
+        who = "Another process" if others == 1 else f"{others} other processes"
+        return Cause(
+            title=f"{named(gpu)} is shared with other processes",
+            text=f"{who} had it open before the run started, and kept it busy for "
+            f"{percent(busy)} of the time.",
+            saves=Saving(
+                "as many turns on the GPU as the others took before the run",
+                step_seconds(evidence) * lost,
+            ),
+            snippet=f"nvidia-smi -i {gpu.index} "
+            "--query-compute-apps=pid,process_name,used_memory --format=csv\n"
+            "# another GPU, if there is one\nexport CUDA_VISIBLE_DEVICES=1",
+        )
+
+
+class GpuMig(EnvironmentFix):
+    """Train on the whole GPU rather than on a slice of it.
+
+    ## Why it is slow
+    A GPU in MIG mode (multi-instance GPU) is divided into slices, and a program has one of them:
+    a part of the SMs, of the memory and of its bandwidth.
+
+    ## What changes
+    A larger slice, or MIG mode off (`nvidia-smi -mig 0`, as root, while nothing runs).
+
+    ## When not to
+    Where the GPU is divided among several jobs on purpose, and the slice is large enough.
+    """
+
+    category = "practice"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a card in MIG mode that the run computes on."""
+        part = next((gpu for gpu in evidence.device.used if gpu.mig), None)
+        if part is None:
+            return None
+        whole = next((gpu for gpu in evidence.machine.gpus if gpu.index == part.index), None)
+        total, memory = None if whole is None else whole.memory_total, part.memory_total
+        size = ""  # nothing where CUDA tells the card's memory for the slice's
+        if memory and (whole is None or (total and memory < total)):
+            of = f" of {total / GIB:.1f}" if total else ""
+            size = f" That of this run has {memory / GIB:.1f}{of} GiB of memory."
+        which = "" if whole is None else f" -i {whole.index}"
+        return Cause(
+            title=f"{part.name if whole is None else named(whole)} is divided, and this run has "
+            "a slice of it",
+            text=f"MIG mode is on: a program gets one slice of the card.{size}",
+            saves=Unpriced("not measured: what the whole card gives is not known"),
+            snippet=f"nvidia-smi -L\n# with nothing running on it\nsudo nvidia-smi{which} -mig 0",
+        )
+
+
+LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+"""Bytes per second of one PCIe lane, one way, by generation.
+
+2.5 and 5 GT/s at 8 of 10 bits; 8, 16 and 32 GT/s at 128 of 130 bits; 64 GT/s in flits of
+242 of 256 bytes (PCI Express Base Specification).
+"""
+
+LOADED = 20.0
+"""Utilisation in percent from which the link must have been woken up; our choice."""
+
+
+class GpuPcie(EnvironmentFix):
+    """Give the GPU a PCIe link of its full width and speed.
+
+    ## Why it is slow
+    Batches go to the GPU over PCIe. A card in a slot with fewer lanes, on a riser that fails, or
+    with a worn contact, runs with a link of half or a quarter of the rate.
+
+    ## What changes
+    Nothing in the script: the card goes into another slot, or the machine is changed.
+
+    ## When not to
+    Where little is copied. An idle card lowers the speed of its link by itself; only a loaded one
+    is judged.
+    """
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a link below the card's own that copies keep busy; all GPUs of the run count."""
+        cards = {gpu.index: gpu for gpu in gpus_of_run(evidence)}
+        links = [
+            link
+            for use in evidence.phase("real").gpu
+            if (gpu := cards.get(use.get("index", -1))) and (link := _narrow(gpu, use))
+        ]
+        if not links:
+            return None
+        share, busy, gpu, text = max(links, key=lambda link: link[0])
+        return Cause(
+            title=f"{named(gpu)} has a PCIe link below its own",
+            text=f"Under load its link was {text}. Copies kept it busy for {percent(busy)} of the "
+            "time at least.",
+            saves=Saving(
+                "the same copies at the full rate of the card's link",
+                evidence.times.real * share,
+                of="all",
+            ),
+            advice="Look at the slot, the riser and the BIOS; on a cloud machine, stop and start "
+            "the instance.",
+            snippet=f"nvidia-smi -i {gpu.index} -q -d PCIE\n"
+            "sudo lspci -vv -d 10de: | grep -E 'LnkCap|LnkSta'",
+        )
+
+
+def _narrow(gpu: Gpu, use: dict[str, Any]) -> tuple[float, float, Gpu, str] | None:
+    """The share of the time a full link saves, how busy it was, the card, and both links."""
+    generation, width = use.get("pcie_generation"), use.get("pcie_width")
+    rates = [use.get("pcie_rx_bytes_s") or 0.0, use.get("pcie_tx_bytes_s") or 0.0]
+    now, full = _rate(generation, width), _rate(gpu.pcie_generation, gpu.pcie_width)
+    loaded = (use.get("utilization_percent") or 0.0) >= LOADED
+    if not loaded or use.get("samples", 0) < LEAST_SAMPLES:
+        return None
+    if now is None or full is None or now >= full:
+        return None
+    busy = min(1.0, max(rates) / now)
+    text = (
+        f"PCIe {generation} x{width} ({now / 1e9:.1f} GB/s), that of the card is PCIe "
+        f"{gpu.pcie_generation} x{gpu.pcie_width} ({full / 1e9:.1f} GB/s)"
+    )
+    return busy * (1 - now / full), busy, gpu, text
+
+
+def _rate(generation: int | None, width: int | None) -> float | None:
+    lane = None if generation is None else LANE.get(generation)
+    return None if lane is None or not width else lane * width
+
+
+class GpuEcc(EnvironmentFix):
+    """Reset or replace a GPU whose memory lost data.
+
+    ## Why it is slow
+    The card found errors in its memory that it could not correct. A program that touches such a
+    place is ended, and a training of days starts again. It costs no time in a step.
+
+    ## What changes
+    A reset of the card replaces the rows that failed by spare ones. If errors come back, the card
+    is to be replaced; on a cloud machine, stop the instance and start it again.
+
+    ## When not to
+    Errors that were corrected are no reason: they cost nothing.
+    """
+
+    category = "practice"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find the card with most errors that were not corrected."""
+        failed = [gpu for gpu in gpus_of_run(evidence) if gpu.ecc_errors]
+        if not failed:
+            return None
+        gpu = max(failed, key=lambda card: card.ecc_errors or 0)
+        return Cause(
+            title=f"{named(gpu)} has memory errors that it could not correct",
+            text=f"Errors that the driver counts since it was loaded: {gpu.ecc_errors}.",
+            saves=Unpriced("none: it ends programs, and slows none"),
+            snippet=f"nvidia-smi -i {gpu.index} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT\n"
+            "# replaces the rows that failed; nothing may use the card meanwhile\n"
+            f"sudo nvidia-smi -i {gpu.index} --gpu-reset",
+        )
+
+
+class GpuPersistence(EnvironmentFix):
+    """Keep the driver loaded between programs.
+
+    ## Why it is slow
+    Without persistence mode the driver lets go of a GPU that no program uses. The next one waits
+    a second or more for each GPU, and settings such as application clocks are lost. A step is as
+    fast as before.
+
+    ## What changes
+    `nvidia-smi -pm 1` as root, or the service `nvidia-persistenced`. An idle GPU draws a little
+    more power.
+
+    ## When not to
+    For one long training it is not worth the command.
+    """
+
+    category = "practice"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find GPUs of the run without persistence mode that nothing else keeps awake."""
+        off = [
+            str(gpu.index)
+            for gpu in gpus_of_run(evidence)
+            if gpu.persistence is False and not gpu.other_processes
+        ]
+        if not off:
+            return None
+        return Cause(
+            title="Persistence mode of the GPU is off",
+            text=f"GPU {', '.join(off)}: each program that starts waits for the driver to start "
+            "the card.",
+            saves=Unpriced("none: it costs the start of a program, not a step"),
+            snippet="sudo nvidia-smi -pm 1",
+        )

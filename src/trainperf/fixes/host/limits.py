@@ -1,0 +1,204 @@
+"""What a container or a machine does not give: CPU time beyond a quota, and memory."""
+
+from __future__ import annotations
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
+from trainperf.fixes.common._environment import EnvironmentFix
+from trainperf.fixes.common.step import gpu_may_be_full
+from trainperf.fixes.common.words import GIB, percent
+from trainperf.model import ContainerUse, Evidence, Missing
+
+GPU_FULL = 0.90
+"""Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
+
+OFTEN = 0.05
+"""Share of the quota's periods in which it must have been used up to matter; our choice."""
+
+THREADS = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
+
+
+class CpuQuota(EnvironmentFix):
+    """Give the container more CPU time, or size threads and workers for what it has.
+
+    ## Why it is slow
+    A quota (`--cpus`, a limit of Kubernetes) counts CPU time per period of 0.1 s, over all
+    threads. When it is used up, every thread stands still until the next period. Pools are sized
+    by the cores that can be seen, so they use it up early, and all wait.
+
+    ## What changes
+    The container is started with a higher quota; or thread pools and loader workers are set to
+    the quota, which takes the stops away but adds no CPU time.
+
+    ## When not to
+    Where the other cores are promised to other jobs: then only the sizes help.
+    """
+
+    concerns = "quota"
+    counted = True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a quota that was used up in many of its periods while the script trained."""
+        use, machine = evidence.container, evidence.machine
+        quota = None if use is None else use.quota_cores
+        share = throttled_share(evidence)
+        visible = min(machine.visible_cores, machine.affinity_cores)
+        if use is None or quota is None or share < OFTEN or quota >= visible:
+            return None
+        if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, GPU_FULL):
+            return None
+        whole = max(1, int(quota))
+        still = ""
+        if use.throttled_s is not None:
+            still = f" In the {use.seconds:.0f} s of the run its threads stood still for "
+            still += f"{use.throttled_s:.1f} s, summed over cores."
+        trained = " while it trained" if _while_training(evidence) is not None else ""
+        more = f"docker run --cpus={visible} ..."
+        if machine.container == "kubernetes":
+            more = f"kubectl set resources deployment NAME --limits=cpu={visible}"
+        fewer = ""
+        if variable := THREADS.get(evidence.framework.name):
+            fewer = f"\n# or threads for the cores that there are\nexport {variable}={whole}"
+        return Cause(
+            title=f"The container's CPU quota of {quota:g} core{'' if quota == 1 else 's'} stops "
+            "the script",
+            text=f"In {percent(share)} of the quota's periods{trained} it was used up before the "
+            f"period ended. {visible} cores can be seen, and {_pools(evidence, visible)}.{still}",
+            # Busy on all cores, a period's quota is gone after quota / visible of it.
+            saves=Saving(
+                f"no stops, as with all {visible} cores",
+                lambda: evidence.times.real * share * (1 - quota / visible),
+                of="all",
+            ),
+            advice=f"Start the container with more CPUs, or set threads and loader workers to "
+            f"{whole}.",
+            snippet=f"# as many cores as the work needs\n{more}{fewer}",
+        )
+
+
+def _pools(evidence: Evidence, visible: int) -> str:
+    """Say how many threads the framework computes with."""
+    if evidence.torch_ is not None and (threads := evidence.torch_.flags.get("threads")):
+        return f"PyTorch computes with {threads} thread{'' if threads == 1 else 's'}"
+    given = evidence.facts.get("intra_op_threads")
+    if evidence.framework.name == "tensorflow" and isinstance(given, str) and given.isdigit():
+        return f"TensorFlow's operations have {given} threads"
+    return f"pools are sized for {visible} unless they are told otherwise"
+
+
+def throttled_share(evidence: Evidence) -> float:
+    """The share of periods used up while it trained, else in the whole run.
+
+    Raises `NotMeasured` where the kernel tells neither.
+    """
+    share = _while_training(evidence)
+    if share is None and evidence.container is not None:
+        share = evidence.container.throttled_share
+    if share is None:
+        raise NotMeasured("the kernel does not tell how often the quota was used up")
+    return share
+
+
+def _while_training(evidence: Evidence) -> float | None:
+    try:
+        return evidence.phase("real").throttled_share
+    except NotMeasured:
+        return None
+
+
+HOLDERS = {"Cache": "cache()", "Shuffle": "shuffle()"}
+"""Stages that hold much memory, by the start of their names."""
+
+
+class MemoryPressure(EnvironmentFix):
+    """Keep less in memory: fewer workers, a smaller shuffle buffer or cache.
+
+    ## Why it is slow
+    Near the limit of the container or the machine the kernel takes pages away that are needed
+    again: it reads files anew, and swaps, and threads wait. At the limit it ends a process.
+
+    ## What changes
+    Fewer or smaller things are held: loader workers (each has its copy), `prefetch`, `cache()`,
+    `shuffle` buffers, of which a smaller one mixes samples less.
+
+    ## When not to
+    Where the container can simply have more memory (`--memory`).
+    """
+
+    category = "memory"
+    without_edit = "what may be given up (workers, a buffer, a cache) is a choice"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find kills, swapping, waiting for memory, or use near the limit."""
+        use = evidence.container
+        signs = [] if use is None else [*suffering(use), *_near(use)]
+        if use is None or not signs:
+            return None
+        stages = () if isinstance(evidence.stages_, Missing) else evidence.stages_
+        holders = [
+            (f"`{words}`", stage.where)
+            for stage in stages
+            for start, words in HOLDERS.items()
+            if stage.op.startswith(start)
+        ]
+        held = " and ".join(dict.fromkeys(words for words, _ in holders))
+        # twice the limit in whole GiB; what to fill in where there is none
+        more = -(-2 * use.memory_limit // GIB) if use.memory_limit else 16
+        return Cause(
+            title="Memory runs short",
+            text=" ".join(signs),
+            saves=waiting_for_memory(evidence, use),
+            where=tuple(dict.fromkeys(place for _, place in holders if place is not None)),
+            advice="Hold less in memory: fewer loader workers, a smaller "
+            f"{held or 'shuffle buffer or cache'}. Or give it more.",
+            snippet=f"docker run --memory={more}g ...",
+        )
+
+
+SWAPPING = 1e6
+"""Bytes per second read back from swap that say that memory runs short; our choice."""
+
+PUT_AWAY = 0.1
+"""Share of what comes back from swap that must be put away meanwhile; our choice."""
+
+STALLING = 0.05
+"""Share of the time in which a task waits for memory; our choice."""
+
+NEAR = 0.95
+"""Share of the limit that may be in use, page cache that can go left out; our choice."""
+
+
+def waiting_for_memory(evidence: Evidence, use: ContainerUse) -> Saving | Unpriced:
+    """What a step waits for memory, where that was measured."""
+    share, otherwise = use.memory_pressure, "not measured: how long a step waits for memory"
+    if share is None or share < STALLING:
+        return Unpriced(otherwise)
+    waits = Saving("no waiting for memory", lambda: evidence.times.real * share, of="all")
+    return priced_if_worth(waits, evidence, otherwise)
+
+
+def suffering(use: ContainerUse) -> list[str]:
+    """Say as sentences what the run suffered for want of memory: kills, swapping, waiting."""
+    signs = []
+    if kills := dict(use.memory_events).get("oom_kill", 0):
+        signs.append(
+            f"The kernel ended {kills} process{'es' if kills > 1 else ''} for want of memory."
+        )
+    stalls = (use.memory_pressure or 0.0) >= STALLING
+    rate = (use.swapped_in or 0) / max(use.seconds, 1e-9)
+    # Pages may come back that were put away long before: short now is who also puts some away.
+    out = use.swapped_out is None or use.swapped_out >= PUT_AWAY * (use.swapped_in or 0)
+    if rate >= SWAPPING and (out or stalls):
+        signs.append(f"The machine read {rate / 1e6:.1f} MB/s back from swap while it ran.")
+    if stalls:
+        whose = "the container" if use.pressure_of == "container" else "the machine"
+        share = percent(use.memory_pressure or 0.0)
+        signs.append(f"In {share} of the time a task of {whose} waited for memory.")
+    return signs
+
+
+def _near(use: ContainerUse) -> list[str]:
+    if not use.memory_limit or not use.memory_peak or use.memory_peak < NEAR * use.memory_limit:
+        return []
+    peak, limit = use.memory_peak / GIB, use.memory_limit / GIB
+    return [f"The container used {peak:.1f} of {limit:.1f} GiB, page cache that can go left out."]

@@ -1,0 +1,166 @@
+"""How many threads an operation on the CPU has: one, fewer than there are cores, or too many."""
+
+from __future__ import annotations
+
+import math
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common._environment import EnvironmentFix
+from trainperf.fixes.common.step import step_seconds
+from trainperf.fixes.common.words import if_measured, ms
+from trainperf.fixes.dataloader._loader import ranks
+from trainperf.fixes.host.limits import OFTEN, throttled_share
+from trainperf.fixes.rows import SetVariable
+from trainperf.model import Equivalence, Evidence, is_taken
+
+OMP, INTRA_OP = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
+VARIABLE = {"torch": OMP, "tensorflow": INTRA_OP}
+"""The variable for the threads of an operation. TensorFlow's own builds do not use OpenMP."""
+
+LEAST_CORES = 4
+"""Cores from which one thread leaves cores idle: of fewer, the data's making takes the rest."""
+
+FAR_ABOVE = 1.5
+"""Threads per core from which they take the cores from each other; our choice."""
+
+
+class OmpThreads(EnvironmentFix):
+    """Compute with a thread for each core that the process may use.
+
+    ## Why it is slow
+    On the CPU an operation is spread over a pool of threads. `OMP_NUM_THREADS=1`, which launchers
+    and images set, leaves all cores but one idle. A pool sized by the cores of the machine, where
+    a quota allows few, has its threads wait for each other.
+
+    ## What changes
+    A variable of the environment. Sums are added up in another order: losses may differ by
+    rounding.
+
+    ## When not to
+    Where loader workers or other trainings need the cores. A script that calls
+    `torch.set_num_threads` itself must be changed there.
+    """
+
+    edit = SetVariable({"{variable}": "{threads}"})
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a pool of one thread, or of more than cores, in a single process."""
+        threads, by_variable = _threads(evidence)
+        if evidence.device.kind != "CPU" or ranks(evidence) > 1 or threads is None:
+            return None
+        have = evidence.machine.cores  # of a quota not always whole
+        cores = max(1, math.floor(have))
+        few = threads == 1 and by_variable and have >= 2
+        if not few and threads <= max(1.0, have):
+            return None
+        may = "1 core" if have == 1 else f"{have:g} cores"
+        variable = VARIABLE.get(evidence.framework.name, OMP)
+        alone = is_taken(evidence.times.resident_)  # a step that may wait is not all operations
+        saves = Saving(
+            f"operations spread over {cores} threads without loss",
+            lambda: step_seconds(evidence) * (1 - threads / cores),
+        )
+        if not few:
+            saves = Saving(
+                "no core's time lost to threads that wait for their turn",
+                lambda: _lost_in_turns(evidence, have / threads),
+                of="all",
+            )
+        seen = f" (the container's quota; {evidence.machine.affinity_cores} can be seen)"
+        calls = " A call of torch.set_num_threads in the script counts more than the variable: "
+        calls += "change it there."
+        return Cause(
+            title=f"Operations run on one of {cores} cores"
+            if few
+            else f"{threads} threads share {may}",
+            text=f"Operations have {threads} thread{'s' if threads > 1 else ''}, and the process "
+            f"may use {may}{seen if _by_quota(evidence) else ''}."
+            + if_measured(lambda: f" A step takes {ms(evidence.times.real)}."),
+            saves=saves,
+            sure=alone and cores >= LEAST_CORES if few else threads >= max(2, FAR_ABOVE * have),
+            advice=f"Set {variable} to {cores}.{calls if variable == OMP else ''}",
+            snippet=f"export {variable}={cores}",
+            data={"variable": variable, "threads": cores},
+        )
+
+
+def _threads(evidence: Evidence) -> tuple[int | None, bool]:
+    """The threads of an operation, and whether a variable set them; None if not known."""
+    if evidence.framework.name == "torch":
+        flags = evidence.torch.flags
+        threads, given = flags.get("threads"), flags.get("omp_num_threads")
+        return (int(threads) if threads else None), given is not None and given == threads
+    if evidence.framework.name != "tensorflow" or "intra_op_threads" not in evidence.facts:
+        return None, False
+    # One thread, and other numbers below the cores, are tf_intra_op_threads' matter; without a
+    # number TensorFlow counts the mask, not the quota.
+    return _intra_op(evidence) or evidence.machine.affinity_cores, False
+
+
+def _intra_op(evidence: Evidence) -> int:
+    """The threads that TensorFlow was given for an operation, 0 where it chooses."""
+    given = evidence.facts.get("intra_op_threads")
+    return int(given) if isinstance(given, str) and given.strip().isdigit() else 0
+
+
+def _lost_in_turns(evidence: Evidence, used: float) -> float:
+    """Seconds of a step, not of its operations only, lost to threads that wait for each other.
+
+    `used` is the share of them that has a core. Under a quota their waiting shows as its stops:
+    without any, none waits. A step is no shorter than its input.
+    """
+    share, times = 1.0, evidence.times
+    if _by_quota(evidence):
+        try:
+            stopped = throttled_share(evidence)
+            share = stopped if stopped >= OFTEN else 0.0
+        except NotMeasured:
+            pass  # nothing tells: as if always
+    most = times.real - times.input if is_taken(times.input_) else times.real
+    return min(most, times.real * (1 - used) * share)
+
+
+def _by_quota(evidence: Evidence) -> bool:
+    """Whether a quota makes the cores so few."""
+    box = evidence.machine
+    return box.quota_cores is not None and box.quota_cores < box.affinity_cores
+
+
+class TfIntraOpThreads(Fix):
+    """Let TensorFlow's operations use all cores.
+
+    ## Why it is slow
+    On the CPU TensorFlow spreads a large operation over the threads of one pool. With
+    `TF_NUM_INTRAOP_THREADS` below the cores, some stand idle while a step computes.
+
+    ## What changes
+    A variable of the environment. Sums are added up in another order: losses may differ by
+    rounding.
+
+    ## When not to
+    When the limit is there on purpose, as several trainings share the machine.
+    """
+
+    category = "environment"
+    equivalence = Equivalence.ENVIRONMENT
+    edit = SetVariable({INTRA_OP: "{cores}"})
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a pool of fewer threads than cores, set by the environment."""
+        threads, cores = _intra_op(evidence), int(evidence.machine.cores) // ranks(evidence)
+        if evidence.device.kind != "CPU" or not 0 < threads < cores:
+            return None
+        computes = if_measured(lambda: f"; a step takes {ms(step_seconds(evidence))} for them")
+        return Cause(
+            title=f"{INTRA_OP}={threads} leaves cores idle",
+            text=f"TensorFlow's operations may use {threads} of {cores} cores{computes}.",
+            saves=Saving(
+                f"operations spread over {cores} threads without loss",
+                lambda: step_seconds(evidence) * (1 - threads / cores),
+            ),
+            sure=is_taken(evidence.times.resident_),
+            snippet=f"export {INTRA_OP}={cores}",
+            data={"cores": cores},
+        )

@@ -1,0 +1,379 @@
+"""A loop that makes its own batches while the model waits."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.pipeline import REAL_SHARE, cores
+from trainperf.fixes.common.words import at, if_measured, ms, percent
+from trainperf.fixes.tf_data._apart import (
+    AHEAD_OF,
+    IN_PARALLEL,
+    made_for_rest,
+    make_apart,
+    plain_target,
+)
+from trainperf.fixes.tf_data._mapped import put_in, yields
+from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, is_taken
+from trainperf.rewrite import Script
+from trainperf.source.bodies import calls_in, function_of, reached
+from trainperf.source.iterations import arguments, declared, loaded, stored
+from trainperf.source.module import Module
+from trainperf.source.mutations import (
+    changed_by,
+    changed_in_calls,
+    changed_in_place,
+    changes_shared,
+)
+from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.statements import assigned, made_here, names_in, root
+
+ENOUGH = 30
+"""Stack samples of a function below which its share is a guess."""
+
+TRAINING = {
+    "fit", "train_on_batch", "test_on_batch", "predict_on_batch", "evaluate", "predict",
+    "gradient", "apply_gradients", "apply", "minimize", "__call__", "error_handler",
+    "op_dispatch_handler", "numpy", "_numpy", "__array__", "__float__", "block_on",
+}  # fmt: skip
+"""A function mostly found in these is the training itself, not the making of a batch.
+`error_handler` and `op_dispatch_handler` are what Keras and TensorFlow wrap calls in;
+`numpy` waits for a result."""
+
+
+class NumpyBatching(Fix):
+    """Make the next batch while the model computes, in a thread.
+
+    ## Why it is slow
+    The loop makes each batch in Python and NumPy between two steps: the model waits for it, and
+    then Python waits for the model.
+
+    ## What changes
+    What makes a batch moves into a generator, which a thread runs up to four batches ahead of the
+    step. Batches stay the same, in the same order. Where each is made by itself, as many threads
+    as there are cores are tried as well; these draw random numbers in another order.
+
+    ## When not to
+    When the next batch depends on the result of this one, as in reinforcement learning.
+    When the rest of the loop draws random numbers from the same generator: in another order.
+    """
+
+    category = "input"
+    equivalence = Equivalence.NUMERICS
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a function of the user's that makes batches between the steps."""
+        making = [function for function in evidence.functions if _makes_batches(function)]
+        if evidence.loop.kind != "call" or not making:
+            return None
+        function = max(making, key=lambda function: function.share)
+        share = min(1.0, sum(function.share for function in making))
+
+        def ratio() -> float:
+            saved = share * evidence.times.real
+            if is_taken(evidence.times.resident_):
+                return evidence.bound_if_input_saves(saved)
+            return evidence.bound_if_step_saves(saved)
+
+        name = "The loop's own code" if function.name.startswith("<") else f"`{function.name}`"
+        step = if_measured(lambda: f" {ms(evidence.times.real)}")
+        beneath = f", most of it in `{function.calls_into}`" if function.calls_into else ""
+        others = f"; with what else makes batches, {percent(share)}" if len(making) > 1 else ""
+        place = Site(function.file, function.line, function.name)
+        called, width = evidence.loop.where, cores(evidence)
+        names = [function.name for function in making if function.name.isidentifier()]
+        maker = next((name for name in names if "batch" in name.lower()), "make_batch")
+        return Cause(
+            title="The model waits while the loop makes its batch",
+            text=f"{name} ({at(place)}) takes {percent(function.share)} of each{step} step"
+            f"{beneath}{others}. The model waits for it.",
+            saves=Saving("making batches fully overlapped with the step", ratio=ratio, of="all"),
+            where=(called,) if called is not None and called.exact else (place,),
+            advice="Make batches ahead of the step: in a thread, or a `tf.data.Dataset`.",
+            snippet=SNIPPET.format(maker=maker),
+            data={} if width < 2 else {"variants": [{"calls": 1}, {"calls": width}]},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Let a thread make the batches of the loop around the step."""
+        for site in finding.where:
+            make_batches_ahead(script, site, finding.data.get("calls", 1))
+
+
+def _makes_batches(function: FunctionCost) -> bool:
+    seen = function.samples >= ENOUGH and function.share >= REAL_SHARE
+    return function.thread == "main" and seen and function.calls_into not in TRAINING
+
+
+SNIPPET = """\
+def batches():
+    while True:
+        yield tuple({maker}())  # what your loop calls for a batch, with its arguments
+
+
+like = tuple(tf.TensorSpec(a.shape, a.dtype) for a in next(batches()))
+dataset = tf.data.Dataset.from_generator(batches, output_signature=like).prefetch(4)
+for batch in dataset.take(steps):
+    model.train_on_batch(*batch)
+"""
+
+WORK = (ast.Call, ast.Subscript, ast.BinOp, ast.ListComp)
+"""Parts of an argument of the step that make it more than a name."""
+
+PARTS = ("batch_x", "batch_y", "batch_z", "batch_3", "batch_4", "batch_5", "batch_6")
+"""Names for parts of a batch that have none yet."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop around a step: what it does first, what makes the batch, and the rest."""
+
+    node: ast.For
+    leading: list[ast.stmt]
+    making: list[ast.stmt]
+    rest: list[ast.stmt]
+    hoisted: list[ast.expr]
+    """Arguments of the step that are worked out in the call."""
+    scope: ast.AST
+    """The function around it, or the module."""
+
+
+def make_batches_ahead(script: Script, site: Site, calls: int = 1) -> None:
+    """Let a thread make the batches of the loop around the step that is called at `site`.
+
+    With more `calls`, so many threads make a batch each. Raises `CannotRewrite` where a batch
+    may depend on what the step before did, or then on the batch before.
+    """
+    module = script.linked(site.file)
+    node, statement = _loop(script, site)
+    call, function = _generator(module, node.iter)
+    if call is not None and function is not None:
+        _check_generator(module, call, function, node.body)
+        if calls > 1:
+            make_apart(script, Site(site.file, function.lineno), calls)
+        else:
+            helper = put_in(script, site.file, AHEAD_OF)
+            script.wrap_call(script.site_of(site, call), f"{helper}({{}})")
+        return
+    loop = _parts(module, node, statement, script.call(site))
+    names, left = made_for_rest(node, loop.making, loop.hoisted, loop.scope)
+    if left or not (names or loop.hoisted):
+        raise CannotRewrite(f"a batch is not made in the loop, or of what was left in {left}")
+    _check(module, loop)
+    shared = changes_shared(module, [*loop.making, *map(ast.Expr, loop.hoisted)])
+    if calls > 1 and (shared or loop.leading):
+        raise CannotRewrite(f"the batches are not made apart: {shared or 'the loop begins else'}")
+    results = {name: name for name in names}
+    for value in loop.hoisted:
+        name = script.free_name(site.file, *PARTS, beside=results)
+        place = script.site_of(site, value)
+        text = script.expression(place)
+        results[name] = ast.unparse(value) if "\n" in text else text
+        script.replace_call(place, name)
+    at = Site(site.file, node.lineno)
+    if calls == 1:
+        first, last = len(loop.leading), len(loop.leading) + len(loop.making)
+        ahead = f"{put_in(script, site.file, AHEAD_OF)}({{}})"
+        name = script.free_name(site.file, "batches", "make_batches")
+        script.loop_part_into_generator(at, (first, last), name, results, ahead)
+        return
+    item = script.free_name(site.file, "item", "each_item")
+    name = script.free_name(site.file, "make_batch", "make_one_batch")
+    made = f"{put_in(script, site.file, IN_PARALLEL)}({name}, {{}}, calls={calls})"
+    script.loop_part_into_function(at, len(loop.making), (name, item), results, made)
+
+
+def _loop(script: Script, site: Site) -> tuple[ast.For, ast.stmt]:
+    """The innermost loop around a step in its function, and which statement of it holds that."""
+    for outer, inner in reversed(list(pairwise(script.around(site)))):
+        if isinstance(outer, ast.For) and inner in outer.body:
+            return outer, inner
+        if isinstance(outer, (*FUNCTIONS, ast.While)):
+            break
+    raise CannotRewrite("the step is not called in a `for` loop of its function")
+
+
+def _generator(module: Module, over: ast.expr) -> tuple[ast.Call, Function] | tuple[None, None]:
+    """The call of a generator of this file that a loop goes over, `enumerate` and all."""
+    for node in ast.walk(over):
+        found = function_of(module, node.func) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and isinstance(found, FUNCTIONS) and yields(found):
+            return node, found
+    return None, None
+
+
+def _check_generator(
+    module: Module, call: ast.Call, function: Function, body: Sequence[ast.stmt]
+) -> None:
+    _check_calls(module, [*function.body, call], body)
+    own = stored(function.body) | arguments(function)
+    read = (_names_read(module, function.body) - own) | names_in(call)
+    _check_unchanged(read & (changed_by(body) | changed_in_calls(module, body)))
+
+
+def _check_unchanged(changed: Iterable[str]) -> None:
+    for name in sorted(changed):
+        raise CannotRewrite(f"the loop changes {name}, of which batches are made")
+
+
+def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -> Loop:
+    """Take a loop's body apart: the first run of statements that only make things."""
+    before = node.body[: node.body.index(statement)]
+    movable = [_only_makes(module, each) for each in before]
+    given = [*step.args, *(keyword.value for keyword in step.keywords)]
+    worked = [value for value in given if any(isinstance(part, WORK) for part in ast.walk(value))]
+    hoisted = [value for value in worked if _only_makes(module, ast.Expr(value))]
+    first = movable.index(True) if True in movable else len(before)
+    end = movable.index(False, first) if False in movable[first:] else len(movable)
+    always = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign)
+    if len(hoisted) < len(worked) or not always or loaded(hoisted) & changed_by(before[end:]):
+        hoisted = []
+    if True not in movable and not hoisted:
+        raise CannotRewrite("nothing in the loop makes the batch ahead of its step")
+    scope = module.function(node) or module.scope(node).node
+    parts = node.body[:first], node.body[first:end], node.body[end:]
+    return Loop(node, *parts, hoisted, scope)
+
+
+def _check(module: Module, loop: Loop) -> None:
+    """Raise `CannotRewrite` where the batch needs what the loop does in its other statements."""
+    others = [*loop.leading, *loop.rest]
+    own = stored(loop.making) | stored([loop.node.target])
+    visible = isinstance(loop.scope, ast.ClassDef) or own & declared(loop.scope)
+    if visible or not plain_target(loop.node):
+        raise CannotRewrite("the loop gives values to what others see")
+    ahead = (loaded(loop.leading) | stored(loop.leading)) & stored(loop.making)
+    if ahead:
+        raise CannotRewrite(f"the loop has to do with {min(ahead)} before it makes it")
+    changed = changed_by(others) - (own - stored(loop.leading))
+    changed |= changed_in_calls(module, others)
+    _check_unchanged(changed & _names_read(module, [*loop.making, *loop.hoisted, loop.node.iter]))
+    making = [*loop.making, *map(ast.Expr, loop.hoisted)]
+    seen = changed_in_place(making) | changed_in_calls(module, making)
+    seen -= made_here(loop.making)
+    if seen:  # by the step, if it is the batch
+        raise CannotRewrite(f"making batches changes {min(seen)}, which others see")
+    _check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
+
+
+MODEL = frozenset(
+    {
+        "apply", "apply_gradients", "assign", "assign_add", "assign_sub", "compile", "evaluate",
+        "fit", "get_weights", "gradient", "load_weights", "minimize", "predict",
+        "predict_on_batch", "reset_metrics", "reset_states", "save", "save_weights",
+        "set_weights", "test_on_batch", "train_on_batch", "train_step", "update_state",
+    }
+)  # fmt: skip
+"""Methods of models, optimizers, metrics and variables: they stay in the loop."""
+
+SAID = ("print", "input", "time.", "logging.", "tensorflow.summary.", "wandb.", "datetime.")
+"""Calls, by the start of their names, whose moment matters."""
+
+PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.If, ast.Expr)
+LEAVES = (
+    ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr,
+    ast.Break, ast.Continue,
+)  # fmt: skip
+
+
+def _only_makes(module: Module, statement: ast.stmt) -> bool:
+    """Whether a statement only makes things, so that it may be done before its time."""
+    return isinstance(statement, PLAIN) and not any(
+        isinstance(node, LEAVES) or (isinstance(node, ast.Call) and not _may_move(module, node))
+        for node in ast.walk(statement)
+    )
+
+
+def _may_move(module: Module, call: ast.Call) -> bool:
+    if _has_its_moment(module, call):
+        return False
+    local = function_of(module, call.func)
+    if isinstance(local, FUNCTIONS):
+        trains = any(_has_its_moment(module, inner) for inner in calls_in(module, local))
+        return not trains and not declared(local)
+    # `model(noise)`: a class of this file, a model, a layer
+    return not isinstance(call.func, ast.Name) or _imported(module, call.func)
+
+
+def _has_its_moment(module: Module, call: ast.Call) -> bool:
+    """Whether a call has to do with models, or with the moment it is made."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr in MODEL:
+        return True
+    return (module.name(call.func) or "").startswith(SAID)
+
+
+def _imported(module: Module, node: ast.expr) -> bool:
+    """Whether a name, or what an attribute is of, is a module, imported, or built in."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return False
+    found = module.bindings(node)
+    if not found:
+        return node.id in dir(builtins)
+    return all(binding.kind == "import" for binding in found)
+
+
+def _names_read(module: Module, parts: Sequence[ast.AST]) -> set[str]:
+    """The names that some code reads, and those of the module that its functions read."""
+    found = [node for node in reached(module, parts) if isinstance(node, ast.Name)]
+    top = {node.id for node in found if module.bindings(node) is module.top.find(node.id)}
+    return loaded(parts) | top
+
+
+def _check_calls(
+    module: Module,
+    making: Sequence[ast.AST],
+    others: Sequence[ast.stmt],
+    hoisted: Sequence[ast.expr] = (),
+) -> None:
+    """Raise where what makes batches asks an object that the rest of the loop has to do with."""
+    touched = _touched(module, others)
+    gone = {id(node) for value in hoisted for node in ast.walk(value)}
+    used = {
+        ast.unparse(node)
+        for statement in others
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in gone
+    }
+    shared: list[ast.expr] = [
+        node
+        for node in reached(module, making)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in touched
+    ]
+    for call in (node for part in making for node in ast.walk(part)):
+        if not isinstance(call, ast.Call):
+            continue
+        if not _may_move(module, call):
+            raise CannotRewrite(f"batches are made with {ast.unparse(call.func)}()")
+        local = function_of(module, call.func)
+        if isinstance(local, FUNCTIONS):  # a method may change attributes: `self.offset`
+            targets = [target for node in ast.walk(local) for target in assigned(node)]
+            shared += [node for node in targets if isinstance(node, ast.Attribute)]
+        elif isinstance(call.func, ast.Attribute):
+            held = root(call.func.value)
+            if held and held not in stored(making) and not _imported(module, call.func.value):
+                shared.append(call.func.value)
+    for node in shared:
+        if ast.unparse(node) in used | touched:
+            raise CannotRewrite(f"batches are made with {ast.unparse(node)}, as is the rest")
+
+
+def _touched(module: Module, others: Sequence[ast.stmt]) -> set[str]:
+    """The attributes that methods change, or call something of, which the others call."""
+    here = {id(node) for statement in others for node in ast.walk(statement)}
+    found: list[ast.expr] = []
+    for node in reached(module, others):
+        if id(node) not in here:
+            found += assigned(node)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                found.append(node.func.value)
+    texts = {ast.unparse(node) for node in found if isinstance(node, ast.Attribute)}
+    return {text for text in texts if text.startswith("self.")}

@@ -1,0 +1,501 @@
+"""The same expensive work of a pipeline done again in every epoch."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.pipeline import (
+    REAL_SHARE,
+    label,
+    opening,
+    pays_later,
+    share,
+    upper,
+)
+from trainperf.fixes.common.repeating import changing_attribute, not_repeated
+from trainperf.fixes.common.words import if_measured, ms, size
+from trainperf.fixes.tf_data._mapped import (
+    DEEP,
+    GIVEN,
+    YIELDS,
+    generator_at,
+    goes_through_maker,
+    handed_in,
+    mapped,
+    scope_of,
+    with_called,
+)
+from trainperf.model import DrawnFrom, Equivalence, Evidence, Finding, Site, Stage, is_taken
+from trainperf.rewrite import Script
+from trainperf.source.arguments import argument
+from trainperf.source.bodies import drawing, function_of, reached
+from trainperf.source.iterations import loaded, of_this_function, stored
+from trainperf.source.module import Module
+from trainperf.source.mutations import changes_shared, filled
+from trainperf.source.scopes import FUNCTIONS, Binding, Function
+from trainperf.source.statements import assigned, called, made_here, parameters, root
+
+_MEMORY_SHARE = 0.5
+"""The share of the free memory, or disk, a cache may take: the other half is for the rest."""
+
+_LEAST_FILL = 0.10
+"""The share of an epoch from which what a shuffle behind the cache takes to fill counts."""
+
+_SOURCES = {"from_tensors", "from_tensor_slices", "range", "list_files", "concatenate", "zip"}
+_READERS = {"tfrecord", "textline", "fixedlengthrecord", "csv"}
+_WORK = {"map", "flat_map", "interleave", "filter", "take", "skip", "enumerate", "prefetch"}
+_BATCHES = {"batch", "padded_batch", "ragged_batch", "unbatch", "rebatch", "window"}
+_GENERATOR = "from_generator"
+_WORKS = {"map", "flat_map", "interleave", _GENERATOR}
+_DETERMINISTIC = {name.replace("_", "") for name in _SOURCES | _READERS | _WORK | _BATCHES}
+"""Stages with the same elements in every epoch, if their function gives the same. Not listed, so
+a cache never stands behind it: `repeat`, and what draws random numbers. Of a generator of the
+user's only its source tells, which is read when the edit is written."""
+
+_SAME_EACH_TIME = ("ReadFile", "Decode", "Resize", "Parse", "Extract", "AudioSpectrogram", "STFT")
+"""Ops, by the start of their names, that cost and do the same to a file in every epoch."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a cache can stand, and the shuffle before it, if there is one.
+
+    With `split` it stands within the stage: behind the work that its function does and
+    ahead of the random numbers that it draws then. `generator` is the user's, if one feeds it.
+    """
+
+    stage: Stage
+    shuffle: Stage | None
+    reshuffled: bool
+    split: DrawnFrom | None = None
+    generator: Stage | None = None
+
+    @property
+    def buffer(self) -> int | None:
+        """The buffer of the shuffle to put behind the cache; None where none is needed."""
+        if self.shuffle is None or self.reshuffled:
+            return None
+        given = self.shuffle.arguments.get("buffer_size")
+        return given if isinstance(given, int) and given > 0 else self.stage.cardinality or 1000
+
+
+class TfCache(Fix):
+    """Keep the result of expensive work in memory after the first epoch.
+
+    ## Why it is slow
+    The pipeline reads and decodes the same files in every epoch, with the same result.
+
+    ## What changes
+    `.cache()` is put after the last expensive stage that gives the same each time, ahead of
+    shuffling and random augmentation, in memory or a temporary file; a second `.shuffle` follows
+    where the order would be frozen. A function that works first and draws then is split in two.
+    A generator is cached where its source shows that it repeats itself.
+
+    ## When not to
+    When the same code also builds other datasets: each is cached.
+    When a function draws random numbers in a way tf.data cannot see.
+    When an epoch is left before its end: the cache is only kept once it is complete.
+    """
+
+    category = "input"
+    usual = 1.6
+    equivalence = Equivalence.EXACT
+    warm_up_epochs = 1  # the first one fills it
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find deterministic work for which there is room and that is repeated in every epoch."""
+        if evidence.loop.epochs == 1 or any(stage.op == "cache" for stage in evidence.stages):
+            return None
+        place = _place(evidence)
+        room = None if place is None else _room(evidence, place)
+        if place is None or room is None:
+            return None
+        stage, generator, buffer = place.stage, place.generator, place.buffer
+        epoch = _epoch(evidence, place)
+        takes, on_disk = room
+
+        def later() -> float:
+            saved = max(stage.cumulative, stage.seconds_per_step)
+            bound = max(1.0, evidence.bound_if_input_saves(saved))
+            if epoch is None:
+                return bound
+            left = epoch["steps"] * evidence.times.real / bound + epoch["pause_s"]
+            return float(epoch["seconds"] / left)
+
+        call = ".cache(filename)" if on_disk else ".cache()"
+        call += "" if buffer is None else f".shuffle({buffer})"
+        advice, snippet = f"Put `{call}` after this stage.", f"dataset = dataset{call}"
+        if place.split is not None:  # only the edit can tell the two functions apart
+            advice = f"Let one `map` work and another draw, and put `{call}` between them."
+            snippet = ""
+        data: dict[str, Any] = {} if buffer is None else {"buffer": buffer}
+        data |= {"disk": True} if on_disk else {}
+        data |= {} if place.split is None else {"split": place.split.line}
+        data |= {} if epoch is None else {"epoch": epoch}
+        if generator is not None:
+            made = generator.function
+            data["generator"] = [made.file, made.line] if made is not None and made.line else []
+        where = [stage.where, None if generator is stage or generator is None else generator.where]
+        filling = ", and filling the shuffle," if epoch is not None else ""
+        basis = f"the cached part{filling} costs nothing from the second epoch on"
+        same = place.shuffle is None and place.split is None
+        return Cause(
+            title="The same work is done again in every epoch",
+            text=_text(place, takes),
+            saves=Saving(upper(evidence, basis), ratio=later, of="input"),
+            where=tuple(site for site in where if site is not None),
+            advice=advice,
+            snippet=snippet,
+            # whether a generator yields the same again, only its source tells
+            sure=generator is None and pays_later(evidence, later),
+            equivalence=Equivalence.EXACT if same else Equivalence.NUMERICS,
+            data=data,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Append the cache, and the shuffle that keeps epochs different, to the stage."""
+        if "generator" in finding.data:
+            _check_repeats(script, finding.where[-1], finding.data["generator"])
+        put_cache(script, finding.where[0], finding.data)
+
+
+def _text(place: Place, takes: str) -> str:
+    stage, generator = place.stage, place.generator
+    if place.split is not None:
+        return (
+            f"{opening(stage)} reads or decodes what is the same in every epoch, and draws random "
+            f"numbers for it from line {place.split.line} on. What it has made by then takes "
+            f"{takes}."
+        )
+    if generator is not None:
+        return (
+            f"{opening(generator)} makes its elements anew in every epoch. Where they are the same "
+            f"in each, they have to be made only once; kept, they take {takes}."
+        )
+    costs = if_measured(lambda: f" takes {ms(stage.cumulative)} of each step's input and")
+    return (
+        f"Everything up to {label(stage)}{costs} gives the same elements in every epoch. "
+        f"They take {takes}."
+    )
+
+
+# --------------------------------------------------------------- the place, and its room
+
+
+def _place(evidence: Evidence) -> Place | None:
+    """The last stage worth caching, in the part of the chain that repeats itself.
+
+    Behind a shuffle the part ends at the first batch: cached batches would hold the
+    same samples together for ever. Where a map that draws random numbers ends it and costs
+    more than all before it, the place is within that map.
+    """
+    best = shuffle = before_best = generator = split = None
+    for stage in evidence.stages:
+        if stage.op == "shuffle":
+            shuffle = stage
+            continue
+        if stage.op == _GENERATOR and stage.by_user:
+            generator = stage
+        elif not _repeats_itself(stage) or (shuffle is not None and stage.op in _BATCHES):
+            if _works_before_it_draws(stage) and _costs(evidence, stage, best):
+                best, before_best, split = stage, shuffle, stage.drawn_from
+            break
+        if _mixes(stage):
+            shuffle = stage
+        if stage.by_user and stage.op != "prefetch" and _costs(evidence, stage):
+            best, before_best = stage, shuffle
+    if best is None or best.where is None:
+        return None
+    behind = evidence.stages[evidence.stages.index(best) + 1 :]
+    reshuffled = any(stage.op == "shuffle" for stage in behind)
+    return Place(best, before_best, reshuffled, split, generator)
+
+
+def _works_before_it_draws(stage: Stage) -> bool:
+    """Whether a map of the user's reads or decodes, and it is known where it begins to draw."""
+    works = any(op.startswith(_SAME_EACH_TIME) for op in stage.ops)
+    users = stage.by_user and stage.op == "map" and not stage.python
+    return users and works and stage.drawn_from is not None
+
+
+def _costs(evidence: Evidence, stage: Stage, before: Stage | None = None) -> bool:
+    """Whether a stage takes a real share of the input, and more than all up to `before`.
+
+    One that was not timed may, if it works.
+    """
+    if not is_taken(stage.seconds_per_step_):
+        return stage.op in _WORKS
+    ahead = before.cumulative if before is not None and is_taken(before.cumulative_) else 0.0
+    return stage.seconds_per_step > ahead and share(evidence, stage) >= REAL_SHARE
+
+
+def _repeats_itself(stage: Stage) -> bool:
+    plain = stage.op.lower().replace("_", "").removesuffix("v2").removesuffix("dataset")
+    endless = stage.cardinality == -1
+    return plain in _DETERMINISTIC and not (endless or stage.stateful_random or stage.python)
+
+
+def _mixes(stage: Stage) -> bool:
+    """Whether the stage changes the order from epoch to epoch by itself."""
+    if stage.op == "list_files":
+        return "buffer_size" in stage.arguments  # that of the shuffle inside it
+    return stage.arguments.get("deterministic") is False
+
+
+def _room(evidence: Evidence, place: Place) -> tuple[str, bool] | None:
+    """What a cache would take of what is free, and whether on disk; None if unknown or nowhere."""
+    stage = place.stage
+    each = stage.element_bytes if place.split is None else place.split.element_bytes
+    elements: float | None = stage.cardinality
+    if elements is None and evidence.loop.epoch_steps and stage.elements_per_step:
+        elements = evidence.loop.epoch_steps * stage.elements_per_step
+    if elements is None or each is None:
+        return None
+    held, machine = elements * each, evidence.machine
+    for free, name in ((machine.memory_available, "memory"), (machine.disk_free, "disk")):
+        if free is not None and held < _MEMORY_SHARE * free:
+            return f"{size(held)} of the {size(free)} of {name} free", name == "disk"
+    return None
+
+
+def _epoch(evidence: Evidence, place: Place) -> dict[str, Any] | None:
+    """The epoch that trials have to hold whole; None where steps show all that is saved.
+
+    A shuffle behind the cache fills its buffer with the expensive work before the first step
+    of each epoch: what that takes is saved between epochs.
+    """
+    between, steps = evidence.between_epochs, evidence.loop.epoch_steps
+    if not place.reshuffled or steps is None or between is None or between.restart_s is None:
+        return None
+    if not is_taken(evidence.times.real_):
+        return None
+    whole = steps * evidence.times.real + between.seconds
+    if between.restart_s < _LEAST_FILL * whole:
+        return None
+    besides = max(0.0, between.seconds - between.restart_s)
+    return {"steps": steps, "seconds": whole, "pause_s": besides}
+
+
+# -------------------------------------------------------------------------------- the edit
+
+
+def put_cache(script: Script, site: Site, data: Mapping[str, Any]) -> None:
+    """Put a cache behind the stage at `site`, or between the halves of its function.
+
+    `data` may have "buffer" (of the shuffle that follows), "disk" (a file, not memory) and
+    "split" (the line at which the function, behind what costs, begins to draw random numbers).
+    """
+    call = ".cache()"
+    if data.get("disk"):
+        folder = script.free_name(site.file, "cache_folder")  # Python removes it at the end
+        tempfile = script.module_name(site.file, "tempfile")
+        script.insert_after_imports(site.file, f"{folder} = {tempfile}.TemporaryDirectory()")
+        call = f'.cache({tempfile}.mkdtemp(dir={folder}.name) + "/items")'  # one for each dataset
+    if data.get("buffer") is not None:
+        call += f".shuffle({data['buffer']})"
+    if "split" in data:
+        call += _second_map(script, site, int(data["split"]))
+    script.append_call(site, call)
+
+
+def _second_map(script: Script, site: Site, line: int) -> str:
+    """Split the function of the map at `site` where it begins to draw; the call of the rest.
+
+    It was seen to draw at `line`, and what it works on there was measured: another is refused.
+    """
+    module, function = mapped(script, site)
+    if not isinstance(function, FUNCTIONS):
+        raise CannotRewrite("a cache would split the map's function, which is not in the file")
+    body = function.body
+    uses = [node for node in module.nodes if _names(node, function.name)]
+    if len(uses) != 1 or function.decorator_list:
+        raise CannotRewrite(f"a cache would split {function.name}, which is used elsewhere as well")
+    first = next((place for place, node in enumerate(body) if _may_draw(module, node)), 0)
+    if body[first].lineno != line:
+        raise CannotRewrite(f"{function.name} was seen to draw in line {line}, its source differs")
+    ahead = [node for statement in body[:-1] for node in ast.walk(statement)]
+    if not isinstance(body[-1], ast.Return) or any(isinstance(n, ast.Return) for n in ahead):
+        raise CannotRewrite(f"{function.name} does not return once, at its end")
+    handed = ", ".join(_handed_on(function, first))
+    method = parameters(function)[:1] == ["self"]
+    name = script.free_name(site.file, f"{function.name}_random", f"{function.name}_augment")
+    head = f"def {name}({'self, ' if method else ''}{handed}):"
+    script.split_function(Site(site.file, body[first].lineno), f"return {handed}", head)
+    given = script.call(site)
+    keywords = [keyword for keyword in given.keywords if keyword.arg != "map_func"]
+    rest = [ast.unparse(value) for value in (*given.args[1:], *keywords)]
+    return f".map({', '.join([f'self.{name}' if method else name, *rest])})"
+
+
+def _names(node: ast.AST, name: str) -> bool:
+    is_name = isinstance(node, ast.Name) and node.id == name
+    return is_name or (isinstance(node, ast.Attribute) and node.attr == name)
+
+
+def _may_draw(module: Module, statement: ast.stmt) -> bool:
+    """Whether a statement draws random numbers, or calls something of which that is not known."""
+    if drawing(module, statement) is not None:
+        return True
+    for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call)):
+        if function_of(module, call.func) is not None:
+            continue  # `drawing` has followed it
+        name = module.name(call.func) or ""
+        imported = name.startswith(("tensorflow.", "keras.")) and "random" not in name.lower()
+        known = isinstance(call.func, ast.Name) and name in dir(builtins)
+        of_tensor = called(call) in ("set_shape", "get_shape")
+        if not imported and not known and not of_tensor:
+            return True
+    return False
+
+
+def _handed_on(function: Function, first: int) -> list[str]:
+    """The names that the second half needs of the first: as it returns them, then as given."""
+    behind = function.body[first:]
+    given = [name for name in parameters(function) if name not in ("self", "cls")]
+    returned = [node.id for node in ast.walk(behind[-1]) if isinstance(node, ast.Name)]
+    needed = loaded(behind)
+    known = {*given, *stored(function.body[:first])} & needed
+    return [name for name in dict.fromkeys([*returned, *given, *sorted(needed)]) if name in known]
+
+
+# ---------------------------------------------------- generators that yield the same again
+
+_ENDLESS = ("itertools.cycle", "itertools.count")
+_REPEAT = "itertools.repeat"
+"""Calls of which a loop may never end."""
+
+_PURE = frozenset(
+    {
+        "abs", "all", "any", "as_posix", "astype", "clip", "copy", "count", "decode", "encode",
+        "endswith", "exists", "find", "flatten", "format", "get", "glob", "groupby", "head",
+        "index", "is_file", "items", "iterdir", "iterrows", "itertuples", "join", "keys", "lower",
+        "max", "mean", "min", "numpy", "ravel", "read_bytes", "read_text", "replace", "reshape",
+        "resolve", "rglob", "round", "split", "splitlines", "startswith", "std", "strip", "sum",
+        "to_numpy", "tobytes", "toarray", "tolist", "transpose", "upper", "values", "with_suffix",
+    }
+)  # fmt: skip
+"""Methods that give the same each time and leave what they are called on as it is."""
+
+
+def _check_repeats(script: Script, site: Site, seen: object) -> None:
+    """Raise `CannotRewrite` unless the generator of the call at `site` surely repeats itself.
+
+    `seen` is where the run saw it defined: file and line, or None. It must end by itself, call
+    nothing that may draw or keeps state, and read nothing that changes behind it: what a cache
+    freezes, a trial of a few epochs may not show.
+    """
+    head = generator_at(script, site, seen)
+    function, module = script.definition(head), script.linked(head.file)
+    there = module if head.file == site.file else script.linked(site.file)
+    call = script.call(site)
+    given = argument(call, GIVEN["from_generator"], 0) or call
+    why = ""
+    if isinstance(function, ast.AsyncFunctionDef) or _endless(module, function):
+        why = "may go on for ever"
+    elif drawn := not_repeated(module, function):
+        why = f"calls {drawn}, which may give another result"
+    elif kept := changes_shared(module, function.body) or _asked(module, function):
+        why = f"may change {kept}, or read on from it"
+    elif maker := goes_through_maker(module, function, there, given):
+        why = f"goes through {maker}, which may make other items"
+    elif changed := _changed(module, function) or _name_changed(there, given):
+        why = f"reads {changed}, which may change between epochs"
+    if why:
+        raise CannotRewrite(f"no cache keeps what it yields: {function.name} {why}")
+
+
+def _endless(module: Module, function: Function) -> bool:
+    for node in of_this_function(function.body):
+        if isinstance(node, ast.While) and any(
+            isinstance(part, YIELDS) for part in of_this_function(node.body)
+        ):
+            return True
+        if isinstance(node, ast.Call):
+            name, many = module.name(node.func), len(node.args) > 1
+            if name in _ENDLESS or (name == "iter" and many) or (name == _REPEAT and not many):
+                return True
+    return False
+
+
+def _asked(module: Module, function: Function) -> str:
+    """A method of an object from outside of which it is not known that it changes nothing."""
+    made = made_here(function.body)
+    for part in with_called(module, function):
+        own = made if part is function else made_here(part.body) | set(parameters(part))
+        for node in ast.walk(part):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            name = root(node.func)
+            if not name or name in own - {"self"} or node.func.attr in _PURE:
+                continue
+            if module.name(node.func) is None and function_of(module, node.func) is None:
+                return f"{ast.unparse(node.func)}()"
+    return ""
+
+
+def _changed(module: Module, function: Function) -> str:
+    """An attribute or a name that a generator reads and that something changes behind it, or ''."""
+    owner = next((node for node in module.around(function) if isinstance(node, ast.ClassDef)), None)
+    nodes = [node for node in reached(module, function.body) if isinstance(node, ast.Attribute)]
+    read = {node.attr for node in nodes if root(node) == "self"}
+    names = (_name_changed(module, part) for part in with_called(module, function))
+    return changing_attribute([module], owner, read) or next(filter(None, names), "")
+
+
+def _name_changed(module: Module, reader: ast.AST) -> str:
+    """A name from outside in some code that may stand for something else later, or ''."""
+    inside = {id(node) for node in ast.walk(reader)}
+    for name in (node for node in ast.walk(reader) if isinstance(node, ast.Name)):
+        found = module.bindings(name) or []
+        own = any(id(binding.node) in inside for binding in found)
+        if not own and _changes(module, name.id, found, reader, DEEP):
+            return name.id
+    return ""
+
+
+def _changes(module: Module, name: str, found: list[Binding], reader: ast.AST, deep: int) -> bool:
+    """Whether what a name stands for may change after `reader`, which reads it late.
+
+    It is bound in a loop, or once more behind it; something behind it or in another function
+    writes into it; or that holds for what is handed in as a parameter.
+    """
+    line = getattr(reader, "end_lineno", 0)
+    if not found or all(binding.kind in ("import", "definition") for binding in found):
+        return False
+    for binding in found:
+        later = binding.kind != "parameter" and getattr(binding.node, "lineno", 0) > line
+        if binding.kind == "loop" or later:
+            return True
+    home = scope_of(module, found)
+    for node in module.nodes:
+        if isinstance(node, ast.Global | ast.Nonlocal) and name in node.names:
+            return True
+        for target in _written(node):
+            names = (part for part in ast.walk(target) if isinstance(part, ast.Name))
+            named = next((part for part in names if part.id == name), None)
+            if named is None or root(target) != name or module.bindings(named) != found:
+                continue
+            if module.function(node) is not home or target.lineno > line:
+                return True
+    if found[0].kind != "parameter" or not deep:
+        return False
+    return any(
+        _changes(module, node.id, module.bindings(node) or [], call, deep - 1)
+        for call, given in handed_in(module, home, name)
+        for node in ast.walk(given)
+        if isinstance(node, ast.Name)
+    )
+
+
+def _written(node: ast.AST) -> list[ast.expr]:
+    """What a node writes into, adds to or changes the order of."""
+    parts = [part for part in assigned(node) if isinstance(part, ast.Subscript | ast.Attribute)]
+    added = [node.target] if isinstance(node, ast.AugAssign) else []
+    return [*parts, *added, *(filled(node) if isinstance(node, ast.Call) else ())]

@@ -1,1 +1,0 @@
-"""Edits of TensorFlow's input: generators, loops that make batches, caches, maps, padding."""

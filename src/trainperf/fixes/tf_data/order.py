@@ -1,0 +1,387 @@
+"""Stages of a pipeline that stand in the wrong order."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from itertools import pairwise
+from textwrap import dedent
+
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Fix, detect_all
+from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common.pipeline import (
+    function_name,
+    is_dear,
+    label,
+    opening,
+    suitable,
+    takes,
+    upper,
+)
+from trainperf.fixes.common.words import at, if_measured, ms
+from trainperf.fixes.tf_data._mapped import mapped
+from trainperf.fixes.tf_data.cache import TfCache
+from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
+from trainperf.rewrite import Script
+from trainperf.source.arguments import argument
+from trainperf.source.bodies import function_of
+from trainperf.source.iterations import arguments, stored
+from trainperf.source.module import Module
+from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.statements import names_in, root
+
+LONG_FILL = 20
+"""Steps a fill must cost to be spoken of: fewer drown in what an epoch's start costs anyway."""
+
+CHEAP = 50e-6
+"""Seconds per call below which the call itself (about 10 µs) is a real part of the cost."""
+
+FEWEST = 16
+"""Calls per step below which there is little to put together."""
+
+PER_ELEMENT = ("ReadFile", "Decode", "WholeFileReader", "SampleDistortedBoundingBox")
+"""Ops, by the start of their names, that take one file or image and no batch of them."""
+
+BATCHING = ("batch", "padded_batch", "ragged_batch")
+PASSED = ("prefetch", "shuffle", "repeat")
+"""Stages that hand on each sample as it is: what is done to it can wait until behind them."""
+
+
+class TfBatchBeforeShuffle(Fix):
+    """Shuffle samples before they are batched, not whole batches.
+
+    ## Why it is slow
+    It is training that is slow, not the step. `.batch(n).shuffle(k)` shuffles whole batches: the
+    same samples stay together in every epoch, so gradients vary less than they should. The
+    buffer holds k batches: n times the memory, n times the time to fill.
+
+    ## What changes
+    The two calls change places: `.shuffle(k).batch(n)`. `k` counts samples then, not batches.
+    Batches hold other samples than before, so losses differ from the first step on.
+
+    ## When not to
+    When samples were shuffled earlier, in a list of files for example.
+    When batches are made by length or by class on purpose.
+    """
+
+    category = "practice"
+    equivalence = Equivalence.SEMANTICS
+    without_edit = "how large a buffer of samples is to be, memory decides"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a shuffle of whole batches, with no shuffle of samples before them."""
+        batch = shuffle = None
+        for stage in evidence.stages:
+            if stage.op in ("unbatch", "rebatch"):
+                batch = None
+            elif stage.op in ("batch", "padded_batch") and stage.by_user and stage.where:
+                batch = batch or stage
+            elif stage.op == "shuffle":
+                shuffle = stage
+                break
+        if batch is None or shuffle is None or not shuffle.by_user:
+            return None
+        buffer, size = shuffle.arguments.get("buffer_size"), batch.arguments.get("batch_size")
+        held = ""
+        if isinstance(buffer, int) and isinstance(size, int) and buffer > 0:
+            held = f" Its buffer of {buffer} batches holds {buffer * size} samples."
+        return Cause(
+            title="Whole batches are shuffled, not samples",
+            text=f"`shuffle` ({at(shuffle.where)}) comes after `{batch.op}` ({at(batch.where)}): "
+            f"the same samples share a batch in every epoch.{held}",
+            saves=Unpriced("it changes what is learned per step, not the time of a step"),
+            where=tuple(stage.where for stage in (shuffle, batch) if stage.where is not None),
+            advice="Call `shuffle` before `batch`; its buffer counts samples then.",
+            snippet="dataset = dataset.shuffle(buffer_size).batch(batch_size)",
+        )
+
+
+class TfShuffleBuffer(Fix):
+    """Shuffle what is cheap to hold: file names or records, not decoded samples.
+
+    ## Why it is slow
+    `shuffle(k)` reads k elements before it hands out the first, in every epoch. Where each of
+    them is a decoded image, the model waits for k decodes, and memory holds k images.
+
+    ## What changes
+    `.map(load).shuffle(k)` becomes `.shuffle(k).map(load)`: the buffer holds names or records.
+    The order of samples stays the same, for the same seed. Where another stage stands before
+    the shuffle, a smaller buffer fills sooner, but mixes less.
+
+    ## When not to
+    When the data lies sorted in a few files and a small buffer would not mix it.
+    When the decoded samples are cached before the shuffle: then filling is cheap.
+    """
+
+    category = "input"
+    equivalence = Equivalence.SEMANTICS
+    between_epochs = True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find the buffer that takes longest to fill, unless a cache ahead of it is proposed."""
+        shuffle, before, fill = _slowest(evidence.stages)
+        real, steps, between = (
+            evidence.times.real,
+            evidence.loop.epoch_steps,
+            evidence.between_epochs,
+        )
+        if steps is None:
+            raise NotMeasured("the number of steps in an epoch is not known")
+        epoch = {}  # trials hold it whole: a buffer is filled once in each
+        if between is not None and between.restart_s is not None:
+            fill = min(fill, between.restart_s)
+            besides = max(0.0, between.seconds - between.restart_s)
+            whole = steps * real + between.seconds
+            epoch = {"epoch": {"steps": steps, "seconds": whole, "pause_s": besides}}
+        long = fill >= LONG_FILL * real
+        if not (long or epoch):
+            return None
+        passed = _passed(evidence.stages, shuffle)
+        movable = bool(passed) and all(stage.by_user and stage.where for stage in passed)
+        stages = (shuffle, *passed) if movable else (shuffle,)
+        where = tuple(stage.where for stage in stages if stage.where is not None)
+        equivalence, advice = (
+            Equivalence.SEMANTICS,
+            ("Shuffle file names or records before they are read; make this buffer smaller."),
+        )
+        if movable:
+            random = any(stage.stateful_random for stage in passed)
+            equivalence = Equivalence.NUMERICS if random else Equivalence.EXACT
+            advice = f"Put `shuffle` before {'this `map`' if len(passed) == 1 else 'these `map`s'}."
+        buffer = shuffle.arguments.get("buffer_size")
+        of = f" of {buffer} elements" if isinstance(buffer, int) and buffer > 0 else ""
+        return Cause(
+            title="The shuffle buffer takes long to fill",
+            text=f"`shuffle` ({at(shuffle.where)}) fills a buffer{of} for {ms(fill)} before its "
+            f"first element: as long as {fill / real:.0f} steps, and an epoch has {steps}. "
+            f"Each element goes through {label(before)} first.",
+            saves=Saving(
+                "filling costs nothing, once per epoch", ratio=1 + fill / (steps * real), of="all"
+            ),
+            where=where,
+            advice=advice,
+            snippet="dataset = files.shuffle(number_of_files)  # names are cheap to hold\n"
+            "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)",
+            # behind a cache that is proposed as well, filling is cheap
+            sure=long and not detect_all(evidence, among=[TfCache()]),
+            equivalence=equivalence,
+            rewritable=movable and all(site.exact for site in where),
+            data=epoch,
+        )
+
+    def clashes(self, finding: Finding, other: Finding) -> str:
+        """A shuffle that was moved ahead of a cache would be frozen by it."""
+        return "a cache behind the shuffle would keep one order" if other.id == "tf_cache" else ""
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Move the shuffle ahead of the maps before it."""
+        moved, *passed = calls = sorted(finding.where, key=_end, reverse=True)
+        statements = [script.around(site)[-1] for site in calls]
+        if any(statement is not statements[0] for statement in statements):
+            _check_one_name(script, calls)
+            source = script.source(moved.file)
+            start, end = source.span(statements[0])
+            _, end = source.comment_after(end) or (end, end)
+            text = f"{source.indent(start) or ''}{source.text[start:end]}"
+            script.insert_before(passed[-1], dedent(text))
+            script.remove_statement(moved)
+            return
+        if any(_end(script.receiver(outer)) != _end(inner) for outer, inner in pairwise(calls)):
+            raise CannotRewrite("another call stands between the two")
+        script.move_call(moved, passed[-1])
+
+
+def _passed(stages: tuple[Stage, ...], shuffle: Stage) -> list[Stage]:
+    """The maps right before a shuffle, the nearest first, with what prefetches between them."""
+    passed: list[Stage] = []
+    for stage in reversed(stages[: stages.index(shuffle)]):
+        if stage.op not in ("map", "prefetch"):
+            break
+        passed.append(stage)
+    while passed and passed[-1].op != "map":
+        passed.pop()
+    return passed
+
+
+def _slowest(stages: tuple[Stage, ...]) -> tuple[Stage, Stage, float]:
+    """The shuffle that takes longest to fill, the stage before it, and the seconds."""
+    fills = [
+        (shuffle, before, shuffle.first_s - before.first_s)
+        for before, shuffle in pairwise(stages)
+        if shuffle.op == "shuffle"
+        and shuffle.by_user
+        and shuffle.first_s is not None
+        and before.first_s is not None
+    ]
+    if not fills:
+        raise NotMeasured("the time to the first element of a shuffle was not measured")
+    return max(fills, key=lambda fill: fill[2])
+
+
+class TfVectorisedMap(Fix):
+    """Batch first and map whole batches, when the function is cheap.
+
+    ## Why it is slow
+    Each call of a mapped function costs about 10 µs besides its work. Scaling one row of numbers
+    takes less: called for each sample, the calls cost more than the arithmetic.
+
+    ## What changes
+    `.map(f).batch(n)` becomes `.batch(n).map(f)`: one call per batch. The function sees one more
+    axis in front. Where it treats each number by itself (casts, scales, one-hot codes) it is
+    moved as it is; any other has to be written for it.
+
+    ## When not to
+    When the function decodes files or images, which have different sizes.
+    When it draws one random number per sample: it would draw one per batch.
+    When it reduces over an axis counted from the front.
+    """
+
+    category = "input"
+    equivalence = Equivalence.NUMERICS
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find cheap per-sample maps directly ahead of a batch."""
+        found = suitable(
+            evidence,
+            lambda stage: _is_cheap(stage) and _batch_behind(evidence.stages, stage) is not None,
+        )
+        if not found:
+            return None
+        stage, calls = found[0], found[0].elements_per_step
+        batch = _batch_behind(evidence.stages, stage)
+        assert batch is not None
+        name = function_name(stage, "function")
+        where = tuple(each.where for each in (stage, batch) if each.where)
+        every = if_measured(
+            lambda: (
+                f" {calls:.0f} times a step, {ms(stage.seconds_per_step / calls)} each"
+                if calls
+                else ""
+            )
+        )
+        return Cause(
+            title="A cheap function is called for every sample",
+            text=f"{opening(stage)} is called for every sample{every}{takes(evidence, [stage])}. "
+            "Much of that is the call, not the work.",
+            saves=Saving(
+                upper(evidence, "the calls cost nothing"),
+                lambda: stage.seconds_per_step,
+                of="input",
+            ),
+            where=where,
+            # what pads a batch would have its padding scaled as well
+            rewritable=batch.op == "batch"
+            and len(where) == 2
+            and all(site.exact for site in where),
+            advice="Batch first, and let the function work on whole batches.",
+            snippet=f"# {name} now gets batches: one more axis in front\n"
+            "dataset = dataset.batch(batch_size)\n"
+            f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)",
+            sure=is_dear(evidence, stage),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Move the map behind the batch, where its function may as well have batches."""
+        first, batch = calls = sorted(finding.where, key=_end)
+        module, function = mapped(script, first)
+        if function is None or not elementwise(module, function):
+            raise CannotRewrite("the function may not do the same to a batch as to each sample")
+        if script.around(first)[-1] is not script.around(batch)[-1]:
+            _check_one_name(script, calls)
+        script.move_call_behind(first, batch)
+
+
+def _is_cheap(stage: Stage) -> bool:
+    """Whether a map is called often, takes little each time, and may do the same to a batch."""
+    calls = stage.elements_per_step
+    if stage.op != "map" or not stage.ops or stage.stateful_random or stage.python:
+        return False
+    if any(op.startswith(PER_ELEMENT) for op in stage.ops) or (calls or FEWEST) < FEWEST:
+        return False
+    if not is_taken(stage.seconds_per_step_):
+        return True
+    return calls is not None and stage.seconds_per_step / calls < CHEAP
+
+
+def _batch_behind(chain: tuple[Stage, ...], stage: Stage) -> Stage | None:
+    """The batch behind a stage, with nothing between them that sees what is in a sample."""
+    behind = (other for other in chain[chain.index(stage) + 1 :] if other.op not in PASSED)
+    following = next(behind, None)
+    return following if following is not None and following.op in BATCHING else None
+
+
+def _check_one_name(script: Script, calls: Sequence[Site]) -> None:
+    """Refuse all but statements `x = x.a()` of one name in one block."""
+    around = [script.around(site) for site in calls]
+    assigned = [within[-1] for within in around if isinstance(within[-1], ast.Assign)]
+    names = {ast.unparse(target) for node in assigned for target in node.targets}
+    names |= {root(node.value) for node in assigned}
+    blocks = {id(within[-2]) if len(within) > 1 else 0 for within in around}
+    if len(assigned) < len(calls) or len(names) > 1 or len(blocks) > 1:
+        raise CannotRewrite("the statements do not reassign the same name in one block")
+
+
+def _end(site: Site) -> tuple[int, int]:
+    return site.end_line, site.end_col
+
+
+# --------------------------------------------------- functions that may be given batches
+
+_OF_ONE = {
+    "cast", "identity", "abs", "square", "sqrt", "exp", "sign", "negative", "clip_by_value",
+    "convert_image_dtype", "one_hot", "expand_dims", "float32", "zeros_like", "ones_like", "tanh",
+    "sigmoid", "log", "log1p", "saturate_cast", "stop_gradient", "preprocess_input", "relu",
+    "subtract", "add", "multiply", "divide", "maximum", "minimum", "pow", "constant",
+}  # fmt: skip
+"""Functions of TensorFlow and Keras that treat each number by itself, or make one; `one_hot` and
+`expand_dims` where they add the last axis."""
+
+_MODULES = ("tensorflow.", "keras.")
+_NUMBERS = ("numpy.array", "float", "int")
+_STATEMENTS = (ast.Assign, ast.Return, ast.Expr)
+_ACROSS = (ast.MatMult, ast.comprehension, ast.IfExp, ast.NamedExpr)
+_DEPTH = 3
+
+
+def elementwise(module: Module, function: Function | ast.Lambda, depth: int = _DEPTH) -> bool:
+    """Whether a function only treats each number by itself, whatever axes stand in front.
+
+    Arrays from outside that it combines its argument with are laid against the last axes, as
+    before; of two arguments one would be laid against the other's samples.
+    """
+    lines = function.body if isinstance(function, FUNCTIONS) else []
+    plain = all(isinstance(statement, _STATEMENTS) for statement in lines)
+    if not plain or function.args.vararg or function.args.kwarg or not depth:
+        return False
+    own = arguments(function) | stored(lines)
+    return all(_keeps_axes(module, node, own, depth) for node in ast.walk(function))
+
+
+def _keeps_axes(module: Module, node: ast.AST, own: set[str], depth: int) -> bool:
+    if isinstance(node, ast.BinOp) and names_in(node.left) & own and names_in(node.right) & own:
+        return False
+    if isinstance(node, ast.Assign):  # `x, y = x` takes the first axis apart
+        return all(isinstance(target, ast.Name) for target in node.targets)
+    if isinstance(node, ast.Subscript):  # `["image"]` of a dictionary, `[..., None]`
+        if isinstance(module.constant(node.slice), str):
+            return True
+        dots, *last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        new = [module.constant(axis) is None or module.name(axis) == _NEW for axis in last]
+        return module.constant(dots) is Ellipsis and new == [True]
+    if not isinstance(node, ast.Call):
+        return not isinstance(node, _ACROSS)
+    local, name = function_of(module, node.func), module.name(node.func) or ""
+    if isinstance(local, FUNCTIONS):
+        return elementwise(module, local, depth - 1)
+    short = name.rpartition(".")[2]
+    if short == "expand_dims" and module.constant(argument(node, "axis", 1)) != -1:
+        return False
+    if short == "one_hot" and argument(node, "axis") is not None:
+        return False
+    data = [value for value in node.args if names_in(value) & own]
+    known = name in _NUMBERS or (name.startswith(_MODULES) and short in _OF_ONE)
+    return known and len(data) < 2
+
+
+_NEW = "tensorflow.newaxis"

@@ -1,0 +1,429 @@
+"""Batches of sequences that are mostly padding."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.words import if_measured, ms, percent
+from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.model import Equivalence, Evidence, Finding, Padding, Site, Stage
+from trainperf.rewrite import Script
+from trainperf.source.arguments import argument, keyword, starred
+from trainperf.source.origins.parameters import callers
+from trainperf.source.origins.project import Project
+from trainperf.source.origins.values import File
+from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import called, root
+
+ENOUGH = 64
+"""Sequences that have to be seen before their lengths say anything of the others."""
+
+MOSTLY_DATA = 0.75
+"""Batches whose longest sequence takes so much of them are padded well enough."""
+
+MEAN_MOSTLY_DATA = 0.6
+"""Mean over padded length from which padding is a cost of doing business: bucketing
+gives little there, and costs variety among the batches."""
+
+MULTIPLE = 16
+"""Lengths are rounded up to multiples of this: a step more costs little, a new shape may cost."""
+
+LENGTHS_OF_XLA = 4
+"""So many lengths where XLA compiles the step for each: with every length that came an LSTM of
+250 steps took 75 s in place of 12 s, plain runs of 200 steps."""
+
+COMPILES = ("keras_jit_compile", "tf_jit_compile")
+
+PIPELINE = ("batch", "map", "padded_batch")
+"""Calls of a pipeline that may be the last to change its batches."""
+
+SAME_BATCHES = ("prefetch", "repeat", "take", "skip", "shuffle", "cache", "with_options")
+"""Calls of a pipeline that hand on the batches they are given."""
+
+FOLLOWS = "the step's time follows the padded length"
+
+SNIPPET = """\
+dataset = tf.data.Dataset.from_tensor_slices((ragged, labels)).shuffle(count).batch(batch_size)
+dataset = dataset.map(lambda rows, labels: (rows.to_tensor(), labels)).prefetch(tf.data.AUTOTUNE)"""
+
+
+class TfPadding(Fix):
+    """Cut each batch behind its own longest sequence.
+
+    ## Why it is slow
+    Sequences are padded to one length for all, and the model computes the padding as well: a
+    recurrent layer walks through every step of it, masked or not.
+
+    ## What changes
+    A `map` behind `batch` cuts each batch to its longest row, rounded up a little. Arrays given
+    to `fit` become such a dataset; `padded_batch` is no longer given the length. Only zeros go
+    that all rows of a batch have at that end, and only where this run has shown that the model
+    gives the same without them and the script has no other model.
+
+    ## When not to
+    When the model needs one length, or the script puts batches together in one array.
+    Where XLA compiles the step: each length is compiled once, so they are kept few.
+    """
+
+    category = "model"
+    equivalence = Equivalence.NUMERICS
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find batches padded far beyond their own longest, whose padding the model masks."""
+        padding = evidence.padding
+        if padding is None or not padding.masked or padding.sequences < ENOUGH:
+            return None
+        longest, whole = padding.longest_length or 0, padding.padded_length
+        if not 0 < longest < MOSTLY_DATA * whole:
+            return None
+        multiple, cut_to = MULTIPLE, longest
+        if any(model.jit for model in evidence.models):
+            multiple *= math.ceil(whole / LENGTHS_OF_XLA / MULTIPLE)
+            cut_to = min(whole, longest + multiple / 2)  # about: it is rounded up
+        return Cause(
+            title="Batches are padded beyond their longest sequence",
+            text=f"Sequences are padded to {whole:.0f} steps, and the longest of a batch has "
+            f"{longest:.0f} on average: {percent(1 - longest / whole)} of what the model computes "
+            "is padding that no sequence of the batch needs. "
+            "Without it the model gave the same in this run.",
+            saves=Saving(FOLLOWS, lambda: evidence.times.resident * (1 - cut_to / whole)),
+            where=_places(evidence),
+            advice="Pad to the longest of the batch.",
+            snippet=SNIPPET,
+            data={
+                "side": padding.side,
+                "multiple": multiple,
+                "alone": padding.place is not None and padding.place.along == (0,),
+            },
+        )
+
+    def clashes(self, finding: Finding, other: Finding) -> str:
+        """XLA, turned on beside it, would compile each of many lengths."""
+        if other.id not in COMPILES:
+            return ""
+        return "XLA would compile the step for each length of a batch"
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Cut the batches of a pipeline or of `fit`, or let `padded_batch` find the length."""
+        cut_batches(script, finding.where, finding.data)
+
+
+class TfPaddingBuckets(Fix):
+    """Batch sequences of about the same length together.
+
+    ## Why it is slow
+    Every sequence of a batch is padded to the same length, and the model computes the padding.
+
+    ## What changes
+    `bucket_by_sequence_length` makes batches of similar length, each padded to its own bucket.
+    Batches hold other samples than before, and each length is traced. Arrays padded up front lose
+    the zeros at the end of their rows. The boundaries are quartiles of the lengths seen.
+
+    ## When not to
+    When the length tells the label, or the model has a fixed input length (`unroll`).
+    Where XLA compiles the step, each shape is compiled once: keep the buckets few.
+    """
+
+    category = "model"
+    equivalence = Equivalence.SEMANTICS
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find batches that are mostly padding, where batching by length would shorten them."""
+        padding = evidence.padding
+        if padding is None or padding.sequences < ENOUGH or padding.padded_length <= 0:
+            return None
+        mean, whole, bucketed = padding.mean_length, padding.padded_length, padding.bucketed_length
+        if mean >= MEAN_MOSTLY_DATA * whole:
+            return None
+        place, boundaries = _place_of_padding(evidence), _boundaries(padding)
+        computed = if_measured(lambda: f" in {ms(evidence.times.resident)}")
+        return Cause(
+            title="Most of each sequence is padding",
+            text=f"Sequences are {mean:.0f} steps long on average and padded to {whole:.0f}: "
+            f"{percent(1 - mean / whole)} of what the model computes{computed} is padding. "
+            f"Batched by length they would be padded to {bucketed:.0f}.",
+            saves=Saving(FOLLOWS, lambda: evidence.times.resident * (1 - bucketed / whole)),
+            where=(place,) if place else (),
+            advice="Use `bucket_by_sequence_length`, not `padded_batch` or padding up front.",
+            snippet="# dataset: one unpadded sequence and its label per element\n"
+            "dataset = dataset.bucket_by_sequence_length(\n"
+            "    lambda sequence, label: tf.shape(sequence)[0],\n"
+            f"    bucket_boundaries={boundaries},\n"
+            f"    bucket_batch_sizes=[batch_size] * {len(boundaries) + 1},\n"
+            ").prefetch(tf.data.AUTOTUNE)",
+            data={"boundaries": boundaries, "leaf": padding.leaf},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Batch by length, in place of `padded_batch` or for the arrays given to `fit`."""
+        site, boundaries = finding.where[0], list(finding.data["boundaries"])
+        if called(script.call(site)) == "fit":
+            fit = _fit_of_arrays(script, site)
+            open_inputs(script, site)
+            made = put_in(script, site.file, BY_LENGTH)
+            fit.give(script, site, f"{made}({fit.arrays}, {fit.batch_size}, {boundaries})", {})
+        else:
+            _into_buckets(script, site, boundaries, finding.data["leaf"])
+
+
+def _stages(evidence: Evidence) -> list[Stage]:
+    """The user's stages, none where they were not seen."""
+    stages = evidence.stages_ if isinstance(evidence.stages_, tuple) else ()
+    return [stage for stage in stages if stage.by_user]
+
+
+def _place_of_padding(evidence: Evidence) -> Site | None:
+    """The call that pads: `padded_batch`, if one was seen, or `fit`, which is given the arrays."""
+    pads = [stage.where for stage in _stages(evidence) if stage.op == "padded_batch"]
+    return next((site for site in pads if site), evidence.loop.where)
+
+
+def _places(evidence: Evidence) -> tuple[Site, ...]:
+    """The last call that changes the batches of a pipeline, and `fit`'s; or the one that pads."""
+    changing = [stage for stage in _stages(evidence) if stage.op not in SAME_BATCHES]
+    found = [_place_of_padding(evidence)]
+    if changing and changing[-1].op in PIPELINE and changing[-1].where is not None:
+        found = [changing[-1].where, evidence.loop.where]
+    return tuple(dict.fromkeys(site for site in found if site is not None))
+
+
+def _boundaries(padding: Padding) -> list[int]:
+    """Lengths from which on a sequence goes into the next bucket: a few, as each is traced."""
+    mean, longest = padding.mean_length, padding.padded_length
+    lengths = set(padding.quartiles) or {round(mean / 2), round(mean), round((mean + longest) / 2)}
+    return sorted(length + 1 for length in lengths if 0 < length < longest)
+
+
+# ------------------------------------------------------------------- batches that are cut
+
+CUT = '''\
+def cut_batch(rows, *others):
+    """Return a batch whose rows of numbers are cut to the longest, at a multiple of {multiple}."""
+    if isinstance(rows, tf.Tensor) and rows.dtype.is_integer and rows.shape.rank == 2:
+        steps = {steps}
+        longest = tf.reduce_max(tf.where(rows != 0, steps, 1))
+        length = -(-longest // {multiple}) * {multiple}
+        rows = rows[:, {cut}]
+    return (rows, *others) if others else rows
+'''
+STEPS = {"end": "tf.range(1, tf.shape(rows)[1] + 1)", "start": "tf.range(tf.shape(rows)[1], 0, -1)"}
+PARTS = {"end": ":length", "start": "-length:"}
+
+OF_ARRAYS = '''\
+def cut_batches(rows, targets, batch_size, shuffle):
+    """Return batches of arrays, each cut to its longest row."""
+    rows, targets = tf.convert_to_tensor(rows), tf.convert_to_tensor(targets)
+
+    def taken(places):
+        return cut_batch(tf.gather(rows, places), tf.gather(targets, places))
+
+    order = tf.data.Dataset.range(len(rows))
+    order = order.shuffle(len(rows)) if shuffle else order
+    batches = order.batch(batch_size).map(taken, num_parallel_calls=tf.data.AUTOTUNE)
+    return batches.prefetch(tf.data.AUTOTUNE)
+'''
+
+BY_LENGTH = '''\
+def by_length(rows, targets, batch_size, boundaries):
+    """Return batches of rows of about the same length, without the zeros they do not need."""
+
+    def trimmed(row, target):
+        return row[: tf.reduce_max(tf.where(row != 0, tf.range(tf.size(row)), 0)) + 1], target
+
+    data = tf.data.Dataset.from_tensor_slices((rows, targets)).shuffle(len(rows))
+    data = data.map(trimmed, num_parallel_calls=tf.data.AUTOTUNE)
+    sizes = [batch_size] * (len(boundaries) + 1)
+    data = data.bucket_by_sequence_length(lambda row, _: tf.size(row), boundaries, sizes)
+    return data.prefetch(tf.data.AUTOTUNE)
+'''
+
+
+def cut_batches(script: Script, where: Sequence[Site], data: Mapping[str, Any]) -> None:
+    """Cut batches to their longest row: those of a call of a pipeline, or of `fit`.
+
+    `where` is that call, and the one of `fit` behind it. `data` has "side", the end of the rows
+    that holds their padding, "multiple", of which lengths are, and "alone", whether the rows come
+    first in a tuple and nothing else in it goes along with their steps. Raises `CannotRewrite`
+    where the arrays, or the lengths, are not written out, or something else may read padding.
+    """
+    site = where[0]
+    name = called(script.call(site))
+    fixed = _lengths(script, site) if name == "padded_batch" else []
+    if name == "fit":
+        _cut_arrays(script, site, data)
+    elif len(fixed) == 1:  # `([200], [])` becomes `([None], [])`
+        open_inputs(script, site)
+        script.replace_node(site.file, fixed[0], "None")
+    elif name in PIPELINE and not fixed:
+        _cut_behind(script, where, data)
+    else:
+        raise CannotRewrite("where sequences are padded is not seen, or several are")
+
+
+def _cut_behind(script: Script, where: Sequence[Site], data: Mapping[str, Any]) -> None:
+    """Cut the batches that a call of a pipeline gives: `.batch(32)` becomes `.batch(32).map(…)`."""
+    if not data.get("alone"):
+        raise CannotRewrite("batches hold more than one sequence and its label")
+    site = where[0]
+    project = script.project(list(dict.fromkeys(place.file for place in reversed(where))))
+    _check_one_model(project)
+    _check_not_joined(project)
+    for place in {place.file: place for place in where}.values():
+        open_inputs(script, place)
+    name = put_in(script, site.file, _cutter(data))
+    tf = script.module_name(site.file, "tensorflow")
+    script.append_call(site, f".map({name}, num_parallel_calls={tf}.data.AUTOTUNE)")
+
+
+def _cutter(data: Mapping[str, Any]) -> str:
+    side, multiple = str(data["side"]), data["multiple"]
+    return CUT.format(multiple=multiple, steps=STEPS[side], cut=PARTS[side])
+
+
+def _check_one_model(project: Project) -> None:
+    """Refuse where another model may be given the batches: this run has not seen if it masks."""
+    compiled = [
+        (file, call)
+        for file in project.holding("compile")
+        for call in file.module.methods("compile")
+        if file.module.name(call.func) not in ("re.compile", "regex.compile")
+    ]
+    if len(compiled) != 1 or _runs_again(project, *compiled[0]):
+        raise CannotRewrite("several models may be given these batches, or which is not seen")
+
+
+def _runs_again(project: Project, file: File, node: ast.Call, depth: int = 0) -> bool:
+    """Whether a call stands in a loop, or in a function that is called in one or from several."""
+    function = file.module.function(node)
+    if file.module.loops(node) or depth > 5:
+        return True
+    if not isinstance(function, FUNCTIONS):
+        return function is not None
+    calls = callers(project, file, function)
+    return len(calls) > 1 or any(_runs_again(project, *call, depth + 1) for call in calls)
+
+
+def _check_not_joined(project: Project) -> None:
+    """Refuse where batches are put together again, which takes rows of one length."""
+    apart, joined = ("unbatch", "rebatch"), ("concatenate", "concat", "vstack")
+    for file in project.holding(*apart, *joined):
+        if any(file.module.methods(*apart)):
+            raise CannotRewrite("samples are taken out of their batches again")
+        for call in file.module.methods(*joined):
+            rows = call.args[0] if call.args else None
+            if isinstance(rows, ast.ListComp) and _is_first(rows.elt, rows.generators[0].target):
+                raise CannotRewrite("batches of sequences are put together in one array")
+
+
+def _is_first(node: ast.expr, target: ast.expr) -> bool:
+    """Whether an expression is of the first of the names that a loop has: `x.numpy()` of `x, y`."""
+    first = target.elts[0] if isinstance(target, ast.Tuple) else None
+    return isinstance(first, ast.Name) and first.id == root(node)
+
+
+def _lengths(script: Script, site: Site) -> list[ast.expr]:
+    """The lengths that a call of `padded_batch` names."""
+    shapes = argument(script.call(site), "padded_shapes", 1)
+    return [
+        node.elts[0]
+        for node in ast.walk(shapes or ast.Constant(None))
+        if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1
+        if isinstance(node.elts[0], ast.Name | ast.Attribute)
+        or isinstance(getattr(node.elts[0], "value", None), int)
+    ]
+
+
+def _cut_arrays(script: Script, site: Site, data: Mapping[str, Any]) -> None:
+    fit = _fit_of_arrays(script, site)
+    open_inputs(script, site)
+    name = put_in(script, site.file, _cutter(data), OF_ARRAYS)
+    rest: dict[str, str | None] = {}
+    validated = fit.rest.get("validation_data")
+    if isinstance(validated, ast.Tuple) and len(validated.elts) == 2:
+        size = fit.rest.get("validation_batch_size")
+        of = fit.batch_size if size is None else ast.unparse(size)
+        arrays = ", ".join(ast.unparse(array) for array in validated.elts)
+        rest = {"validation_batch_size": None, "validation_data": f"{name}({arrays}, {of}, False)"}
+    fit.give(script, site, f"{name}({fit.arrays}, {fit.batch_size}, True)", rest)
+
+
+# -------------------------------------------------------------------- arrays given to fit
+
+FIT = ("x", "y", "batch_size")
+KERAS_DEFAULT = "32"
+REFUSED = ("validation_split", "sample_weight", "steps_per_epoch", "shuffle")
+"""Arguments of `fit` that mean something else for a dataset, or that it does not take."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A call of `fit` that is given arrays: their source, and the other arguments."""
+
+    function: str
+    arrays: str
+    batch_size: str
+    rest: Mapping[str, ast.expr]
+
+    def give(self, script: Script, site: Site, made: str, other: Mapping[str, str | None]) -> None:
+        """Give it a dataset in place of the arrays; `other` arguments change too, None drops."""
+        rest = {**{name: ast.unparse(value) for name, value in self.rest.items()}, **other}
+        parts = [f"{name}={text}" for name, text in rest.items() if text is not None]
+        script.replace_call(site, f"{self.function}({', '.join([made, *parts])})")
+
+
+def _fit_of_arrays(script: Script, site: Site) -> Fit:
+    """Return the parts of a call of `fit`; raises `CannotRewrite` where it means more than them."""
+    call = script.call(site)
+    rows, targets, size = (argument(call, name, place) for place, name in enumerate(FIT))
+    if rows is None or targets is None or starred(call) or len(call.args) > len(FIT):
+        raise CannotRewrite("the arrays are not written out in the call")
+    for name in REFUSED:
+        if keyword(call, name) is not None:
+            raise CannotRewrite(f"fit is given {name}")
+    return Fit(
+        ast.unparse(call.func),
+        f"{ast.unparse(rows)}, {ast.unparse(targets)}",
+        ast.unparse(size) if size is not None else KERAS_DEFAULT,
+        {str(each.arg): each.value for each in call.keywords if each.arg not in FIT},
+    )
+
+
+def open_inputs(script: Script, site: Site) -> None:
+    """Let the model take sequences of any length: `Input((200,))` becomes `Input((None,))`."""
+    nodes = ast.walk(script.module(site.file))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    inputs = [call for call in calls if called(call) in ("Input", "InputLayer")]
+    if len(inputs) > 1:
+        raise CannotRewrite("the model has several inputs")
+    for call in inputs:
+        shape = argument(call, "shape", 0)
+        if not isinstance(shape, ast.Tuple | ast.List) or len(shape.elts) != 1:
+            raise CannotRewrite("the shape of the model's input is not written out")
+        if ast.unparse(shape.elts[0]) != "None":
+            script.replace_node(site.file, shape.elts[0], "None")
+
+
+def _into_buckets(script: Script, site: Site, boundaries: list[int], leaf: int) -> None:
+    """Put `bucket_by_sequence_length` in place of `padded_batch`, with its other arguments."""
+    call, tf = script.call(site), script.module_name(site.file, "tensorflow", site)
+    names = ("batch_size", "padded_shapes", "padding_values", "drop_remainder")
+    given = {name: argument(call, name, place) for place, name in enumerate(names)}
+    size = given.pop("batch_size")
+    if called(call) != "padded_batch" or size is None:
+        raise CannotRewrite("where sequences are padded, or to what batch size, is not seen")
+    text = ast.unparse(size)
+    text = text if isinstance(size, ast.Name | ast.Constant | ast.Attribute) else f"({text})"
+    parts = [
+        f"lambda *element: {tf}.shape({tf}.nest.flatten(element)[{leaf}])[0]",
+        str(boundaries),
+        f"[{text}] * {len(boundaries) + 1}",
+        *(f"{name}={ast.unparse(value)}" for name, value in given.items() if value is not None),
+    ]
+    script.replace_last_call(site, f".bucket_by_sequence_length({', '.join(parts)})")

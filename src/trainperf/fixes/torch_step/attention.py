@@ -1,0 +1,334 @@
+"""Attention whose scores are written to memory: by hand, or without a fused kernel."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import partial
+
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.words import at, make_those_that_can_be, ms, percent
+from trainperf.fixes.torch_step._attention import (
+    Attention,
+    Operand,
+    Reading,
+    Step,
+    query_and_key,
+)
+from trainperf.fixes.torch_step._step import compute_seconds, part_seconds
+from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite import Script
+from trainperf.rewrite.imports import imports, name_of
+from trainperf.source.statements import assigned, names_in
+
+MOST_NAMED = 3
+
+WIDTH = 100
+"""Columns from which the call goes over several lines."""
+
+ATOM = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
+
+INFINITE = re.compile(r"-?float\(['\"]-?inf(inity)?['\"]\)|-\w+\.inf")
+"""What hides a score altogether; other numbers are added to it, as they would be in its place."""
+
+SIZE = r"(\w+)\.(?:size\(-1\)|shape\[-1\])"
+OWN_SCALE = re.compile(rf"1(?:\.0)? / (?:\w+\.)?sqrt\({SIZE}\)|{SIZE} ?\*\* ?-0\.5")
+"""The scale that the kernel has by itself, of the queries or keys that it names."""
+
+WHY = {
+    "dropout": "no fused kernel of this device drops weights out",
+    "mask gradient": "its mask requires a gradient",
+    "mask": "no fused kernel takes a mask of this shape or type",
+    "memory": "the last dimension of a tensor is not the one that lies together in memory",
+    "dimensions": "its tensors have three dimensions, not four",
+    "width": "its values are not as wide as its keys",
+    "type or shape": "no fused kernel takes this type or head size on this device",
+}
+"""What keeps attention from a fused kernel, by what its arguments were seen to need."""
+
+ADVICE = {
+    "dropout": "Drop out after the attention, or none in it: few models lose by that.",
+    "mask gradient": "Make the mask without a gradient (`mask.detach()`), or a bias of few "
+    "numbers that `flex_attention` adds.",
+    "mask": "Give a boolean mask that broadcasts to batch, heads, queries and keys, or "
+    "`is_causal=True` and none.",
+    "memory": "Call `.contiguous()` on it once, or shape heads so that their width comes last.",
+    "dimensions": "Give it a batch and heads: `query.unsqueeze(0)`.",
+    "width": "Pad the values to the width of the keys, and cut the result.",
+    "type or shape": "Compute it in bfloat16 or float16, with heads of a multiple of 8 up to 256.",
+}
+
+
+class TorchSdpa(Fix):
+    """Compute attention in one kernel, with `F.scaled_dot_product_attention`.
+
+    ## Why it is slow
+    Written out, attention makes a matrix of scores for each pair of positions, scales it, masks
+    it, takes the softmax and multiplies it with the values, each in memory, and backward again.
+
+    ## What changes
+    One function does all of it block by block, and the matrix is never stored. Masks go in as
+    `attn_mask`, a triangle as `is_causal`. The result is the same but for rounding; dropout draws
+    other random numbers. A row that is hidden whole by -inf gives 0, where it gave NaN.
+
+    ## When not to
+    - When the attention weights themselves are wanted (plots, extra losses): no edit then.
+    - Not every kernel takes a mask, or dropout: on a CPU dropout makes it slower.
+    """
+
+    category = "model"
+    usual = 1.25
+    rarely_all = True
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find each `forward` that seems to compute attention by hand."""
+        heads = evidence.torch.model.attentions
+        if not heads:
+            return None
+        names = " and ".join(f"`{head.function}` at {at(head)}" for head in heads[:MOST_NAMED])
+        share = _share(evidence, heads)
+        found, basis = "", "at most all of forward and backward"
+        if share is not None:
+            found = f" It was found in {percent(share)} of the samples of the stack."
+            basis = "at most all of this function, its backward in proportion"
+        return Cause(
+            title=f"Attention is written out by hand ({at(heads[0])})",
+            text=f"Attention seems to be computed by hand in {names}.{found}",
+            saves=Saving(basis, lambda: _seconds(evidence, share)),
+            where=heads,
+            snippet="""\
+import torch.nn.functional as F
+
+# q, k, v: (batch, heads, positions, size of a head)
+# is_causal=True only where a mask hid the later positions
+out = F.scaled_dot_product_attention(q, k, v, is_causal=True)""",
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Put the attention of each function into one call, unless that can be done in none."""
+        make_those_that_can_be(script, (partial(use_kernel, site=site) for site in finding.where))
+
+
+def _seconds(evidence: Evidence, share: float | None) -> float:
+    """Seconds of a step in attention, at most: by its share of the forward, else all passes."""
+    compute = compute_seconds(evidence)
+    if share is None:
+        return compute
+    forward = part_seconds(evidence, "forward")
+    if forward <= 0:
+        raise NotMeasured("the forward took no time")
+    passes = 1 + part_seconds(evidence, "backward") / forward
+    return min(compute, share * evidence.times.real * passes)
+
+
+def _share(evidence: Evidence, heads: tuple[Site, ...]) -> float | None:
+    """Share of the stack samples that found the functions at `heads`; None if it says nothing.
+
+    On a GPU the stack shows what is started, not what runs. A function that is not
+    among those sampled was found too seldom to be listed.
+    """
+    if evidence.device.kind == "GPU" or not evidence.functions:
+        return None
+    total = 0.0
+    for head in heads:
+        inside = [
+            cost
+            for cost in evidence.functions
+            if (cost.file, cost.thread) == (head.file, "main")
+            and cost.name.rpartition(".")[2] == head.function.rpartition(".")[2]
+            and cost.line >= head.line
+        ]
+        nearest = min(inside, key=lambda cost: cost.line, default=None)
+        total += nearest.share if nearest else 0.0
+    return min(1.0, total)
+
+
+# ------------------------------------------------------------------------------ the edit
+
+
+def use_kernel(script: Script, site: Site) -> None:
+    """Put the attention of the function at `site` into one call; raises `CannotRewrite`."""
+    source = script.source(site.file)
+    reading = Reading(source, source.function(site))
+    for found in reading.attentions():
+        _use_kernel(script, reading, site, found)
+
+
+def _use_kernel(script: Script, reading: Reading, site: Site, found: Attention) -> None:
+    """Put one attention into one call; raises `CannotRewrite`."""
+    source, chain = reading.source, found.chain
+    operands = [*query_and_key(chain.product), found.value]
+    typed = next((o.node for o in operands if isinstance(o.node, ast.Name)), operands[0].node)
+    torch = script.module_name(site.file, "torch", site)
+    mask = _mask(reading, chain.steps, f"{reading.text(typed)}.dtype", torch)
+    arguments = [_operand(reading, operand, chain.flat) for operand in operands]
+    arguments += [mask] if mask else []
+    if chain.dropped is not None:
+        probability, when = chain.dropped
+        arguments.append(f"dropout_p={probability}{f' if {when} else 0.0' if when else ''}")
+    scale = _scale(reading, chain.steps)
+    own = OWN_SCALE.fullmatch(scale)
+    if own is None or (own[1] or own[2]) not in [reading.text(o.node) for o in operands[:2]]:
+        arguments.append(f"scale={scale}")
+    head = f"{_functional(script, reading, site)}.scaled_dot_product_attention"
+    text = _written(reading, found, head, arguments, ".squeeze(0)" if chain.flat else "")
+    _check_names(reading, found, names_in(ast.parse(text)))
+    starts = [source.span(statement)[0] for statement in set(chain.used)]
+    script.remove_statements(
+        [
+            Site(site.file, statement.lineno, site.function, start - source.line_start(start))
+            for statement, start in zip(set(chain.used), starts, strict=True)
+        ]
+    )
+    script.replace_call(source.site(found.product, site), text, brackets=True)
+
+
+def _operand(reading: Reading, operand: Operand, flat: bool) -> str:
+    text = reading.text(operand.node)
+    moved = operand.moved + (".unsqueeze(0)" if flat else "")  # fast kernels want four dimensions
+    return text if not moved else f"{_in_brackets(text)}{moved}"
+
+
+def _mask(reading: Reading, steps: tuple[Step, ...], dtype: str, torch: str) -> str:
+    """The argument for what is hidden and added, such as `is_causal=True`; '' for none."""
+    masks = [step for step in steps if step.kind in ("hide", "plus")]
+    if len(masks) == 1 and reading.hides_later(masks[0]):
+        return "is_causal=True"
+    tests = [step.test for step in masks if step.test is not None]
+    if not masks or len(tests) > 1:
+        if tests:
+            raise CannotRewrite("its masks stand under several conditions")
+        return ""
+    text = _joined(reading, masks, dtype, torch)
+    if tests:
+        always = [step for step in masks if step.test is None]
+        other = _joined(reading, always, dtype, torch) if always else "None"
+        text = f"{text} if {reading.text(tests[0])} else {other}"
+    return f"attn_mask={text}"
+
+
+def _joined(reading: Reading, steps: list[Step], dtype: str, torch: str) -> str:
+    """One mask of several: what may be seen, where -inf hides the rest, else what is added."""
+    fills = [reading.text(step.fill) if step.fill else "" for step in steps]
+    if len(steps) == 1 and INFINITE.fullmatch(fills[0]):
+        return _seen(reading, steps[0].value)
+    terms = [
+        f"{torch}.where({reading.text(step.value)}, {fill}, 0.0)"
+        if fill
+        else reading.text(step.value)
+        for step, fill in zip(steps, fills, strict=True)
+    ]
+    return f"{_in_brackets(' + '.join(terms))}.to({dtype})"
+
+
+def _seen(reading: Reading, hidden: ast.expr) -> str:
+    """A condition that is true where a score counts."""
+    if isinstance(hidden, ast.UnaryOp) and isinstance(hidden.op, ast.Invert):
+        return reading.text(hidden.operand)
+    if isinstance(hidden, ast.Compare) and isinstance(hidden.ops[0], ast.Eq):
+        return f"{reading.text(hidden.left)} != {reading.text(hidden.comparators[0])}"
+    return f"~{_in_brackets(reading.text(hidden))}"
+
+
+def _scale(reading: Reading, steps: tuple[Step, ...]) -> str:
+    """The scale as source; raises `CannotRewrite` where it depends on a condition."""
+    text = ""
+    for step in steps:
+        if step.kind not in ("times", "over"):
+            continue
+        if step.test is not None:
+            raise CannotRewrite("the scores are scaled under a condition")
+        factor = reading.text(step.value)
+        if step.kind == "over":
+            text = f"{text or '1'} / {_in_brackets(factor)}"
+        else:
+            text = f"{text} * {_in_brackets(factor)}" if text else factor
+    return text or "1.0"
+
+
+def _in_brackets(text: str) -> str:
+    return text if isinstance(ast.parse(text, mode="eval").body, ATOM) else f"({text})"
+
+
+def _functional(script: Script, reading: Reading, site: Site) -> str:
+    """The name of the module of PyTorch's functions in this file."""
+    for module, within in (("torch.nn.functional", ""), ("torch.nn", ".functional")):
+        if name_of(module, imports(reading.source.tree.body)) is not None:
+            return script.module_name(site.file, module, site) + within
+    return script.module_name(site.file, "torch", site) + ".nn.functional"
+
+
+def _written(reading: Reading, found: Attention, head: str, arguments: list[str], end: str) -> str:
+    """The call on one line where that has room, else on three, or with one for each argument."""
+    source, tail, line = reading.source, f"{end}{found.moved}", ", ".join(arguments)
+    start, stop = source.span(found.product)
+    text = f"{head}({line}){tail}"
+    if start - source.line_start(start) + len(text) + source.line_end(stop) - stop <= WIDTH:
+        return text
+    first = source.span(reading.statement(found.product))[0]
+    margin = source.newline + source.text[source.line_start(first) : first]
+    inner = f"{margin}    "
+    if len(inner) + len(line) > WIDTH:
+        line = f",{inner}".join(arguments) + ","
+    return f"{head}({inner}{line}{margin}){tail}"
+
+
+def _check_names(reading: Reading, found: Attention, kept: set[str]) -> None:
+    """Refuse where what goes is wanted: by the call, or as weights or scores elsewhere."""
+    chain, statement = found.chain, reading.statement(found.product)
+    if kept & chain.names:
+        raise CannotRewrite(f"the call needs {', '.join(sorted(kept & chain.names))}, which goes")
+    gone = {node for taken in (*chain.used, found.product) for node in ast.walk(taken)}
+    begins = min((used.lineno for used in chain.used), default=0)
+    ends = statement.end_lineno or statement.lineno
+    anew = {ast.unparse(target) for target in assigned(statement)}
+    for node in ast.walk(reading.function):
+        if not isinstance(node, ast.Name) or node.id not in chain.names or node in gone:
+            continue
+        read = isinstance(node.ctx, ast.Load) and begins <= node.lineno
+        if read and not (node.id in anew and node.lineno > ends):
+            raise CannotRewrite(f"the weights or scores are used in line {node.lineno} as well")
+
+
+class TorchAttentionUnfused(Fix):
+    """Let `scaled_dot_product_attention` take one of its fused kernels.
+
+    ## Why it is slow
+    It has kernels that never write the matrix of scores to memory. Where its arguments suit none
+    of them, it multiplies, adds, takes a softmax and multiplies again, over that whole matrix.
+
+    ## What changes
+    What keeps the kernel off: a mask of another form, dropout elsewhere, another order in memory.
+
+    ## When not to
+    Where what keeps it off is what the model is about, as a learned bias for each pair.
+    """
+
+    category = "model"
+    usual = 1.3
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+    without_edit = "what keeps the kernel off is part of the model, or of how its tensors are made"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find lines whose attention PyTorch said to compute without a fused kernel."""
+        found = [line for line in evidence.lines.lines if line.looks and line.looks.unfused]
+        if not found:
+            return None
+        takes = sum(line.of("operators", "backward") for line in found)
+        dearest = max(found, key=lambda line: line.seconds)
+        assert dearest.looks is not None
+        why = dearest.looks.unfused or ""
+        return Cause(
+            title=f"Attention has no fused kernel: {WHY[why]}",
+            text=f"PyTorch was asked for the call at {at(dearest.where)}. Attention takes "
+            f"{ms(takes)} of each step of {ms(evidence.lines.seconds)}, forward and backward.",
+            saves=Saving("at most all of the attention", takes, of="all"),
+            where=tuple(line.where for line in found),
+            advice=ADVICE[why],
+            snippet="out = F.scaled_dot_product_attention(query, key, value, is_causal=True)",
+        )

@@ -1,1 +1,0 @@
-"""Attention that is written out: read from its source, and put into one call."""

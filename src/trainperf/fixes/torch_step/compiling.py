@@ -1,0 +1,483 @@
+"""Models that could be compiled, and compiled code that is compiled too much or too little."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import UNTRIED, Cause, Saving, Unpriced
+from trainperf.fixes.common.step import saved_by, step_seconds
+from trainperf.fixes.common.words import at, if_measured, ms, percent, times, worth_counted
+from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
+from trainperf.fixes.torch_step._step import compute_seconds, planned_steps, taken_probe
+from trainperf.model import Equivalence, Evidence, Finding, Missing, Padding, Probe, Site, is_taken
+from trainperf.rewrite import Script
+from trainperf.source.statements import dotted
+
+MOSTLY = 0.70
+"""Share of the operators' time in those that compiling can put together, from which a CPU is
+worth compiling for without a probe. Below, compiled code is often slower there: a small GPT,
+with half of its time in products, ran at 0.90 of its speed."""
+
+GAINS = 0.20
+"""Share of forward and backward on a GPU that operators to be put together and gaps between
+kernels must have: 1.25 times as fast at most. PyTorch's own figures for compiling are 1.21 in
+float32 and 1.51 under AMP, the mean of 163 models on an A100 (announcement of PyTorch 2.0)."""
+
+MOST_SHAPES = 3
+"""Input shapes up to which compiling one by one, or once for all, is soon over."""
+
+FUSING = "no time left in operators that compiling can put together, and between operators"
+
+COMPILED, WHOLE, BY_BLOCK = "compiled", "the model", "each block"
+WAY, ANY_SHAPE, FEW_LENGTHS = "code", "for all shapes", "for a few lengths"
+"""Keys of a finding's data, each with its two values."""
+
+MOST_NAMED = 4
+
+RECURRING = 3
+"""Compilations after the first step from which they recur: by itself PyTorch compiles a second
+time for a shape that changes, and a third for the smaller last batch or an evaluation."""
+
+SHAPES = re.compile(r"(size|stride) mismatch|\.size\(|\.shape\b|\bsize\(\)|dynamo_dynamic_indices")
+"""Stands in a guard that failed for the shape of a tensor."""
+
+MULTIPLE = "pad_to_multiple_of"
+PADS = ("DataCollatorWithPadding", "DataCollatorForLanguageModeling", "DataCollatorForSeq2Seq")
+"""Collators that can pad beyond the longest sequence of a batch."""
+LENGTHS = 4
+"""Up to the usual length of a batch there are no more: PyTorch compiles for eight shapes."""
+SMALLEST, LARGEST = 8, 128
+
+
+@dataclass(frozen=True)
+class Fusing:
+    """Seconds of a step: `compute` in forward and backward, of which `saved` could go at most.
+
+    `gaps` pass between the kernels of a GPU, 0 on a CPU. `share` of the operators' time is in
+    those that can be put together.
+    """
+
+    compute: float
+    gaps: float
+    saved: float
+    share: float
+
+
+def fusing(evidence: Evidence) -> Fusing:
+    """What goes where all that compiling can put together takes no time at all.
+
+    Products, convolutions, attention and look-ups are left as they are. Raises `NotMeasured`
+    without a trace, or the time of a step.
+    """
+    trace, calls = evidence.torch.trace, evidence.torch.calls
+    if trace is None or trace.fusable_s is None:
+        raise NotMeasured("what compiling saves takes a trace to say")
+    passes = max(1.0, calls.backwards) if calls is not None else 1.0
+    taken_apart = is_taken(evidence.torch.split_)
+    compute = compute_seconds(evidence) if taken_apart else step_seconds(evidence)
+    share = trace.fusable_s / max(trace.operators_s, 1e-9)
+    if evidence.device.kind == "GPU":
+        # The tracer holds up what starts the kernels: gaps are no more than what forward and
+        # backward take beyond them in the loop.
+        gaps = min(trace.gap_s or 0.0, max(0.0, compute / passes - trace.busy_s))
+        saved = min(compute, passes * (gaps + trace.fusable_s))
+        return Fusing(compute, passes * gaps, saved, share)
+    left = trace.operators_s - trace.fusable_s
+    if trace.seconds:  # the tracer holds up each operator
+        left *= min(1.0, compute / passes / trace.seconds)
+    return Fusing(compute, 0.0, max(0.0, compute - passes * left), share)
+
+
+class TorchCompile(Fix):
+    """Compile the model with `torch.compile`, so that small operations are fused.
+
+    ## Why it is slow
+    Without it Python starts each operation by itself, which takes as long as a small one runs.
+    Each reads its input from memory and writes its result back: a GPU may do little else.
+
+    ## What changes
+    The model is compiled in place (`model.compile()`) at its first call, which takes seconds to
+    minutes once; rounding differs. One of PyTorch's own classes, such as `Sequential`, is wrapped
+    (`torch.compile(model)`): the names in its `state_dict` then begin with `_orig_mod.`.
+    Of at least four blocks of one class, compiling each is tried as well: the code of one serves
+    for all. The better way is the one with which the whole training ends sooner.
+
+    ## When not to
+    - Inputs of many shapes are compiled again and again; short runs do not earn it back.
+    - Large convolutions or matrix products on a CPU: compiled code is often slower there.
+    - Losses that need gradients of gradients (`create_graph=True`): they raise.
+    - On a CPU it needs a C++ compiler.
+    """
+
+    category = "model"
+    usual = 1.0
+    compiles = True
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a model that is not compiled and can be, without doing so again and again."""
+        torch, on_gpu = evidence.torch, evidence.device.kind == "GPU"
+        model, made = torch.model, taken_probe(evidence, "compile")
+        if model.compiled or model.shapes > MOST_SHAPES:
+            return None
+        if torch.calls is not None and torch.calls.retains_graph:  # gradients of gradients
+            return None
+        if not on_gpu and not (torch.flags.get("cpp_compiler") and _fuses(evidence)):
+            return None
+        name, wrapped = model.name or "model", model.cls in OF_TORCH
+        seconds = None if made is not None else lambda: fusing(evidence).saved
+        blocks = {
+            "blocks": [asdict(blocks) for blocks in model.blocks],
+            "variants": [{COMPILED: WHOLE}, {COMPILED: BY_BLOCK}],
+        }
+        return Cause(
+            title=f"{model.cls} is not compiled",
+            text=f"Python starts each operation of {model.cls} by itself."
+            f"{_probed(evidence, made) if made else if_measured(lambda: _traced(evidence))}",
+            saves=Saving(FUSING, seconds, probe="compile"),
+            where=(model.where,) if model.where else (),
+            advice="Compile the model right after it is built; its first step then takes seconds "
+            f"to minutes.{'' if on_gpu else ' It needs a C++ compiler.'}",
+            snippet=f"{name} = torch.compile({name})" if wrapped else f"{name}.compile()",
+            sure=_promises(evidence),
+            data={"cls": model.cls, **(blocks if model.blocks else {})},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Compile the model on the line after the one that builds it."""
+        site = finding.where[0]
+        name, cls = model_target(script, site), finding.data["cls"]
+        if finding.data.get(COMPILED) == BY_BLOCK:
+            script.insert_after(site, _each_block(script, site, name, finding.data["blocks"]))
+            return
+        text = file_text(script, site.file)
+        if not (cls in OF_TORCH or inherits_forward(text, cls)):
+            script.insert_after(site, f"{name}.compile()")
+            return
+        if "state_dict" in text or "torch.save" in text:
+            raise CannotRewrite(f"wrapping {cls} would change the names in its checkpoints")
+        torch = script.module_name(site.file, "torch", site)
+        script.insert_after(site, f"{name} = {torch}.compile({name})")
+
+
+def _promises(evidence: Evidence) -> bool:
+    """Whether compiling is likely to pay: a probe of it does in this run, or a trace says so."""
+    made = taken_probe(evidence, "compile")
+    if made is not None:
+        planned, saved = planned_steps(evidence), saved_by(evidence, made)
+        return planned is None or made.one_off_s < saved * planned
+    try:
+        could = fusing(evidence)
+    except NotMeasured:
+        return False
+    if evidence.device.kind == "GPU":
+        return could.saved >= GAINS * could.compute
+    return could.share >= MOSTLY
+
+
+def _fuses(evidence: Evidence) -> bool:
+    """Whether a CPU may gain: where a trace leaves little to fuse, compiled products lose more."""
+    try:
+        could = fusing(evidence)
+    except NotMeasured:
+        return True
+    return taken_probe(evidence, "compile") is not None or could.saved >= GAINS * could.compute
+
+
+def _traced(evidence: Evidence) -> str:
+    could = fusing(evidence)
+    gaps = could.gaps and f", and {percent(could.gaps / could.compute)} of it between kernels"
+    return (
+        f" Forward and backward take {ms(could.compute)} of the {ms(evidence.times.real)} step, "
+        f"{percent(could.share)} of their operators' time in others than products, convolutions "
+        f"and look-ups{gaps or ''}: compiling can put these together."
+    )
+
+
+def _probed(evidence: Evidence, made: Probe) -> str:
+    text = (
+        f" Compiled, the same computation ran {times(made.ratio)} as fast "
+        f"({ms(made.base_s)} → {ms(made.candidate_s)})."
+    )
+    if made.one_off_s and made.ratio > 1:
+        steps = round(made.one_off_s / max(saved_by(evidence, made), 1e-9)) + 1
+        text += f" Compiling took {ms(made.one_off_s)}, which {steps:,} steps earn back."
+    return text
+
+
+def _each_block(
+    script: Script, site: Site, name: str, blocks: Sequence[dict[str, Any]], keywords: str = ""
+) -> str:
+    """Return the source that compiles all blocks of the model `name`, with `keywords`."""
+    free = script.free_name(site.file, "block", "each_block", "compiled_block")
+    return "\n".join(
+        f"for {free} in {name}{several['path']}:\n    {free}.compile({keywords})"
+        for several in blocks
+    )
+
+
+class TorchCompileBlocks(Fix):
+    """Compile the blocks of a model one by one, not all of it at once.
+
+    ## Why it is slow
+    The code of a whole model is written and compiled as one, as often as it has blocks. Where
+    they are alike the code of one serves for all, and compiling takes a fraction of the time.
+
+    ## What changes
+    `block.compile()` for each block stands in the place of the call that compiles the model. What
+    is between blocks runs as it is written. The mathematics is the same, rounding differs.
+
+    ## When not to
+    - Where the same code was compiled on this machine before: PyTorch keeps it, and a second
+      start is short either way. New machines and containers start without it.
+    - In a long training the start is nothing, and code for the whole may run a little faster.
+    """
+
+    framework = "torch"
+    category = "host"
+    equivalence = Equivalence.NUMERICS
+    concerns = "outside"
+    lasting = False
+    counted = True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a start that compiled a whole model of many blocks, in a training that feels it."""
+        compiling, model = evidence.torch.compiling, evidence.torch.model
+        if not model.compiled or not model.blocks or len(compiling.calls) != 1:
+            return None
+        if isinstance(evidence.length_, Missing):
+            return None
+        (call,), blocks = compiling.calls, model.blocks[0]
+        training = evidence.length_.steps * evidence.times.real
+        saved = compiling.start_s * (1 - 1 / blocks.count)
+        whole = training + compiling.start_s
+        if not worth_counted(whole / (whole - saved)):
+            return None
+        return Cause(
+            title=f"All {blocks.count} blocks of {model.cls} are compiled, and one would do",
+            text=f"Compiling ({at(call.where)}) took {ms(compiling.start_s)} of the start; the "
+            f"training steps as configured take {ms(training)}. {model.cls} has {blocks.count} "
+            f"modules `{blocks.cls}`: the code of one serves for all. What is compiled is kept on "
+            "this machine, so its next start is short either way.",
+            saves=Unpriced("the steps stay as they are: what it saves comes once"),
+            where=(call.where,),
+            advice="Compile each block, where machines start without what was compiled before.",
+            snippet="for block in model.blocks:  # not: model = torch.compile(model)\n"
+            "    block.compile()",
+            data={
+                "name": model.name,
+                "blocks": [asdict(several) for several in model.blocks],
+                "outside": True,
+            },
+            rewritable=bool(model.name) and call.where.exact,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Put a loop over the blocks in the place of the statement that compiles the model."""
+        site, name = finding.where[0], finding.data["name"]
+        call, (statement, _) = script.call(site), script.source(site.file).statement(site)
+        given = [ast.unparse(argument) for argument in call.args]
+        if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == name:
+            alone = isinstance(statement, ast.Expr) and not given
+        else:
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            alone = [ast.unparse(target) for target in targets] == given == [name]
+        if not alone or not isinstance(statement, ast.Expr | ast.Assign):
+            raise CannotRewrite(f"the statement does not compile {name} and nothing else")
+        keywords = ", ".join(ast.unparse(keyword) for keyword in call.keywords)
+        code = _each_block(script, site, name, finding.data["blocks"], keywords)
+        script.replace_statement(site, code)
+
+
+class TorchGraphBreaks(Fix):
+    """Take what breaks the graph out of the compiled code.
+
+    ## Why it is slow
+    `torch.compile` cannot follow a number that Python asks of a tensor (`.item()`, `if x.sum()
+    > 0`), `print`, or a library that it does not know. The graph ends there, Python runs, and
+    a new graph begins. In a loop, the whole function runs without compiled code.
+
+    ## What changes
+    `torch.where` decides in place of `if`; what is only looked at is returned, and read outside.
+    With `fullgraph=True` the call that compiles raises at the first line that breaks a graph.
+
+    ## When not to
+    A break between two large graphs costs little, as does one in code that runs seldom.
+    """
+
+    category = "model"
+    equivalence = Equivalence.EXACT
+    framework = "torch"
+    without_edit = "what the line is for decides what it becomes"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find breaks in a step where much is left that compiling could have put together."""
+        breaks = evidence.torch.compiling.breaks
+        if not breaks:
+            return None
+        lines = [
+            f"{at(found.where)}: {found.reason.rstrip('.')}"
+            f"{'; a function around it runs without compiled code' if found.skips else ''}."
+            for found in breaks[:MOST_NAMED]
+        ]
+        if len(breaks) > MOST_NAMED:
+            lines.append(f"There are {len(breaks) - MOST_NAMED} more.")
+        return Cause(
+            title=f"Compiled graphs end at {len(breaks)} line{'s' if len(breaks) > 1 else ''} of "
+            f"the script ({at(breaks[0].where)})",
+            text=f"{' '.join(lines)} Between two graphs Python runs, and nothing is put together.",
+            saves=Saving(FUSING, lambda: fusing(evidence).saved),
+            where=tuple(found.where for found in breaks[:MOST_NAMED]),
+            advice="Decide by tensors (`torch.where`) in the compiled code, and read or print "
+            "numbers outside of it.",
+            snippet="""\
+x = torch.where(x.mean() > limit, x / 2, x)  # not: if x.mean().item() > limit: x = x / 2
+losses.append(loss.detach())  # read and printed outside the compiled code, now and then""",
+        )
+
+
+class TorchRecompiling(Fix):
+    """Keep compiled code from being compiled again.
+
+    ## Why it is slow
+    `torch.compile` compiles for what it sees: shapes, and values of Python. Guards look at each
+    call whether that still holds; where one fails the function is compiled again, which takes
+    as long as hundreds of steps. After eight times PyTorch gives up (`recompile_limit`): what is
+    new then runs without compiled code.
+
+    ## What changes
+    `dynamic=True` in the call that compiles makes one code for all shapes. Where a collator of
+    Transformers pads, and the model does not read padding, `pad_to_multiple_of` is tried as well:
+    a few lengths, each compiled once. For a value of Python's that changes no edit is written: a
+    number that the model counts becomes a buffer, or leaves the compiled part.
+
+    ## When not to
+    - A few compilations at the start, one for each of a few lengths, end by themselves; code
+      for one shape may be faster than code for all.
+    - Code that must know a shape (`mode="max-autotune"`, CUDA graphs): pad to a few lengths.
+    """
+
+    category = "host"
+    usual = 1.5
+    compiles = True
+    counted = True
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+    in_libraries = {"transformers": "`DataCollator…(pad_to_multiple_of=N)`"}
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find compilations that recur, in the steps that were timed or before them.
+
+        What they cost is known where they go on, or where PyTorch has ended them.
+        """
+        compiling = evidence.torch.compiling
+        seen = compiling.recompiling
+        if seen is None or seen.count < RECURRING:
+            return None
+        lasting, limit = seen.lasting_s, seen.limit
+        text = (
+            f"{seen.count} compilations in {seen.steps} steps after the first took "
+            f"{ms(seen.seconds)}. The guard that failed last: {seen.reason}."
+        )
+        if lasting:
+            text += f" They go on: {ms(lasting)} of each step on average."
+        if limit:
+            text += " PyTorch has given up (`recompile_limit`): what is new runs uncompiled."
+        saves = Saving(UNTRIED)
+        if limit:
+            saves = Saving(FUSING, lambda: lasting + fusing(evidence).saved)
+        elif lasting:
+            basis = "the time of the compilations seen; those that end by themselves included"
+            saves = Saving(basis, lasting)
+        shapes = SHAPES.search(seen.reason) is not None
+        where = tuple(
+            call.where
+            for call in compiling.calls
+            if shapes and call.where.exact and call.dynamic is not True
+        )
+        padded = _few_lengths(evidence) if shapes else {}
+        ways = [{WAY: ANY_SHAPE}] * bool(where) + [{WAY: FEW_LENGTHS}] * bool(padded)
+        advice, snippet = ADVICE["for all" if where else "few" if shapes else "values"]
+        place = f" ({at(seen.where)})" if seen.where is not None else ""
+        return Cause(
+            title=f"`{seen.function}`{place} is compiled again and again",
+            text=text,
+            saves=saves,
+            where=where or ((seen.where,) if seen.where is not None else ()),
+            advice=advice,
+            snippet=snippet,
+            data={"limit": limit, **padded, **(ways[0] if ways else {}), "variants": ways},
+            rewritable=bool(ways),
+        )
+
+    def lasts(self, finding: Finding) -> bool:
+        """Only where PyTorch has given up: what is compiled again may be all there is."""
+        return bool(finding.data.get("limit"))
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Have each call of the user's compile for all shapes, or batches come in few lengths."""
+        if finding.data.get(WAY) == FEW_LENGTHS:
+            place, collator = Site(**finding.data["place"]), finding.data["collator"]
+            _pad_to_multiples(script, place, collator, finding.data["multiple"])
+            return
+        for site in finding.where:
+            if script.expression(site).endswith(")"):
+                script.set_keyword(site, "dynamic", "True")
+            else:
+                torch = script.module_name(site.file, "torch", site)
+                script.set_decorator_keyword(site, f"{torch}.compile", "dynamic", "True")
+
+
+ADVICE = {
+    "for all": ("Compile once for all shapes.", "model = torch.compile(model, dynamic=True)"),
+    "few": (
+        "Make batches of a few lengths: pad each to the next of them.",
+        "length = 64 * math.ceil(length / 64)",
+    ),
+    "values": (
+        "Keep what changes out of the compiled code: numbers go into tensors.",
+        'self.register_buffer("count", torch.zeros((), dtype=torch.long))  # self.count += 1',
+    ),
+}
+"""What to do, in words and code, by the guard that failed."""
+
+
+def _few_lengths(evidence: Evidence) -> dict[str, Any]:
+    """What is needed to have a collator of Transformers pad to few lengths; nothing without one."""
+    padding, multiple = evidence.padding, multiple_of(evidence.padding)
+    places = [made.where for made in evidence.torch.loaders if made.role == "training"]
+    place = next((place for place in places if place is not None), evidence.loop.where)
+    if padding is None or multiple is None or place is None:
+        return {}
+    return {"collator": padding.collator, "multiple": multiple, "place": asdict(place)}
+
+
+def multiple_of(padding: Padding | None) -> int | None:
+    """Return the power of two that batches are to be padded to multiples of.
+
+    None where no collator of Transformers pads them to their longest, or the model reads padding.
+    """
+    if padding is None or not padding.masked or padding.collator not in PADS:
+        return None
+    found = SMALLEST
+    while found < min(padding.padded_length / LENGTHS, LARGEST):
+        found *= 2
+    return found
+
+
+def _pad_to_multiples(script: Script, site: Site, collator: str, multiple: int) -> None:
+    """Give the only collator that is built in the file of `site` the multiple to pad to."""
+    calls = list(script.linked(site.file).calls(f"transformers.{collator}"))
+    if len(calls) != 1:
+        raise CannotRewrite(f"the file builds {collator} in {len(calls)} places, not in one")
+    there = script.site_of(site, calls[0])
+    if MULTIPLE in script.call_keywords(there):
+        raise CannotRewrite(f"{collator} is told {MULTIPLE} already")
+    script.set_keyword(there, MULTIPLE, str(multiple))

@@ -1,1 +1,0 @@
-"""Models that are compiled, or should be: small kernels, recompiling, graph breaks."""

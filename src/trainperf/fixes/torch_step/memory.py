@@ -1,0 +1,384 @@
+"""What is kept in memory, copied into it, or computed again, without need."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common.step import step_may_matter
+from trainperf.fixes.common.words import GIB, at, ms, percent
+from trainperf.fixes.rows import SetVariable
+from trainperf.fixes.torch_step import _source as source
+from trainperf.fixes.torch_step._step import part_said, part_seconds
+from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
+from trainperf.rewrite import Script
+from trainperf.source.arguments import keyword
+from trainperf.source.bodies import reached
+from trainperf.source.module import Module
+from trainperf.source.statements import called, dotted, walk
+
+APART = 2.0
+"""Reserved over allocated bytes from which memory counts as fragmented (TraceML's rule)."""
+
+LEAST_RESERVED = 0.25
+"""Share of a GPU's memory that must be reserved: below, nothing is short of anything."""
+
+SETTING = "expandable_segments:True"
+
+ROOM = 0.60
+"""Share of the GPU's memory below which a peak leaves room for activations."""
+
+ITS_OWN = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "context_fn")
+"""Keywords of `torch.utils.checkpoint.checkpoint`; others are those of what it calls."""
+
+MAY_TRAIN = re.compile(
+    r"train|fit|optimi[sz]e|^grad$|requires_grad|enable_grad|jacobian|hessian|^backward$|^step$",
+    re.IGNORECASE,
+)
+"""Names of calls that may train, or that ask for gradients: of forces, of an attack."""
+
+LEAST_SHARE = 0.10
+"""Share of a step in copies below which they are no subject."""
+
+OF_A_BATCH = 4
+"""Copies per step that a batch may well need: more of them are of something else."""
+
+MAKES = ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "tensor", "zeros")
+"""Functions of PyTorch that make the same tensor on any device."""
+
+SHAPES = (
+    "bool", "contiguous", "expand", "float", "int", "long", "repeat", "reshape", "t", "transpose",
+    "tril", "triu", "unsqueeze", "view",
+)  # fmt: skip
+"""Methods that compute the same on any device."""
+
+DEVICE = re.compile(r"dev|cuda|gpu|rank|^\d+$", re.IGNORECASE)
+"""How devices are called."""
+
+
+class TorchAllocConf(Fix):
+    """Let the CUDA allocator grow its segments: `expandable_segments:True`.
+
+    ## Why it is slow
+    PyTorch keeps freed memory in blocks of the sizes that were asked for. Where sizes change from
+    step to step none fits: it waits for the GPU, gives all back and asks the driver for new ones.
+
+    ## What changes
+    `PYTORCH_CUDA_ALLOC_CONF` has `expandable_segments:True`: segments grow in place, so
+    free memory stays in one piece. The numbers are the same.
+
+    ## When not to
+    - Where tensors are shared between processes on the GPU, and on Windows, which cannot do it.
+    - The variable must be set before CUDA starts; a script that sets it itself wins.
+    """
+
+    category = "memory"
+    equivalence = Equivalence.ENVIRONMENT
+    framework = "torch"
+    edit = SetVariable({"PYTORCH_CUDA_ALLOC_CONF": "{conf}"})
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find an allocator that had to start over, or holds twice what is used."""
+        memory, given = evidence.torch.memory, str(evidence.torch.flag("alloc_conf"))
+        allocated, reserved = memory.get("allocated_peak"), memory.get("reserved_peak")
+        retries, total = memory.get("retries"), memory.get("total")
+        if evidence.device.kind != "GPU" or not allocated or not reserved or not total:
+            return None
+        apart = reserved >= APART * allocated and reserved >= LEAST_RESERVED * total
+        needless = "expandable_segments" in given or not (retries or apart)
+        if needless or not step_may_matter(evidence):
+            return None
+        text = (
+            f"PyTorch holds {reserved / GIB:.1f} GiB of the GPU's memory at its peak "
+            f"({percent(reserved / total)}), and tensors took {allocated / GIB:.1f} GiB."
+        )
+        if retries:
+            text += f" No free block fitted, and all went back (retries: {retries:,})."
+        conf = f"{given},{SETTING}" if given else SETTING
+        return Cause(
+            title="The GPU's memory is in pieces",
+            text=text,
+            saves=Unpriced("not measured"),
+            snippet=f"export PYTORCH_CUDA_ALLOC_CONF={conf}",
+            data={"conf": conf},
+        )
+
+
+class TorchCheckpointing(Fix):
+    """Keep the activations where there is memory for them.
+
+    ## Why it is slow
+    Gradient checkpointing drops what the forward computed, and computes it again in the
+    backward: one more forward in each step.
+
+    ## What changes
+    Without it the step has one forward. Its activations stay in memory until the
+    backward, which may be several times what is used now.
+
+    ## When not to
+    - How much memory it takes is known only by trying. Checkpointing every second
+      block is halfway.
+    - Longer inputs than those of the first steps may come later.
+    """
+
+    category = "model"
+    equivalence = Equivalence.EXACT
+    framework = "torch"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a checkpointed model beside free memory; its second forward can go."""
+        model, memory = evidence.torch.model, evidence.torch.memory
+        peak, total = memory.get("allocated_peak"), memory.get("total")
+        if evidence.device.kind != "GPU" or not model.checkpointing or not peak or not total:
+            return None
+        if peak >= ROOM * total:
+            return None
+        return Cause(
+            title=f"{model.cls} computes its activations twice, with memory to spare",
+            text="Gradient checkpointing runs the forward again in the backward. At its peak, "
+            f"training took {peak / GIB:.1f} of {total / GIB:.1f} GiB ({percent(peak / total)})."
+            f"{part_said(evidence, 'Forward takes', 'forward')}",
+            saves=Saving(
+                "one forward less in each step", lambda: part_seconds(evidence, "forward")
+            ),
+            where=model.checkpoints or ((model.where,) if model.where else ()),
+            rewritable=bool(model.checkpoints) and all(site.exact for site in model.checkpoints),
+            advice="Turn gradient checkpointing off, or use it in every second block only.",
+            snippet="model.gradient_checkpointing_disable()  # of the transformers library",
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Call what is checkpointed itself; in a library's model, do not turn it on."""
+        for site in finding.where:
+            file = script.source(site.file)
+            call = file.call(site)
+            if called(call) != "checkpoint" or not call.args:
+                _leave_off(script, site)
+                continue
+            if isinstance(call.args[0], ast.Starred):
+                raise CannotRewrite("what is checkpointed comes as *args")
+            given = [file.text_of(argument) for argument in call.args[1:]]
+            given += [file.text_of(given) for given in call.keywords if given.arg not in ITS_OWN]
+            head = file.text_of(call.args[0])
+            if not isinstance(call.args[0], ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+                head = f"({head})"
+            script.replace_call(site, f"{head}({', '.join(given)})")
+
+
+def _leave_off(script: Script, site: Site) -> None:
+    """Take out what turns checkpointing on in a library's model, in the file of `site`."""
+    calls = [node for node in ast.walk(script.module(site.file)) if isinstance(node, ast.Call)]
+    on = [call for call in calls if called(call) == "gradient_checkpointing_enable"]
+    asked = [
+        call
+        for call in calls
+        if (given := keyword(call, "gradient_checkpointing")) and ast.unparse(given.value) == "True"
+    ]
+    if len(on) + len(asked) != 1:
+        raise CannotRewrite("no one place of the file turns checkpointing on")
+    for call in on:
+        script.remove_statements([script.site_of(site, call)])
+    for call in asked:
+        script.set_keyword(script.site_of(site, call), "gradient_checkpointing", "False")
+
+
+class TorchEvaluationGrad(Fix):
+    """Evaluate under `torch.no_grad()`.
+
+    ## Why it is slow
+    A forward outside `no_grad` records the graph for a backward that never comes: a node for
+    each operation, and all activations stay in memory until the output is dropped.
+
+    ## What changes
+    The function that evaluates is decorated with `@torch.no_grad()`, or its loop stands
+    under `with torch.no_grad():`. The outputs are the same.
+
+    ## When not to
+    - Where gradients of the outputs are asked for (saliency, adversarial examples).
+    """
+
+    category = "model"
+    counted = True
+    equivalence = Equivalence.EXACT
+    framework = "torch"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find an evaluation whose forwards autograd records."""
+        seen = evidence.torch.evaluation
+        if seen is None or not seen.grad or not seen.calls:
+            return None
+        text = "Autograd records the forwards of the evaluation, and no backward follows."
+        saves: Saving | Unpriced = Unpriced("not measured")
+        if (epoch := _epoch(evidence)) is not None:
+            validation, whole, turn = epoch
+            ratio = whole / max(whole - validation, 1e-9)
+            saves = Saving("at most all of the evaluation", of="all", ratio=ratio)
+            text += (
+                f" The evaluation takes {ms(validation)} of each {turn} of {ms(whole)} "
+                f"({percent(validation / whole)})."
+            )
+        elif seen.seconds is not None:
+            text += f" One such forward takes {ms(seen.seconds)}."
+        calls, where = evidence.torch.calls, seen.where
+        forward = None if calls is None else calls.forward
+        shared = (
+            where is not None
+            and forward is not None
+            and (where.file, where.line) == (forward.file, forward.line)
+        )
+        name = where.function if where is not None and where.function.isidentifier() else ""
+        return Cause(
+            title=f"The evaluation{f' ({at(where)})' if where else ''} runs with gradients on",
+            text=text,
+            saves=saves,
+            where=(where,) if where is not None else (),
+            snippet=f"@torch.no_grad()\ndef {name}(...):"
+            if name
+            else "with torch.no_grad():\n    output = model(x)",
+            rewritable=where is not None and where.exact and not shared,
+            data={"trains_in": forward.function if forward is not None else ""},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Decorate the function that evaluates, else put its loop under `no_grad`."""
+        site = finding.where[0]
+        module, function = script.source(site.file).module, source.function_around(script, site)
+        if function is not None and any(
+            isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in walk(function.body)
+        ):
+            raise CannotRewrite(f"{function.name} is a generator")
+        torch = script.module_name(site.file, "torch", site)
+        shared = function is not None and function.name == finding.data["trains_in"]
+        if function is not None and not shared and not _may_train(module, function.body):
+            script.decorate(replace(site, line=function.lineno, col=0), f"{torch}.no_grad()")
+            return
+        for node in script.around(site):
+            own = function is None or function.lineno < node.lineno
+            if own and isinstance(node, source.Loop) and not _may_train(module, [node]):
+                head = Site(site.file, node.lineno, site.function)
+                script.wrap_statements(head, head, f"with {torch}.no_grad():")
+                return
+        raise CannotRewrite("what evaluates stands in what trains")
+
+
+def _epoch(evidence: Evidence) -> tuple[float, float, str] | None:
+    """Seconds of the evaluation, of the turn it comes in with it, and the turn's name.
+
+    That is an epoch, or the steps from one evaluation to the next; None if unknown.
+    """
+    turn = evidence.outside_
+    if isinstance(turn, Outside) and turn.turn == "evaluation":
+        return turn.seconds - turn.training_s, turn.seconds, "turn"
+    pause = evidence.between_epochs
+    if pause is None or not pause.sure or pause.validation_s is None:
+        return None
+    steps = pause.epoch_steps or evidence.loop.epoch_steps
+    if not steps:
+        return None
+    return pause.validation_s, steps * evidence.times.real + pause.seconds, "epoch"
+
+
+def _may_train(module: Module, body: Sequence[ast.stmt]) -> bool:
+    """Whether statements train, by themselves or by functions of the file; `x.train()` does not."""
+    calls = [node for node in reached(module, body) if isinstance(node, ast.Call)]
+    return any(
+        MAY_TRAIN.search(called(call)) is not None
+        and not (called(call) == "train" and isinstance(call.func, ast.Attribute))
+        for call in calls
+    )
+
+
+class TorchTransfers(Fix):
+    """Make tensors on the GPU, and move only what must be moved.
+
+    ## Why it is slow
+    A tensor that is built on the CPU and moved with `.to(device)` is written twice, and Python
+    waits for the copy. Masks, position numbers and constants need not cross at all.
+
+    ## What changes
+    With `device=device` the GPU makes the tensor itself. What never changes is made
+    once, before the loop, or is a buffer of the model.
+
+    ## When not to
+    - Random numbers made on the GPU come from another stream: no edit is written for them.
+    - Data that fits into the GPU's memory can be moved there once; else pin it and copy
+      with `non_blocking=True`.
+    - Copies on a stream of their own that the step never waits for cost it nothing.
+    """
+
+    category = "sync"
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find copies of a tenth of a step that pinning the loader would not explain."""
+        if evidence.device.kind != "GPU":
+            return None
+        part, seconds = evidence.torch.part("transfer"), part_seconds(evidence, "transfer")
+        pinned = [made.pin_memory for made in evidence.torch.loaders if made.role == "training"]
+        share = seconds / evidence.times.real
+        if share < LEAST_SHARE or (not all(pinned) and part.calls <= OF_A_BATCH):
+            return None
+        many = f"{part.calls:.0f} copies" if part.calls >= 1.5 else "copies"
+        return Cause(
+            title=f"{percent(share)} of every step goes into copies to the GPU",
+            text=f"Each step of {ms(evidence.times.real)} spends {ms(seconds)} in {many} between "
+            f"CPU and GPU{f', most at {at(part.where)}' if part.where else ''}.",
+            saves=Saving("no time spent on copies", seconds),
+            where=(part.where,) if part.where else (),
+            advice="Build tensors with `device=`; move what never changes once, before the loop.",
+            snippet="mask = torch.ones(length, length, device=device).tril()",
+            data={"pinned": bool(pinned) and all(pinned)},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Make on the device what the same expression makes; copy pinned batches without a wait."""
+        for site in finding.where:
+            file, receiver = script.source(site.file), script.receiver(site)
+            device, value = _device(file.call(site)), file.expression(receiver)
+            made = _making(value)
+            if made is not None:
+                script.set_keyword(file.site(made, site), "device", device)
+                script.drop_call(site)
+            elif finding.data["pinned"] and isinstance(
+                value, ast.Name | ast.Subscript | ast.Attribute
+            ):
+                script.set_keyword(site, "non_blocking", "True")
+            else:
+                raise CannotRewrite("what is copied is no batch out of pinned memory")
+
+
+def _device(call: ast.Call) -> str:
+    """The device that a call copies to, as source; raises `CannotRewrite`."""
+    given = [*call.args, *(named.value for named in call.keywords if named.arg == "device")]
+    if called(call) == "cuda" and not call.args and not call.keywords:
+        return '"cuda"'
+    if called(call) != "to" or len(given) != 1 or len(call.args) + len(call.keywords) != 1:
+        raise CannotRewrite("it does more than copy to a device")
+    text = ast.unparse(given[0])
+    if "cpu" in text.lower() or not DEVICE.search(text):  # another tensor, a type
+        raise CannotRewrite(f"it may not copy to the GPU: .to({text})")
+    return text
+
+
+def _making(node: ast.expr) -> ast.Call | None:
+    """The call of PyTorch's that makes a tensor, None if it is made elsewhere."""
+    while isinstance(node, ast.Call):
+        name = called(node)
+        plain = dotted(node.func) == f"torch.{name}"
+        if plain and name in MAKES:
+            if any(keyword(node, given) for given in ("device", "out", "pin_memory")):
+                raise CannotRewrite("where in memory it is made is said already")
+            return node
+        if plain and name in ("tril", "triu") and node.args:
+            node = node.args[0]
+        elif not plain and name in SHAPES and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        else:
+            return None
+    return None

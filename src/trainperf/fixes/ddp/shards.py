@@ -8,8 +8,7 @@ from dataclasses import asdict, replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.words import worth
+from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
 from trainperf.fixes.rows import Callee
 from trainperf.fixes.torch_step._source import (
     counter,
@@ -93,9 +92,11 @@ class TorchUnevenShards(Fix):
             title="The ranks' epochs are of different length",
             text=f"An epoch has {steps[last]:,} steps in rank {last} and {steps[first]:,} in rank "
             f"{first}. Rank {last} has no partner for its last {steps[last] - steps[first]:,}.",
-            saves=Saving("steps of the longest epoch over those of the mean one", ratio=ratio)
-            if worth(evidence, ratio)
-            else Unpriced("not about speed: the end of the epoch may hang"),
+            saves=priced_if_worth(
+                Saving("steps of the longest epoch over those of the mean one", ratio=ratio),
+                evidence,
+                "not about speed: the end of the epoch may hang",
+            ),
             where=(where,) if where else (),
             advice="Shard by DistributedSampler(drop_last=True), or train under Join.",
             snippet=EQUAL,

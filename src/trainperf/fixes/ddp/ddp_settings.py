@@ -24,20 +24,12 @@ from trainperf.fixes.torch_step._source import model_target, refuse_if_named
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
 from trainperf.rewrite import Script
 
+SWITCHES = {"find_unused_parameters": 8, "gradient_as_bucket_view": 10, "static_graph": 11}
+
 DDP = Callee(
     "DistributedDataParallel",
-    {
-        "bucket_cap_mb": 25,
-        "find_unused_parameters": False,
-        "gradient_as_bucket_view": False,
-        "static_graph": False,
-    },
-    {
-        "bucket_cap_mb": 7,
-        "find_unused_parameters": 8,
-        "gradient_as_bucket_view": 10,
-        "static_graph": 11,
-    },
+    defaults={"bucket_cap_mb": 25, **dict.fromkeys(SWITCHES, False)},
+    positions={"bucket_cap_mb": 7, **SWITCHES},
 )
 """What its call leaves out, and the places of arguments (PyTorch 1.13 to 2.13)."""
 

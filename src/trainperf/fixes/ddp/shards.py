@@ -30,18 +30,14 @@ PARTS = ("Subset", "TensorDataset", "ConcatDataset", "StackDataset", "list", "tu
 """Datasets that hold what they were given, which may be the rank's own part already."""
 
 EQUAL = """\
-from torch.utils.data import DataLoader, DistributedSampler
-
-sampler = DistributedSampler(dataset, shuffle=True, drop_last=True)
+sampler = torch.utils.data.DistributedSampler(dataset, shuffle=True, drop_last=True)
 loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)
 # or, to keep every sample:
 # with torch.distributed.algorithms.join.Join([model]):
 #     for batch in loader: ..."""
 
 SNIPPET = """\
-from torch.utils.data import DataLoader, DistributedSampler
-
-sampler = DistributedSampler(dataset, shuffle=True)
+sampler = torch.utils.data.DistributedSampler(dataset, shuffle=True)
 loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)
 for epoch in range(epochs):
     sampler.set_epoch(epoch)  # another order in each epoch

@@ -29,15 +29,11 @@ dataset = dataset.batch({count} * batch_size)  # the global batch"""
 
 TO_DDP = """\
 # torchrun --nproc_per_node {count} train.py
-import os
-
-import torch
-from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-distributed.init_process_group("nccl")
-rank = int(os.environ["LOCAL_RANK"])
+torch.distributed.init_process_group("nccl")
+rank = torch.distributed.get_rank() % torch.cuda.device_count()  # on this host
 torch.cuda.set_device(rank)
 model = DistributedDataParallel(model.to(rank), device_ids=[rank])
 sampler = DistributedSampler(dataset)  # sampler.set_epoch(epoch) before each epoch

@@ -29,13 +29,11 @@ from trainperf.rewrite import Script
 from trainperf.source.statements import called
 
 LOOK = """\
-# on the host of rank {rank}, while it trains: its clock, its cores, who else runs there
-nvidia-smi --query-gpu=index,clocks.sm,clocks_throttle_reasons.active --format=csv -l 1
-# taskset -cp PID; top -H"""
-
-LOOK_CPU = """\
-# on the host of rank {rank}, while it trains: who else runs there
+# on the host of rank {rank}, while it trains: who else runs there, on which cores
 top -b -n 1 | head -30"""
+
+CLOCKS = """
+nvidia-smi --query-gpu=index,clocks.sm,clocks_throttle_reasons.active --format=csv -l 1"""
 
 BALANCE = """\
 # where samples differ in length: sort, and deal out in turn
@@ -77,7 +75,7 @@ class Straggler(Fix):
         waiting = parallel.exchange.waiting_ if parallel.exchange else 0.0
         waited = 0.0 if isinstance(waiting, Missing) else waiting
         ahead = _ahead(parallel, late, real)
-        look = LOOK if evidence.device.kind == "GPU" else LOOK_CPU
+        look = LOOK + (CLOCKS if evidence.device.kind == "GPU" else "")
         return Cause(
             title=f"All ranks wait for rank {late.rank}",
             text=f"Rank {late.rank}{on} is {ms(late.behind_s)} behind {_usual(parallel)} in each "

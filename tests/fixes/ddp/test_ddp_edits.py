@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewriting import changed, executed, marked, script_of
-from trainperf.fixes.ddp.torch_ddp_bucket_size import choices
+from trainperf.fixes.ddp.ddp_settings import choices
 from trainperf.fixes.ddp.torch_ddp_no_sync import put_under_no_sync
 
 LOOP = """\

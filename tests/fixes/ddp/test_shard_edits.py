@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rewriting import changed, executed, script_of
-from trainperf.fixes.ddp.torch_unsharded_data import shard
+from trainperf.fixes.ddp.shards import shard
 from trainperf.model import Site
 
 torch = pytest.importorskip("torch")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainperf.fixes.precision.torch_matmul_precision import capability, peaks, sixteen_bit_ratio
+from trainperf.fixes.precision._peaks import capability, peaks, sixteen_bit_ratio
 from trainperf.model import CudaDevice
 
 

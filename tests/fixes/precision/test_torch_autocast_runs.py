@@ -10,7 +10,7 @@ import pytest
 from fixes.case_text import edited, runs
 from rewriting import executed, result, script_of, unmarked
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.precision._autocast_edits import put_autocast
+from trainperf.fixes.precision.torch_autocast import put_autocast
 
 torch = pytest.importorskip("torch")
 

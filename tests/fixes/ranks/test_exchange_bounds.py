@@ -6,13 +6,11 @@ import pytest
 
 from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.ranks._exchange import (
-    bound_if_hidden,
-    bound_if_sent,
-    bound_without,
     exchange_at_most,
     exchange_seconds,
+    hidden_seconds,
+    sent_seconds,
     step_without_exchange,
 )
 from trainperf.model import Evidence
@@ -23,38 +21,28 @@ def job(*fields: str) -> Evidence:
     return evidence_of("ddp_large_gradients | " + "; ".join(fields))
 
 
-def without(share: float = 1.0, seconds: float = 0.0) -> object:
-    """The speed-up of its step without so much of the exchange, or so many seconds less."""
-    return pytest.approx(bound_if_saved(job(), share * exchange_seconds(job()) + seconds))
-
-
 UNTIMED = "parallel.exchange.all_reduce = missing"
 ALONE = "parallel.exchange.all_reduce.seconds = 0.05"
-
-
-def test_half_of_the_exchange_is_half_of_its_seconds() -> None:
-    assert bound_without(job()) == without()
-    assert bound_if_sent(job(), 0.5) == without(0.5)
 
 
 def test_copies_take_no_longer_than_the_all_reduces_alone() -> None:
     short = "parallel.exchange.all_reduce.seconds = 0.02"
 
-    assert bound_if_sent(job(short)) == without(0, seconds=0.02)
-    assert bound_if_sent(job(UNTIMED)) == without()
+    assert sent_seconds(job(short)) == pytest.approx(0.02)
+    assert sent_seconds(job(UNTIMED)) == exchange_seconds(job())
 
 
 def test_what_the_backward_cannot_hide_stays() -> None:
     backward = "parallel.exchange.overlap.compute_s = 0.03"
 
-    assert bound_if_hidden(job(ALONE, backward)) == without(seconds=0.03 - 0.05)
-    assert bound_if_hidden(job(UNTIMED)) == without()
+    assert hidden_seconds(job(ALONE, backward)) == pytest.approx(exchange_seconds(job()) - 0.02)
+    assert hidden_seconds(job(UNTIMED)) == exchange_seconds(job())
 
 
 def test_the_split_tells_of_the_backward_where_ddp_did_not() -> None:
     parts = ("parallel.exchange.overlap = null", "torch.split[backward].seconds = 0.03")
 
-    assert bound_if_hidden(job(ALONE, *parts)) == without(seconds=0.03 - 0.05)
+    assert hidden_seconds(job(ALONE, *parts)) == pytest.approx(exchange_seconds(job()) - 0.02)
 
 
 @pytest.mark.parametrize("seconds", ["missing", "0.0", "0.01 ± 0.04"])

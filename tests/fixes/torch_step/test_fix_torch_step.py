@@ -12,13 +12,10 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes.common.step import bound_by, saved_by, step_seconds
 from trainperf.fixes.torch_step._source import inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
-    PROBED,
-    UNTRIED,
     compute_seconds,
     part_seconds,
     planned_steps,
     taken_probe,
-    to_try,
 )
 from trainperf.model import Evidence, Probe
 
@@ -132,34 +129,3 @@ def test_a_probe_without_a_result_counts_as_not_taken() -> None:
 )
 def test_a_class_has_the_forward_of_pytorch_if_it_says_so(body: str, inherits: bool) -> None:
     assert inherits_forward(body, "Stack") is inherits
-
-
-def test_what_is_tried_is_bounded_by_the_high_end_of_a_probe() -> None:
-    case = evidence_of(
-        "torch_healthy | times.real = 0.1; probes.fast = 1.2 ± 0.036; probes.slow = 0.8 ± 0.024"
-    )
-
-    assert to_try(case, "slow") == (pytest.approx(0.824), PROBED)
-    bound, basis = to_try(case, "fast")
-    assert basis == PROBED
-    assert bound == pytest.approx(1.02, abs=0.01)  # the probed part is a tenth of the step
-
-
-@pytest.mark.parametrize(
-    ("laid", "name"),
-    [
-        ("probes.wide = 0.9 ± 0.27", "wide"),  # what only noise limits
-        ("probes.none = missing", "none"),
-        ("probes = {}", ""),
-        # noise that may hide the whole step hides nothing to try
-        ("times.real = 2.86 ± 2.86; times.resident = 0.89; times.input = 0.016", ""),
-    ],
-)
-def test_what_nothing_limits_may_be_tried(laid: str, name: str) -> None:
-    assert to_try(evidence_of(f"torch_healthy | {laid}"), name) == (None, UNTRIED)
-
-
-def test_a_step_that_is_all_waiting_leaves_nothing_to_try() -> None:
-    times = "times.real = 0.1; times.resident = 0.002; times.input = 0.099"
-    with pytest.raises(NotMeasured):
-        to_try(evidence_of(f"torch_healthy | {times}"))

@@ -48,7 +48,7 @@ def probe_said(evidence: Evidence, name: str, what: str) -> str:
     `what` is what it ran, at the start of the sentence: "With fused=True the same update".
     """
     made = evidence.probes.get(name)
-    if not isinstance(made, Probe) or made.vague:
+    if not isinstance(made, Probe) or (made.vague and made.low <= 1):
         return ""
     return f" {what} ran {times(made.ratio)} as fast ({ms(made.base_s)} → {ms(made.candidate_s)})."
 

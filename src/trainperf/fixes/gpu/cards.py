@@ -11,7 +11,7 @@ from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import GIB, percent
-from trainperf.fixes.precision.torch_matmul_precision import peaks
+from trainperf.fixes.precision._peaks import peaks
 from trainperf.model import Evidence, Gpu
 from trainperf.recording.machine.machine import APPLICATION_CLOCKS, HARMFUL
 

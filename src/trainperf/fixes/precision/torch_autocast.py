@@ -2,51 +2,67 @@
 
 from __future__ import annotations
 
-from trainperf.errors import NotMeasured
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy, step_seconds
+from trainperf.fixes.cause import UNTRIED, Cause, Saving
+from trainperf.fixes.common.step import gpu_busy
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import ms, percent, times, worth
-from trainperf.fixes.precision._autocast_edits import put_autocast, put_scaler, turn_on
-from trainperf.fixes.precision.torch_matmul_precision import capability, peaks, sixteen_bit_ratio
+from trainperf.fixes.common.words import probe_said, times
+from trainperf.fixes.precision._peaks import (
+    AMPERE,
+    BUSY,
+    SIXTEEN,
+    OfPasses,
+    capability,
+    ratio_of,
+    sixteen_bit_ratio,
+    sixteen_bits,
+)
+from trainperf.fixes.torch_step._source import function_around, refuse_if_named
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
     DENSE,
-    PROBED,
     RECURRENT,
-    compute_seconds,
     count_of,
     kernel_seconds,
     pass_decides,
-    taken_probe,
-    to_try,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 from trainperf.rewrite import Script
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_at_origin
+from trainperf.source.arguments import argument, keyword
+from trainperf.source.iterations import stored
+from trainperf.source.origins.calls import Elsewhere
+from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import called, names_in
 
-TENSOR_CORES_FROM = 7.0
-"""Compute capability of Volta, the first with tensor cores (16-bit floats only)."""
+SCALED = """\
+scaler = torch.amp.GradScaler("cuda")  # once, before the loop
 
-BFLOAT16_FROM = 8.0
-"""Compute capability of Ampere, the first with bfloat16 in its tensor cores."""
+{forward}
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)  # before gradients are clipped
+scaler.step(optimizer)
+scaler.update()"""
 
-BUSY = 0.50
-"""Utilisation of the GPU below which starting the kernels, not running them, takes time."""
 
-
-class Autocast(Fix):
+class TorchAutocast(Fix):
     """Compute in 16 bits where it is safe, with `torch.autocast` around the forward.
 
     ## Why it is slow
     Tensor cores of a GPU, and newer CPUs (AMX, AVX-512 BF16), multiply 16-bit numbers
-    several times as fast as 32-bit ones, and 16-bit activations take half the memory
-    traffic. PyTorch computes in float32 until it is told otherwise.
+    several times as fast as 32-bit ones, and 16-bit activations take half the memory traffic.
 
     ## What changes
-    Matrix products and convolutions run in bfloat16 (float16 before Ampere), losses and
-    sums in float32; weights stay float32. Losses differ by rounding, a few parts in a
-    thousand. float16 also needs a `GradScaler`: it scales the loss so that small gradients
-    do not vanish, and skips the updates in which one overflows.
+    Matrix products and convolutions run in bfloat16 (float16 before Ampere), losses and sums
+    in float32; weights stay float32. Losses differ by rounding, a few parts in a thousand.
+    float16 also needs a `GradScaler`: it scales the loss so that small gradients do not
+    vanish, and skips the updates in which one overflows.
 
     ## When not to
     - Outputs are bfloat16 then: `.numpy()` wants `.float()` before it.
@@ -64,56 +80,41 @@ class Autocast(Fix):
         same = made.detail["dtype"] == finding.data["dtype"] and not finding.data["scaler"]
         return same and pass_decides(evidence, made)
 
-    def detect(self, evidence: Evidence) -> Finding | None:
-        """Find a float32 model whose forward and backward are faster in 16 bits."""
-        dtype = _dtype(evidence)
-        if dtype is None or not _computes_in_float32(evidence):
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a float32 model that computes without mixed precision."""
+        torch, dtype = evidence.torch, sixteen_bits(evidence.device)
+        calls, model = torch.calls, torch.model
+        if not dtype or calls is None or calls.autocast or calls.scaler:
             return None
-        found = _gain(evidence, dtype)
-        if found is None or not worth(evidence, found[0]):
-            return None
-        title = f"The model computes in float32 on a {evidence.device.kind} "
-        return self._finding(evidence, f"{title}that is faster in {dtype}", dtype, *found)
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try any float32 model; on a CPU without instructions for bfloat16 last of all."""
-        dtype, slow = _dtype(evidence), False
-        if evidence.device.kind == "CPU":
-            dtype, slow = "bfloat16", evidence.torch.flags.get("bf16_cpu") is False
-        if dtype is None or not _computes_in_float32(evidence):
-            return None
-        measured = taken_probe(evidence, "autocast")
-        bound, basis = to_try(evidence, "autocast")
-        if measured is None and slow:
-            bound, basis = 1.0, "this CPU has no instructions for bfloat16"
-        seen = _seen(measured, dtype) if measured is not None and bound is not None else ""
-        return self._finding(
-            evidence, "The model computes in float32 all through", dtype, bound, basis, seen
-        )
-
-    def _finding(
-        self,
-        evidence: Evidence,
-        title: str,
-        dtype: str,
-        bound: float | None,
-        basis: str,
-        seen: str,
-    ) -> Finding:
-        calls, model = evidence.torch.calls, evidence.torch.model
-        assert calls is not None
-        device = "cuda" if evidence.device.kind == "GPU" else "cpu"
+        saves: Saving = OfPasses(UNTRIED, probe="autocast")
+        probed = saves.probed(evidence) is not None
+        cpu, quick = evidence.device.kind == "CPU", torch.flags.get("bf16_cpu")
+        if set(model.dtypes) != {"float32"} or (cpu and quick is False and not probed):
+            return None  # such a CPU computes bfloat16 by detours
+        peak = None if cpu or probed else _peak(evidence)
+        seen = ""
+        if peak is not None:
+            ratio, now = peak
+            saves = Saving(
+                f"forward and backward at peak {dtype} over peak {now} of this GPU",
+                lambda: kernel_seconds(evidence) * (1 - 1 / ratio),
+            )
+            seen = f" Peak {dtype} of this GPU is {times(ratio)} its peak in {now}."
         where = _where(evidence, dtype)
+        device = "cpu" if cpu else "cuda"
         scaler = 'amp.GradScaler("cuda")' if dtype == "float16" else ""
-        return self.finding(
-            title=title,
-            text=f"{model.cls} is float32 and its forward runs outside autocast. {seen}".strip(),
-            bound=bound,
-            bound_basis=basis,
+        forward = (
+            f'with torch.autocast(device_type="{device}", dtype=torch.{dtype}):\n'
+            "    loss = criterion(model(inputs), targets)"
+        )
+        said = probe_said(evidence, "autocast", f"In {dtype} the same forward and backward")
+        return Cause(
+            title="The model computes in float32",
+            text=f"{model.cls} is float32 and its forward runs outside autocast.{said or seen}",
+            saves=saves,
+            sure=peak is not None or (probed and (not cpu or quick is True)),
             where=where or tuple(site for site in (calls.forward or model.call,) if site),
-            advice="Put forward and loss under `torch.autocast`, the backward outside."
-            + (" Scale the loss with a `GradScaler`." if scaler else ""),
-            snippet=_snippet(device, dtype, scaler),
+            snippet=SCALED.format(forward=forward) if scaler else f"{forward}\nloss.backward()",
             rewritable=bool(where),
             data={
                 "device": device,
@@ -126,103 +127,35 @@ class Autocast(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put forward and loss under autocast; with float16 scale the loss as well."""
+        data, (forward, *others) = finding.data, finding.where
         for each in (script.copy(), script):  # what cannot all be done is not begun
-            _rewrite(each, finding)
+            if turn_on(each, forward, data["device"], data["dtype"], data):
+                continue
+            backward = others[0] if others else None
+            put_autocast(each, forward, backward, data["device"], data["dtype"])
+            if data["scaler"]:
+                clip = others[1] if data["clip"] else None
+                put_scaler(each, others[0], others[-1], clip, data["scaler"])
 
 
-def _rewrite(script: Script, finding: Finding) -> None:
-    data, where = finding.data, finding.where
-    backward = where[1] if len(where) > 1 else None
-    if turn_on(script, where[0], data["device"], data["dtype"], data):
-        return
-    put_autocast(script, where[0], backward, data["device"], data["dtype"])
-    if data["scaler"]:
-        clip = where[2] if data["clip"] else None
-        put_scaler(script, where[1], where[-1], clip, data["scaler"])
-
-
-def _dtype(evidence: Evidence) -> str | None:
-    """The 16-bit type that this device multiplies fast, or None."""
-    if evidence.device.kind == "CPU":
-        return "bfloat16" if evidence.torch.flag("bf16_cpu") else None
-    known = capability(evidence.device.first)
-    if known is None or known < TENSOR_CORES_FROM:
-        return None
-    return "bfloat16" if known >= BFLOAT16_FROM else "float16"
-
-
-def _computes_in_float32(evidence: Evidence) -> bool:
-    """Whether the model is float32 and no mixed precision is on."""
-    calls = evidence.torch.calls
-    if calls is None or calls.autocast or calls.scaler:
-        return False
-    return set(evidence.torch.model.dtypes) == {"float32"}
-
-
-def _seen(measured: Probe, dtype: str) -> str:
-    return (
-        f"In {dtype} the same forward and backward ran {times(measured.ratio)} as fast "
-        f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."
-    )
-
-
-def _gain(evidence: Evidence, dtype: str) -> tuple[float, str, str] | None:
-    """The bound, what it rests on and a sentence on it; None if there is nothing to gain."""
-    measured = taken_probe(evidence, "autocast")
-    if measured is not None:
-        if measured.low < PROBE_LEAST:
-            return None
-        bound = bound_if_saved(evidence, _probed_seconds(evidence, measured))
-        return bound, PROBED, _seen(measured, dtype)
-    if evidence.device.kind != "GPU":
-        raise NotMeasured("the autocast probe was not run")
-    if evidence.torch.model.compiled:
-        raise NotMeasured("what 16 bits save a compiled model takes a probe to say")
-    gpu, busy, model = evidence.device.first, gpu_busy(evidence), evidence.torch.model
-    peak = _peak_ratio(evidence)
-    products = count_of(model, (*CONVOLUTIONS, *DENSE, *RECURRENT))
-    if peak is None or not products or (busy is not None and busy < BUSY):
-        return None
-    ratio, now = peak
-    saved = kernel_seconds(evidence) * (1 - 1 / ratio)
-    bound = min(ratio, bound_if_saved(evidence, saved))
-    share = "" if busy is None else f" Its kernels ran {percent(busy)} of the step."
-    seen = f"Peak {dtype} of {gpu.name} is {times(ratio)} its peak in {now}.{share}"
-    return bound, f"forward and backward at peak {dtype} over peak {now} of this GPU", seen
-
-
-def _peak_ratio(evidence: Evidence) -> tuple[float, str] | None:
+def _peak(evidence: Evidence) -> tuple[float, str] | None:
     """Peak 16-bit rate of the GPU over that of what it runs now, and its name.
 
     PyTorch multiplies float32 matrices without TF32 unless told to; its convolutions
-    have TF32 by default, where the GPU has it. None if the rates are not known.
+    have TF32 by default, where the GPU has it. None if the rates are not known, or do not tell:
+    few products, a compiled model, a GPU that waits for its kernels.
     """
-    gpu, torch = evidence.device.first, evidence.torch
-    row = peaks(gpu.name)
-    dense = count_of(torch.model, (*DENSE, *RECURRENT)) > count_of(torch.model, CONVOLUTIONS)
-    if row is not None and dense and torch.flags.get("matmul_precision") == "highest":
-        fast, slow = row["bf16_tensor_tflops"] or row["fp16_tensor_tflops"], row["fp32_tflops"]
-        if fast and slow:
-            return float(fast) / float(slow), "float32"
+    gpu, torch, busy = evidence.device.first, evidence.torch, gpu_busy(evidence)
+    convolutions = count_of(torch.model, CONVOLUTIONS)
+    dense = count_of(torch.model, (*DENSE, *RECURRENT))
+    if not convolutions + dense or torch.model.compiled or (busy is not None and busy < BUSY):
+        return None
+    narrow = torch.flags.get("matmul_precision") != "highest"
+    if dense > convolutions and not narrow and (ratio := ratio_of(gpu, SIXTEEN, ("fp32",))):
+        return ratio, "float32"
     ratio = sixteen_bit_ratio(gpu)
-    tf32 = (capability(gpu) or 0.0) >= BFLOAT16_FROM
+    tf32 = (capability(gpu) or 0.0) >= AMPERE
     return None if ratio is None else (ratio, "TF32" if tf32 else "float32")
-
-
-def _probed_seconds(evidence: Evidence, measured: Probe) -> float:
-    """Seconds a step saves: all its forwards and backwards shrink as the probed ones do.
-
-    How long these take in a step the split says; without it, the probe, times the
-    backwards of a step.
-    """
-    calls = evidence.torch.calls
-    count = max(1.0, calls.backwards if calls else 1.0)
-    seconds = measured.base_s * count
-    try:
-        seconds = compute_seconds(evidence)
-    except NotMeasured:
-        pass
-    return min(seconds, step_seconds(evidence)) * (1 - 1 / measured.ratio)
 
 
 def _where(evidence: Evidence, dtype: str) -> tuple[Site, ...]:
@@ -244,16 +177,220 @@ def _where(evidence: Evidence, dtype: str) -> tuple[Site, ...]:
     return tuple(known) if len(known) == len(sites) else ()
 
 
-def _snippet(device: str, dtype: str, scaler: str) -> str:
-    forward = (
-        f'with torch.autocast(device_type="{device}", dtype=torch.{dtype}):\n'
-        "    loss = criterion(model(inputs), targets)\n"
-    )
-    if not scaler:
-        return f"{forward}loss.backward()"
-    return (
-        f"scaler = torch.{scaler}  # once, before the loop\n\n{forward}"
-        "scaler.scale(loss).backward()\n"
-        "scaler.unscale_(optimizer)  # before gradients are clipped\n"
-        "scaler.step(optimizer)\nscaler.update()"
-    )
+# ------------------------------------------------------------------- a loop under autocast
+
+_AUTOCAST = re.compile(r"autocast|torch\.autocast|([\w.]+\.)?amp\.autocast(_mode\.autocast)?")
+
+AS_OTHER_TYPE = {"float", "to", "type", "double", "argmax", "argsort", "long", "int", "bool"}
+"""Methods whose result NumPy has a type for, whatever the type of the tensor."""
+
+
+def put_autocast(
+    script: Script, forward: Site, backward: Site | None, device: str, dtype: str
+) -> None:
+    """Put all from the forward to the statement that makes the loss under autocast.
+
+    A region of the file's own around the forward, which was off in the run, is replaced.
+    Where the backward stands in another function than the forward, all from there to the
+    end of the function that returns the loss goes in. `backward` is None where a library
+    calls it. Raises `CannotRewrite`, for float16 where the file speaks of mixed precision itself.
+    """
+    for name in ("autocast", "GradScaler") if dtype == "float16" else ():
+        refuse_if_named(script, forward.file, name)
+    if dtype == "bfloat16":
+        _refuse_numpy(script, forward)
+    torch = script.module_name(forward.file, "torch", forward)
+    region = f'{torch}.autocast(device_type="{device}", dtype={torch}.{dtype})'
+    own = _region(script, forward)
+    if own is not None:
+        script.replace_call(script.site_of(forward, own), region)
+        return
+    function = function_around(script, forward)
+    if backward is None:
+        backward = _library_backward(script, forward)
+    if backward is not None and function is function_around(script, backward):
+        _wrap_to_loss(script, forward, backward, f"with {region}:")
+    else:
+        script.wrap_statements(forward, _returned(script, forward), f"with {region}:")
+
+
+def turn_on(
+    script: Script, forward: Site, device: str, dtype: str, data: Mapping[str, Any]
+) -> bool:
+    """Enable the region of autocast that the file itself has around the forward.
+
+    That is done where its `enabled` comes from, so that a `GradScaler` which goes by the same
+    goes along. False where there is no such region, or it is of another device or type.
+    Raises `CannotRewrite` where the command chooses.
+    """
+    call = _region(script, forward)
+    chosen = keyword(call, "enabled") if call is not None else None
+    if call is None or chosen is None or isinstance(chosen.value, ast.Constant):
+        return False
+    scaled = "GradScaler" in script.source(forward.file).text
+    own, given = _made_for(call, device)
+    if own not in ("", device) or not (given == dtype or (given and scaled)):
+        return False
+    if given == "float16" and not scaled:
+        return False
+    seen = RecordedCall.of({**data, "now": False}, "enabled", {})
+    try:
+        site = script.site_of(forward, call)
+        set_at_origin(script, site, Wanted("enabled", "True"), seen, shared=True)
+    except Elsewhere:
+        raise
+    except CannotRewrite:
+        return False
+    return True
+
+
+def _made_for(call: ast.Call, device: str) -> tuple[str, str]:
+    """Return the device and the type that a region is of, "" where that is worked out."""
+    named = re.search(r"(cuda|cpu)\.amp", ast.unparse(call.func))
+    given, dtype = argument(call, "device_type", 0), argument(call, "dtype", 1)
+    own = str(given.value).partition(":")[0] if isinstance(given, ast.Constant) else ""
+    kind = "float16" if device == "cuda" else "bfloat16"
+    if dtype is not None:
+        plain = re.fullmatch(r"(?:torch\.)?(float16|half|bfloat16)", ast.unparse(dtype))
+        kind = plain[1].replace("half", "float16") if plain else ""
+    return named[1] if named else own, kind
+
+
+def _region(script: Script, forward: Site) -> ast.Call | None:
+    """Return the call of autocast that the file itself has around the forward."""
+    for node in reversed(script.around(forward)):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            return None
+        for item in node.items if isinstance(node, ast.With | ast.AsyncWith) else ():
+            call = item.context_expr
+            if isinstance(call, ast.Call) and _AUTOCAST.fullmatch(ast.unparse(call.func)):
+                return call
+    return None
+
+
+def _library_backward(script: Script, forward: Site) -> Site | None:
+    """Return the first call behind the forward, in its function, that is to go backward."""
+    scope = function_around(script, forward) or script.module(forward.file)
+    after = [
+        node
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Call) and called(node).endswith("backward")
+        if node.lineno > forward.line
+    ]
+    first = min(after, key=lambda node: (node.lineno, node.col_offset), default=None)
+    return None if first is None else script.site_of(forward, first)
+
+
+def _wrap_to_loss(script: Script, forward: Site, backward: Site, header: str) -> None:
+    """Put all from the forward to the last statement that makes what goes backward under it."""
+    around, call = script.around(forward), script.call(backward)
+    behind = [node for node in script.around(backward) if node not in around]
+    if not behind:
+        _name_loss(script, backward, header)
+        return
+    chains = ast.Name | ast.Attribute
+    taken = {ast.unparse(node) for node in ast.walk(call) if isinstance(node, chains)}
+    made = [
+        node
+        for node in ast.walk(script.module(forward.file))
+        if isinstance(node, chains) and isinstance(node.ctx, ast.Store)
+        if around[-1].lineno <= node.lineno < behind[0].lineno and ast.unparse(node) in taken
+    ]
+    if made:
+        last = max(made, key=lambda node: node.lineno)
+        site = Site(forward.file, last.lineno, forward.function, last.col_offset)
+        script.wrap_statements(forward, site, header)
+    else:
+        script.wrap_statements(forward, forward, header, until=backward)
+
+
+def _name_loss(script: Script, backward: Site, header: str) -> None:
+    """Give the loss of `loss_of(model(x)).backward()` a name: only the forward goes under it."""
+    call, statement = script.call(backward), script.around(backward)[-1]
+    alone = isinstance(statement, ast.Expr) and statement.value is call
+    if not alone or not isinstance(call.func, ast.Attribute):
+        raise CannotRewrite(
+            "forward and backward stand in one statement: give the loss a name, so that only "
+            "the forward goes under autocast"
+        )
+    loss = script.free_name(backward.file, "loss", "total_loss")
+    value = ast.unparse(call.func.value)
+    goes = ast.Call(ast.Attribute(ast.Name(loss), call.func.attr), call.args, call.keywords)
+    script.replace_statement(backward, f"{header}\n    {loss} = {value}\n{ast.unparse(goes)}")
+
+
+def _returned(script: Script, forward: Site) -> Site:
+    """Return the last statement of the function around the forward, which returns the loss."""
+    function, around = function_around(script, forward), script.around(forward)
+    if function is None:
+        raise CannotRewrite("forward and backward are not in one function")
+    last = function.body[-1]
+    if not isinstance(last, ast.Return) or last.value is None:
+        raise CannotRewrite(f"{function.name} calls the model and does not end in a return")
+    inner = function.body.index(around[around.index(function) + 1])
+    nodes = (node for statement in function.body[inner:] for node in ast.walk(statement))
+    if any(isinstance(node, ast.Attribute) and node.attr in ("backward", "step") for node in nodes):
+        raise CannotRewrite(f"{function.name} does more than to compute the loss")
+    return Site(forward.file, last.lineno, forward.function, last.col_offset)
+
+
+def _refuse_numpy(script: Script, forward: Site) -> None:
+    """Refuse outputs that are handed to NumPy, which has no bfloat16, where no trial comes to.
+
+    That is behind the loop over batches: within it the trial would fail.
+    """
+    around = script.around(forward)
+    loop = next((node for node in reversed(around) if isinstance(node, ast.For | ast.While)), None)
+    tried = set(ast.walk(loop)) if loop is not None else set()
+    scope = function_around(script, forward) or script.module(forward.file)
+    behind = [node for node in ast.walk(scope) if node not in tried]
+    left = stored([around[-1]])
+    for node in behind:
+        if isinstance(node, ast.Assign):
+            left -= stored([node]) - names_in(node.value)
+    for node in behind:
+        if isinstance(node, ast.Attribute) and node.attr == "numpy" and names_in(node) & left:
+            methods = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+            if not methods & AS_OTHER_TYPE:
+                raise CannotRewrite(
+                    f"line {node.lineno} hands what the model returned to NumPy, which has no "
+                    "bfloat16: put .float() before it"
+                )
+
+
+def put_scaler(script: Script, backward: Site, step: Site, clip: Site | None, scaler: str) -> None:
+    """Scale the loss, and let the scaler make the update: what float16 needs.
+
+    `scaler` builds one, such as `amp.GradScaler("cuda")`, as an attribute of `torch`.
+    Raises `CannotRewrite` where gradients might be read while they are scaled.
+    """
+    file = backward.file
+    if step.file != file or (clip is not None and clip.file != file):
+        raise CannotRewrite("backward and update stand in different files")
+    found = re.fullmatch(r"([A-Za-z_][\w.]*)\.step\(\s*\)", script.expression(step))
+    statement = script.around(step)[-1]
+    if found is None or not isinstance(statement, ast.Expr):
+        raise CannotRewrite("the update is no plain statement optimizer.step()")
+    optimizer = found[1]
+    _refuse_other_gradients(script.module(file), optimizer, clip)
+    if not re.search(r"\.backward\(\s*\)$", script.expression(backward)):
+        raise CannotRewrite("the backward is no plain loss.backward()")
+    name = script.free_name(file, "scaler", "grad_scaler")
+    if clip is not None:
+        script.insert_before(clip, f"{name}.unscale_({optimizer})")
+    script.wrap_call(script.receiver(backward), f"{name}.scale({{}})")
+    script.replace_call(step, f"{name}.step({optimizer})")
+    script.insert_after(step, f"{name}.update()")
+    script.insert_after_imports(file, f"{name} = {script.module_name(file, 'torch')}.{scaler}")
+
+
+def _refuse_other_gradients(tree: ast.Module, optimizer: str, clip: Site | None) -> None:
+    """Refuse files that have more to do with gradients than is rewritten."""
+    calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = [call.rpartition(".")[2] for call in calls]
+    if names.count("backward") != 1 or calls.count(f"{optimizer}.step") != 1:
+        raise CannotRewrite("the file has more than one backward or update")
+    if sum(name.startswith("clip_grad") for name in names) != (0 if clip is None else 1):
+        raise CannotRewrite("the file clips gradients at places that were not seen")
+    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(tree)):
+        raise CannotRewrite("the file reads gradients, which would be scaled")

@@ -1,19 +1,22 @@
-"""The exchange's cost to a step, what doing less of it can save, and NCCL's variables."""
+"""The exchange's cost to a step, and what doing less of it can save."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from trainperf.errors import NotMeasured
+from trainperf.fixes.cause import Saving, Unpriced
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
-from trainperf.fixes.torch_step._step import UNTRIED, part_seconds
-from trainperf.model import Ddp, Evidence, Exchange, Missing, is_taken, taken
+from trainperf.fixes.common.words import if_measured, ms
+from trainperf.fixes.torch_step._step import part_seconds
+from trainperf.model import Evidence, Exchange, Missing, Site, is_taken, taken
 from trainperf.model.words import size
 
 WORTH_CHANGING = 0.10
 """Share of a step from which its exchange is worth tuning (PyTorch's TensorBoard plugin)."""
 
 AT_MOST_ALL = "no time spent on the exchange, but for what the backward cannot hide of it"
-"""The basis of `bound_if_hidden`."""
+"""The basis of `hidden_seconds`."""
 
 
 def exchange(evidence: Evidence) -> Exchange:
@@ -36,7 +39,7 @@ def exchange_seconds(evidence: Evidence) -> float:
 
 
 def exchange_at_most(evidence: Evidence) -> float:
-    """Return the upper end of what the exchange adds to a step; raises `NotMeasured`.
+    """Return the same, the upper end of it where it does not stand out; raises `NotMeasured`.
 
     For causes that are certain by counting, whatever the noise: only their price is not.
     """
@@ -51,88 +54,61 @@ def exchange_share(evidence: Evidence) -> float:
     return exchange_seconds(evidence) / evidence.times.real
 
 
+def stands_out(evidence: Evidence, least: float = 0.0) -> bool:
+    """Whether the exchange surely takes something of a step, and at least such a share."""
+    try:
+        return exchange_share(evidence) >= least
+    except NotMeasured:
+        return False
+
+
 def bound_without(evidence: Evidence) -> float:
     """Upper bound of the speed-up without the exchange; raises `NotMeasured`."""
     return bound_if_saved(evidence, exchange_seconds(evidence))
 
 
-def bound_if_hidden(evidence: Evidence) -> float:
-    """Upper bound of the speed-up if all but the all-reduces cost nothing.
+def price_without(evidence: Evidence, basis: str) -> Saving | Unpriced:
+    """Return what a step without its exchange saves; unpriced where that was not measured."""
+    if not stands_out(evidence):
+        return Unpriced("not measured")
+    return Saving(basis, exchange_seconds(evidence))
+
+
+def hidden_seconds(evidence: Evidence) -> float:
+    """Return the seconds that go if all but the all-reduces costs nothing; raises `NotMeasured`.
 
     They overlap with the backward; what they take alone beyond it stays, where both were
-    measured. Raises `NotMeasured`.
+    measured: the backward by DDP's own logging or the split.
     """
-    seconds, alone = exchange_seconds(evidence), exchange(evidence).all_reduce
-    backward = _backward_seconds(evidence)
-    if not isinstance(alone, Missing) and backward is not None:
-        seconds -= min(seconds, max(0.0, alone.seconds - backward))
-    return bound_if_saved(evidence, seconds)
+    found, seconds = exchange(evidence), exchange_at_most(evidence)
+    try:
+        backward = found.overlap.compute_s if found.overlap else part_seconds(evidence, "backward")
+    except NotMeasured:
+        return seconds
+    if isinstance(found.all_reduce, Missing):
+        return seconds
+    return seconds - min(seconds, max(0.0, found.all_reduce.seconds - backward))
 
 
-def bound_if_sent(evidence: Evidence, share: float = 1.0) -> float:
-    """Upper bound of the speed-up if `share` of all bytes were not moved; raises `NotMeasured`.
+def sent_seconds(evidence: Evidence) -> float:
+    """Return the seconds that go if no bytes are moved, at most; raises `NotMeasured`.
 
     An all-reduce alone reads and writes each gradient at least as often as copies to buckets
-    and back do, over links that are no faster than memory.
+    and back do, over links that are no faster than memory; the rest waits for a late rank.
     """
-    seconds, alone = exchange_seconds(evidence), exchange(evidence).all_reduce
-    if not isinstance(alone, Missing):
-        seconds = min(seconds, alone.seconds)  # the rest waits for a late rank
-    return bound_if_saved(evidence, share * seconds)
-
-
-def _backward_seconds(evidence: Evidence) -> float | None:
-    """Seconds of a step's backward, by DDP's own logging or the split; None if not timed."""
-    overlap = exchange(evidence).overlap
-    if overlap is not None:
-        return overlap.compute_s
-    try:
-        return part_seconds(evidence, "backward")
-    except NotMeasured:
-        return None
-
-
-def to_try_on_exchange(evidence: Evidence, share: float = 1.0) -> tuple[float | None, str]:
-    """Return what so much less of the exchange could give at most, and by what that is known.
-
-    For what is to be tried: None where the exchange was not timed, else by the high end of
-    what it adds. Raises `NotMeasured` where that is next to nothing, or nothing was seen of it.
-    """
-    if isinstance(exchange(evidence).seconds_, Missing):
-        return None, UNTRIED
-    bound = bound_if_saved(evidence, share * exchange_at_most(evidence))
-    if bound <= 1 + SMALLEST_GAIN:
-        raise NotMeasured("the exchange takes next to nothing of a step")
-    return bound, AT_MOST_ALL
-
-
-def exchanged_said(evidence: Evidence) -> str:
-    """Say that there is one: "Each step exchanges 100 MiB of gradients over gloo"."""
-    found = exchange(evidence)
-    much = f"{size(found.bytes)} of gradients" if found.bytes else "gradients"
-    return f"Each step exchanges {much}" + (f" over {found.backend}" if found.backend else "")
-
-
-def waiting_seconds(evidence: Evidence) -> float:
-    """Return what the mean rank waits for the slowest in a step; raises `NotMeasured`."""
-    return taken(exchange(evidence).waiting_)
+    seconds, alone = exchange_at_most(evidence), exchange(evidence).all_reduce
+    return seconds if isinstance(alone, Missing) else min(seconds, alone.seconds)
 
 
 def exchange_said(evidence: Evidence) -> str:
-    """Say what it costs: "The exchange of 100 MiB of gradients over gloo takes 40.0 ms …"."""
+    """Say it: "Each step exchanges 100 MiB of gradients over gloo (40.0 ms of its 100 ms)"."""
     found = exchange(evidence)
     much = f"{size(found.bytes)} of gradients" if found.bytes else "gradients"
     over = f" over {found.backend}" if found.backend else ""
-    return (
-        f"The exchange of {much}{over} takes {ms(exchange_seconds(evidence))} of the "
-        f"{ms(evidence.times.real)} step"
+    cost = if_measured(
+        lambda: f" ({ms(exchange_seconds(evidence))} of its {ms(evidence.times.real)})"
     )
-
-
-def ddps_with(evidence: Evidence, setting: str, value: object) -> tuple[Ddp, ...]:
-    """Return the `DistributedDataParallel`s with this effective value of a setting."""
-    found = evidence.parallel.ddp
-    return tuple(one for one in found if setting in one.settings and one.settings[setting] == value)
+    return f"Each step exchanges {much}{over}{cost}"
 
 
 def step_without_exchange(evidence: Evidence) -> float:
@@ -141,36 +117,14 @@ def step_without_exchange(evidence: Evidence) -> float:
     It is the slowest rank's local step where all ranks were timed so, else the real
     step less what the exchange adds.
     """
-    local = [one.local for one in evidence.parallel.processes]
-    if len(local) > 1 and all(is_taken(one) for one in local):
-        return max(taken(one).seconds for one in local)
+    local = [rank.local for rank in evidence.parallel.processes]
+    if len(local) > 1 and all(is_taken(step) for step in local):
+        return max(taken(step).seconds for step in local)
     return max(evidence.times.real - exchange_seconds(evidence), 1e-9)
 
 
-def uses_nccl(evidence: Evidence) -> bool:
-    """Say whether gradients are exchanged by NCCL; raises `NotMeasured` if nothing was seen."""
-    return "nccl" in exchange(evidence).backend.lower()
-
-
-def variables(evidence: Evidence) -> dict[str, str]:
-    """Return the variables of NCCL and libfabric; raises `NotMeasured` if not known.
-
-    They are the fact `nccl_environment`: NCCL_* and FI_* of the training process.
-    """
-    given = evidence.fact("nccl_environment")
-    if not isinstance(given, dict):
-        raise NotMeasured("the variables of NCCL are not known")
-    return {str(name): str(value).strip() for name, value in given.items()}
-
-
-def priced(evidence: Evidence) -> tuple[float | None, str, str, bool]:
-    """Bound, its basis, what the exchange takes as a sentence, and whether it is worth telling.
-
-    Without a bound where the exchange was not measured.
-    """
-    try:
-        bound = bound_without(evidence)
-    except NotMeasured:
-        return None, "not measured", "", True
-    basis = "no time spent on the exchange of gradients"
-    return bound, basis, f" {exchange_said(evidence)}.", worth(evidence, bound)
+def recorded_site(place: Any) -> Site | None:
+    """Return a place as a process records it; None if it recorded none."""
+    if not isinstance(place, dict) or not place.get("file"):
+        return None
+    return Site(**{name: value for name, value in place.items() if value is not None})

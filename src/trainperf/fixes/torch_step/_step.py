@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import (
-    bound_by,
     no_faster,
-    step_may_matter,
     step_seconds,
     traced_kernels,
 )
 from trainperf.fixes.common.words import if_measured, ms
 from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch.step import Part
-
-PROBED = "measured by a probe of this step in this run"
-
-UNTRIED = "only trying it tells"
-"""The basis of a finding to be tried whose gain has no known limit."""
 
 CONVOLUTIONS = (
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
@@ -78,24 +68,6 @@ def taken_probe(evidence: Evidence, name: str) -> Probe | None:
     """Return the probe `name`, None if it was not taken."""
     probe = evidence.probes.get(name)
     return None if probe is None or isinstance(probe, Missing) else probe
-
-
-def to_try(evidence: Evidence, probe: str = "") -> tuple[float | None, str]:
-    """Return what a change of the step that is to be tried could give at most, and by what.
-
-    A probe of it counts at the high end of its interval, below 1 where all of that is
-    slower. Without one, or where noise left it wide, nothing limits it (None). Raises
-    `NotMeasured` where not even a step that takes no time would matter.
-    """
-    kind = replace(evidence, times=evidence.times.waiting_least())
-    if not step_may_matter(kind):
-        raise NotMeasured("the loop waits for its input, whatever the step takes")
-    measured = taken_probe(evidence, probe)
-    if measured is not None and measured.high <= 1:
-        return measured.high, PROBED
-    if measured is None or measured.vague:
-        return None, UNTRIED
-    return bound_by(kind, replace(measured, ratio=measured.high)), PROBED
 
 
 def pass_decides(evidence: Evidence, probe: Probe) -> bool:

@@ -1,0 +1,324 @@
+"""Settings of `DistributedDataParallel` under which less of the exchange is left, or it hides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.trainers import seen_in_call
+from trainperf.fixes.common.words import MIB
+from trainperf.fixes.ranks._exchange import (
+    AT_MOST_ALL,
+    WORTH_CHANGING,
+    exchange,
+    exchange_said,
+    hidden_seconds,
+    sent_seconds,
+    stands_out,
+)
+from trainperf.fixes.rows import Callee, SetArgument
+from trainperf.fixes.torch_step._source import model_target, refuse_if_named
+from trainperf.model import Ddp, Equivalence, Evidence, Finding
+from trainperf.rewrite import Script
+
+SWITCHES = {"find_unused_parameters": 8, "gradient_as_bucket_view": 10, "static_graph": 11}
+
+DDP = Callee(
+    "DistributedDataParallel",
+    defaults={"bucket_cap_mb": 25, **dict.fromkeys(SWITCHES, False)},
+    positions={"bucket_cap_mb": 7, **SWITCHES},
+)
+"""What its call leaves out, and the places of arguments (PyTorch 1.13 to 2.13)."""
+
+SIZES = (1, 5, 10, 25, 50, 100, 200)
+"""Sizes of buckets worth a trial, in MiB; 25 is PyTorch's own."""
+
+MOST_VARIANTS = 2
+
+
+class TorchDdpBucketSize(Fix):
+    """Exchange gradients in buckets of another size: `bucket_cap_mb`.
+
+    ## Why it is slow
+    DDP starts an all-reduce when a bucket of 25 MiB is full. Small buckets start early and
+    overlap with the backward, but each costs a fixed time; of large ones the last overlaps
+    with nothing.
+
+    ## What changes
+    The gradients are cut into other pieces. Sums over more than two ranks may be added up
+    in another order. Trials tell which size is best here.
+
+    ## When not to
+    When the job will run on other machines: the best size depends on the network.
+    """
+
+    category = "sync"
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+    edit = SetArgument("bucket_cap_mb", "{bucket_cap_mb}", DDP)
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find gradients that buckets of another size would cut otherwise."""
+        models, sent = evidence.parallel.ddp, exchange(evidence).bytes
+        sizes = {model.settings.get("bucket_cap_mb") for model in models}
+        now = sizes.pop() if len(sizes) == 1 else None
+        if not sent or not isinstance(now, int | float) or now <= 0:
+            return None
+        if any(round(model.synced or 1.0) > 1 for model in models):
+            return None  # first of all, once is enough: torch_ddp_no_sync
+        offered = choices(sent, now)
+        if not offered:
+            return None
+        pieces = len(exchange(evidence).buckets)
+        about = "" if pieces else "about "
+        return _cause(
+            evidence,
+            models,
+            least=WORTH_CHANGING,
+            title=f"Buckets of {now:g} MiB may not suit this model",
+            text=f"{exchange_said(evidence)}, cut by buckets of {now:g} MiB: {about}"
+            f"{pieces or _count(sent, now)} in a step.",
+            advice=f"Try bucket_cap_mb={' or '.join(map(str, offered))}, and keep what is fastest.",
+            snippet=f"model = DistributedDataParallel(model, bucket_cap_mb={offered[0]})",
+            data={
+                "bucket_cap_mb": offered[0],
+                "variants": [{"bucket_cap_mb": size} for size in offered],
+            },
+        )
+
+
+def choices(much: int, now: float) -> list[int]:
+    """Return up to two other sizes in MiB, nearest first, each with its own number of buckets."""
+    seen, offered = {_count(much, now)}, []
+    for size in sorted(SIZES, key=lambda size: abs(math.log(size / now))):
+        count = _count(much, size)
+        if count not in seen:
+            seen.add(count)
+            offered.append(size)
+    return offered[:MOST_VARIANTS]
+
+
+def _count(much: int, size: float) -> int:
+    return max(1, math.ceil(much / (size * MIB)))
+
+
+class TorchDdpBucketView(Fix):
+    """Let gradients live in DDP's buckets: `gradient_as_bucket_view=True`.
+
+    ## Why it is slow
+    DDP copies each gradient into a bucket before its all-reduce, and copies the result back
+    into `.grad` afterwards: all are read and written twice more, and kept in memory twice.
+
+    ## What changes
+    `.grad` becomes a view into the bucket, so nothing is copied. The numbers are the same.
+
+    ## When not to
+    - Code that calls `detach_()` on gradients, or puts other tensors in their place.
+    - Where the first steps must not differ in memory: the views are made after one.
+    """
+
+    category = "sync"
+    framework = "torch"
+    try_before = ("torch_ddp_no_sync",)
+    edit = SetArgument("gradient_as_bucket_view", "True", DDP)
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find models that copy."""
+        return _cause(
+            evidence,
+            _with(evidence, "gradient_as_bucket_view", False),
+            Saving(
+                "copies take no longer than the all-reduces alone, or the whole exchange",
+                lambda: sent_seconds(evidence),
+            ),
+            title="DDP copies all gradients into its buckets and back",
+            text=f"{exchange_said(evidence)}, copied into buckets and back into `.grad`.",
+            snippet="model = DistributedDataParallel(model, gradient_as_bucket_view=True)",
+        )
+
+
+class TorchDdpStaticGraph(Fix):
+    """Tell DDP that the graph stays the same: `static_graph=True`.
+
+    ## Why it is slow
+    With `find_unused_parameters=True`, DDP walks over the whole autograd graph before each
+    backward, and exchanges a map of what was used: here the same every time.
+
+    ## What changes
+    DDP looks once, in the first step, and keeps what it found. The numbers are the same.
+
+    ## When not to
+    - When which parameters are used depends on the data, the step or random choices:
+      layers that are dropped, experts that are chosen, losses that come in later.
+    - With `no_sync()` in the first step.
+    """
+
+    category = "sync"
+    framework = "torch"
+    edit = SetArgument("static_graph", "True", DDP)
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find models that search a graph of which PyTorch itself says it is static."""
+        models = tuple(
+            model
+            for model in _with(evidence, "find_unused_parameters", True)
+            if model.settings.get("static_graph") is False
+            and model.graph_is_static is True
+            and model.unused != 0
+        )
+        unused = sum(model.unused or 0 for model in models)
+        which = f", {unused} of them unused" if unused else ""
+        return _cause(
+            evidence,
+            models,
+            title="DDP searches a graph that never changes in each step",
+            text="`find_unused_parameters=True` makes DDP walk over the graph before each "
+            f"backward; in this run it used the same parameters every time{which}. "
+            f"{exchange_said(evidence)}, with the search in it.",
+            snippet="model = DistributedDataParallel(model, static_graph=True)",
+        )
+
+
+class TorchDdpUnusedParameters(Fix):
+    """Let DDP stop searching for unused parameters that do not exist.
+
+    ## Why it is slow
+    With `find_unused_parameters=True`, DDP walks over the whole autograd graph before each
+    backward to find parameters that get no gradient. In this model there are none.
+
+    ## What changes
+    The setting is off, as by default. The numbers are the same.
+
+    ## When not to
+    When some steps leave parameters out: branches taken by chance or by the data, heads
+    of tasks that come later. DDP then stops with an error that says so.
+    """
+
+    category = "sync"
+    framework = "torch"
+    edit = SetArgument("find_unused_parameters", "False", DDP)
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find models that search, and whose parameters all got a gradient."""
+        models = tuple(
+            model
+            for model in _with(evidence, "find_unused_parameters", True)
+            if model.unused == 0 and model.graph_is_static is not False
+        )
+        return _cause(
+            evidence,
+            models,
+            title="DDP searches for unused parameters, and there are none",
+            text="`find_unused_parameters=True` makes DDP walk over the graph before each "
+            f"backward; all parameters got a gradient. {exchange_said(evidence)}, with the "
+            "search in it.",
+            snippet="model = DistributedDataParallel(model, find_unused_parameters=False)",
+        )
+
+
+HOOKS = "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks"
+
+HOOK_OF = {
+    "nccl": ("bf16_compress_hook", "bfloat16"),
+    "gloo": ("fp16_compress_hook", "float16"),
+}
+"""PyTorch refuses the bfloat16 hook on any backend but NCCL and XCCL (tried with 2.13)."""
+
+
+class TorchDdpCompress(Fix):
+    """Exchange gradients in 16 bits: a compression hook of DDP.
+
+    ## Why it is slow
+    Gradients in float32 take four bytes per weight, and each step sends all of them
+    over the network, the bus or the loopback.
+
+    ## What changes
+    DDP rounds each bucket to 16 bits before its all-reduce and widens the result. About 3
+    decimal digits of a gradient are left in bfloat16 (NCCL), 4 in float16 (gloo), whose
+    numbers end at 65,504. Weights and updates stay float32.
+
+    ## When not to
+    - Training that is sensitive to small gradients: compare the loss over an epoch.
+    - float16 with gradients above 65,504, for example of a scaled loss: they overflow.
+    - Where the processor, not the link, is what the exchange waits for.
+    """
+
+    category = "sync"
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+    try_before = ("torch_ddp_no_sync",)
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find gradients in float32 where no model has a hook and one would halve them."""
+        models = evidence.parallel.ddp
+        hook, kind = HOOK_OF.get(exchange(evidence).backend.lower(), ("", ""))
+        wide = evidence.torch.model.dtypes == ("float32",)
+        if not hook or not wide or any(model.comm_hook for model in models):
+            return None
+        return _cause(
+            evidence,
+            models,
+            Saving(
+                "half of the exchange, or of the all-reduces alone: half of the bytes",
+                lambda: sent_seconds(evidence) / 2,
+            ),
+            least=WORTH_CHANGING,
+            title="Gradients are exchanged in float32",
+            text=f"{exchange_said(evidence)}, in float32: in {kind} it would be half the bytes.",
+            advice=f"Register PyTorch's {hook}, and compare the losses.",
+            snippet=f"{HOOKS}\n\nmodel.register_comm_hook(None, default_hooks.{hook})",
+            data={"hook": hook},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Register the hook right after each model is wrapped."""
+        for site in finding.where:
+            DDP.check(script, site)
+            refuse_if_named(script, site.file, "register_comm_hook")
+            name = model_target(script, site)
+            hooks = script.free_name(site.file, "default_hooks")
+            renamed = "" if hooks == "default_hooks" else f" as {hooks}"
+            hook = f"{hooks}.{finding.data['hook']}"
+            script.insert_after(site, f"{name}.register_comm_hook(None, {hook})")
+            script.insert_after_imports(site.file, HOOKS + renamed)
+
+
+def _with(evidence: Evidence, setting: str, value: bool) -> tuple[Ddp, ...]:
+    """The models with this effective value of a setting."""
+    return tuple(model for model in evidence.parallel.ddp if model.settings.get(setting) is value)
+
+
+def _cause(
+    evidence: Evidence,
+    models: Sequence[Ddp],
+    saves: Saving | None = None,
+    *,
+    least: float = 0.0,
+    data: dict[str, Any] | None = None,
+    **told: Any,
+) -> Cause | None:
+    """The cause of a setting of these models: it is told from such a share of a step on.
+
+    Their call is edited where the run had the setting from. It saves what the backward can hide,
+    unless said otherwise.
+    """
+    if not models:
+        return None
+    places = [model.where for model in models]
+    settings = [model.settings for model in models]
+    alike = {
+        name: value
+        for name, value in settings[0].items()
+        if name in DDP.positions and all(other.get(name) == value for other in settings)
+    }
+    return Cause(
+        saves=saves or Saving(AT_MOST_ALL, lambda: hidden_seconds(evidence)),
+        where=tuple(dict.fromkeys(place for place in places if place is not None)),
+        sure=stands_out(evidence, least),
+        rewritable=all(place is not None and place.exact for place in places),
+        data={**seen_in_call(evidence, **alike), **(data or {})},
+        **told,
+    )

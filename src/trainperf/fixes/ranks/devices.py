@@ -1,0 +1,322 @@
+"""How many devices train: one of several, all by one process, in turn, or more than pay."""
+
+from __future__ import annotations
+
+import math
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common.step import sampled, step_may_matter, step_seconds
+from trainperf.fixes.common.words import at, if_measured, ms, percent, times, worth
+from trainperf.fixes.ranks._exchange import (
+    exchange_said,
+    exchange_seconds,
+    price_without,
+    recorded_site,
+    step_without_exchange,
+)
+from trainperf.model import Equivalence, Evidence, Missing, Parallel, is_taken
+
+IDLE = 0.05
+"""Utilisation below which nobody uses a GPU: a desktop's own drawing stays under it."""
+
+MIRRORED = """\
+strategy = tf.distribute.MirroredStrategy()  # the whole model on each device
+with strategy.scope():
+    model = make_model()
+dataset = dataset.batch({count} * batch_size)  # the global batch"""
+
+TO_DDP = """\
+# torchrun --nproc_per_node {count} train.py
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
+torch.distributed.init_process_group("nccl")
+rank = torch.distributed.get_rank() % torch.cuda.device_count()  # on this host
+torch.cuda.set_device(rank)
+model = DistributedDataParallel(model.to(rank), device_ids=[rank])
+sampler = DistributedSampler(dataset)  # sampler.set_epoch(epoch) before each epoch
+loader = DataLoader(dataset, batch_size={batch}, sampler=sampler)"""
+"""A script of one process as one of several ranks; `count` and `batch` are to be filled in."""
+
+
+class OneGpuOfMany(Fix):
+    """Train on all GPUs, not on one of them.
+
+    ## Why it is slow
+    A script that asks for nothing trains on the first GPU. The others do nothing.
+
+    ## What changes
+    A copy of the model on each GPU: `torchrun` with `DistributedDataParallel`, or
+    `MirroredStrategy`. The global batch is that of one GPU times their number, so there
+    are fewer updates in an epoch.
+
+    ## When not to
+    - The other GPUs belong to other jobs: show this one its own by CUDA_VISIBLE_DEVICES.
+    - Small models, whose exchange of gradients takes as long; an input that cannot keep up.
+    - Adjust the learning rate to the global batch, and compare the accuracy reached.
+    """
+
+    category = "model"
+    equivalence = Equivalence.SEMANTICS
+    without_edit = (
+        "a strategy, or a launcher, changes how the script is started and its global batch"
+    )
+    framework = "any"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a process that sees several GPUs, computes on one, and no other job on the rest."""
+        device, real = evidence.device, evidence.times.real
+        if len(device.used) != 1 or device.used[0].mig or evidence.facts.get("model_devices"):
+            return None
+        if evidence.parallel_ is not None or evidence.loop.strategy:
+            return None
+        seen, idle = len(device.gpus), _idle(evidence)
+        count = seen if idle is None else idle + 1
+        if count < 2:
+            return None
+        fed = math.inf
+        if is_taken(evidence.times.input_):
+            fed = real / max(evidence.times.input, 1e-9)
+        use = "" if idle is None else f" {idle} did nothing while it trained."
+        limit = f" The input would keep up with {times(fed)} the speed." if fed < count else ""
+        where = evidence.loop.where
+        return Cause(
+            title=f"The script trains on one of {seen} GPUs",
+            text=f"The process sees {seen} × {device.name} and trains on one.{use}{limit}",
+            saves=Saving(
+                f"at most: {count} GPUs without any exchange"
+                f"{', as fast as the input can feed them' if fed < count else ''}",
+                ratio=min(count, fed),
+            ),
+            where=(where,) if where else (),
+            advice="Train a copy of the model on each GPU, with the learning rate adjusted to the "
+            "larger global batch.",
+            snippet=(TO_DDP if evidence.framework.name == "torch" else MIRRORED).format(
+                count=count, batch="batch_size"
+            ),
+        )
+
+
+def _idle(evidence: Evidence) -> int | None:
+    """How many other GPUs that the process sees did nothing in the real steps, by NVML.
+
+    None where they were not sampled, or it is not known which they are. What NVML says is an
+    upper bound, so that it tells who is idle.
+    """
+    others = [gpu.index for gpu in evidence.device.gpus if not gpu.used]
+    try:
+        uses = {use["index"]: use.get("utilization_percent") for use in evidence.phase("real").gpu}
+    except NotMeasured:
+        return None
+    shares = [uses.get(index) for index in others if index is not None]
+    if None in others or None in shares:
+        return None
+    return len([share for share in shares if share is not None and share / 100 < IDLE])
+
+
+class TorchDataParallel(Fix):
+    """Start a process for each GPU: `DistributedDataParallel` for `nn.DataParallel`.
+
+    ## Why it is slow
+    `nn.DataParallel` runs all GPUs from one Python process. In each step it copies the whole
+    model to every GPU, cuts the batch, gathers all outputs and adds up all gradients on the
+    first. The GPUs wait for each other, and for one interpreter.
+
+    ## What changes
+    `torchrun` starts a process for each GPU; each keeps its copy of the model, loads its
+    own batches and exchanges only gradients, while the backward still runs.
+
+    ## When not to
+    - Batch statistics, metrics and checkpoints are per process: write them in rank 0.
+    - The batch size is per process then: divide it by the GPUs to keep the training.
+    """
+
+    category = "sync"
+    equivalence = Equivalence.NUMERICS
+    without_edit = (
+        "one process for each GPU wants a launcher, a sampler and a rank in what is saved"
+    )
+    framework = "torch"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a `DataParallel` over several GPUs."""
+        built = evidence.fact("data_parallel")
+        count = len(built.get("device_ids") or ()) if isinstance(built, dict) else 0
+        saves = price_without(evidence, "no time spent on copies between the GPUs")
+        if count < 2 or (isinstance(saves, Unpriced) and not step_may_matter(evidence)):
+            return None
+        where, size = recorded_site(built.get("where")), evidence.loop.batch_size
+        cost = "" if isinstance(saves, Unpriced) else f" {exchange_said(evidence)}."
+        return Cause(
+            title=f"One process drives {count} GPUs through nn.DataParallel",
+            text=f"`{built.get('model') or 'model'}` is wrapped by `DataParallel`"
+            f"{f' in {at(where)}' if where else ''}: in each step it is copied to {count} GPUs, "
+            f"and all outputs and gradients come back to the first.{cost}",
+            saves=saves,
+            where=(where,) if where else (),
+            snippet=TO_DDP.format(count=count, batch=size // count if size else "batch_size"),
+        )
+
+
+ONE_BUSY = (0.70, 1.15)
+"""The GPUs' utilisations add up to about 1 where one computes at a time. Less is a host
+that keeps them all waiting; more, and they compute at once."""
+
+PART = 0.10
+"""A device that is busy for less of a step has no part of the model worth the name."""
+
+TOGETHER = 0.15
+"""Share of their work that GPUs may do at once and still take turns: a copy while another ends."""
+
+PIPELINE = """\
+from torch.distributed.pipelining import ScheduleGPipe
+
+schedule = ScheduleGPipe(stage, n_microbatches=8)  # one stage of the model in each rank
+"""
+
+
+class DevicesTakeTurns(Fix):
+    """Give every device something to compute at all times: micro-batches, or whole models.
+
+    ## Why it is slow
+    Layers were placed on several devices by hand. A batch passes from one to the next
+    and the gradients back, so one device computes and the others wait for it.
+
+    ## What changes
+    Cut into micro-batches, one part of the batch is on each device at a time (a pipeline).
+    Where the model fits on one device, a copy on each with a part of the batch keeps all busy.
+
+    ## When not to
+    - Batch normalisation takes its statistics of each micro-batch.
+    - Parts that take unequally long leave devices idle still: balance them first.
+    - Very small batches cannot be cut.
+    """
+
+    category = "sync"
+    equivalence = Equivalence.SEMANTICS
+    without_edit = "how a model is cut into stages and batches into micro-batches is its design"
+    framework = "any"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find devices with a model placed over them, whose busy times add up to one."""
+        count = len(_gpus_of_model(evidence))
+        if count < 2 or (evidence.parallel_ or evidence.loop).replicas > 1:
+            return None
+        busy = [share for share in _busy_shares(evidence) if share >= PART]
+        if len(busy) != count or not ONE_BUSY[0] <= sum(busy) <= ONE_BUSY[1]:
+            return None
+        left = max(*busy, 1 / count)  # of the step: it gets so many times as fast at most
+        where = evidence.loop.where
+        return Cause(
+            title=f"{count} GPUs take turns: one computes while the others wait",
+            text=f"The model is placed over {count} GPUs, which are busy for "
+            f"{', '.join(map(percent, busy))} of a step: {percent(sum(busy))} in all, so hardly "
+            "ever two at once.",
+            saves=Saving(
+                f"the busiest GPU, {percent(max(busy))} of a step, at work all the time",
+                step_seconds(evidence) * (1 - left),
+            ),
+            where=(where,) if where else (),
+            advice="Cut batches into micro-batches and run the parts as a pipeline; if the model "
+            "fits on one GPU, train a copy on each.",
+            snippet=PIPELINE
+            if evidence.framework.name == "torch"
+            else MIRRORED.format(count=count),
+        )
+
+
+def _gpus_of_model(evidence: Evidence) -> set[str]:
+    """The GPUs that hold weights of the trained model; empty if it was not looked at."""
+    placed = evidence.facts.get("model_devices")
+    names = placed.get("devices", {}) if isinstance(placed, dict) else {}
+    used = [*names, *(evidence.facts.get("devices_used") or ())]
+    return {str(name) for name in used if str(name).lower().startswith(("cuda", "gpu"))}
+
+
+def _busy_shares(evidence: Evidence) -> list[float]:
+    """The share of a step in which each GPU in use was busy; none unless known of all.
+
+    By a trace of forward and backward; without one by NVML's utilisation in resident steps, as
+    waiting for input is no turn. Raises `NotMeasured` without the time of a step.
+    """
+    trace = None if evidence.torch_ is None else evidence.torch_.trace
+    if trace is not None and trace.device_s:
+        if (trace.together_s or 0.0) > TOGETHER * sum(trace.device_s):
+            return []
+        calls, step = evidence.torch.calls, step_seconds(evidence)
+        passes = 1.0 if calls is None else max(1.0, calls.backwards)
+        return [min(1.0, seconds * passes / step) for seconds in trace.device_s]
+    gpus = sampled(evidence, "resident") or sampled(evidence, "real")
+    seen = [gpu.get("utilization_percent") for gpu in gpus]
+    return [] if None in seen else [float(use) / 100 for use in seen if use is not None]
+
+
+class ParallelNotWorth(Fix):
+    """Train on one device, or give each more to do.
+
+    ## Why it is slow
+    N devices do N batches in a step, but the step is longer by the exchange of gradients.
+    Where that takes more than the other devices add, the job does fewer samples per second
+    than one alone.
+
+    ## What changes
+    One device trains with its own batch, or each gets a larger one, for one exchange. Both
+    change the global batch, and so the course of training.
+
+    ## When not to
+    - When a cheaper exchange is at hand: buckets, compression, accumulation, NCCL.
+    - When the model does not fit on one device.
+    - Adjust the learning rate to the global batch, and compare the accuracy reached.
+    """
+
+    category = "model"
+    equivalence = Equivalence.SEMANTICS
+    without_edit = "the script is started on fewer devices, which changes the global batch"
+    framework = "any"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a job that does fewer samples per second than one of its devices would."""
+        job, real = evidence.parallel, evidence.times.real
+        count, measured = max(job.replicas, job.expected), _measured(job)
+        late = job.stragglers[0] if job.stragglers and measured is not None else None
+        if measured is None:
+            alone, how = step_without_exchange(evidence), "without the exchange of gradients"
+            ratio = real / (count * alone)
+        else:  # a late rank is repaired apart
+            behind = max((straggler.behind_s for straggler in job.stragglers), default=0.0)
+            alone, how = measured[0], "on one device alone"
+            ratio = measured[1] * max(0.0, 1 - behind / real)
+        if not worth(evidence, ratio):
+            return None
+        unless = f", if nobody waited for rank {late.rank}" if late else ""
+        cost = if_measured(lambda: f" The exchange takes {ms(exchange_seconds(evidence))}.")
+        even = job.break_even_batch_
+        batch = None if isinstance(even, Missing) else math.ceil(even)
+        more = f"more than about {batch:,} samples" if batch else "more samples"
+        return Cause(
+            title=f"{count} devices {'train' if measured else 'may train'} no faster than one",
+            text=f"A step takes {ms(real)} on {count} devices, and {ms(alone)} {how}: one does "
+            f"{times(ratio)} the samples per second{unless}.{cost}",
+            saves=Unpriced("where replicas share cores, one alone would have more of them")
+            if measured is None and evidence.device.kind != "GPU"
+            else Saving(f"samples per second of one device, by its step {how}", ratio=ratio),
+            advice=f"Train on one device, or give each {more} per step, with the learning rate "
+            "adjusted to the global batch.",
+            snippet=f"batch_size = {2 * batch}  # per device; they pay from about {batch} on"
+            if batch
+            else "",
+        )
+
+
+def _measured(job: Parallel) -> tuple[float, float] | None:
+    """The step of one device alone, and its samples per second over those of all; by runs."""
+    points = {point.devices: point for point in job.scaling}
+    count = max(points, default=0)
+    if 1 not in points or count < 2:
+        return None
+    one, together = points[1], points[count]
+    if one.samples_per_s and together.samples_per_s:
+        return one.real_s, one.samples_per_s / together.samples_per_s
+    return one.real_s, together.real_s / (count * one.real_s)

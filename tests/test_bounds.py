@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import by_id, detect_all, possible_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.model import Finding
 
 
 def found(id_: str, case: str) -> Finding:
-    (finding,) = detect_all(evidence_of(case), among=[by_id()[id_]])
+    (finding,) = shown_findings(evidence_of(case), among=[by_id()[id_]])
     return finding
 
 
@@ -29,7 +30,7 @@ def test_noise_raises_what_may_be_hoped_for_and_not_what_is_said(exact: str, noi
 
 def test_what_is_only_tried_promises_no_more_than_the_verdict() -> None:
     case = evidence_of("seed_rnn_series")
-    (cache,) = possible_all(case, found=(), among=[by_id()["tf_cache"]])
+    (cache,) = findings_to_try(case, found=(), among=[by_id()["tf_cache"]])
     assert cache.bound == pytest.approx(case.times.real / case.times.resident)
     assert cache.at_best > cache.bound
 
@@ -38,7 +39,7 @@ def test_a_probe_that_takes_longer_than_the_step_saves_no_more_than_the_step() -
     laid = "times.real = 0.001; probes.double_batch.base_s = 1"
     case = evidence_of(f"seed_torch_tiny_layers | {laid}")
     probe = case.probe("double_batch")
-    (batch,) = detect_all(case, among=[by_id()["batch_size"]])
+    (batch,) = shown_findings(case, among=[by_id()["batch_size"]])
     assert batch.bound == pytest.approx(probe.ratio)
 
 
@@ -51,6 +52,6 @@ def test_what_may_be_lost_to_waiting_keeps_to_what_neighbouring_blocks_allow() -
 
 def test_the_bound_of_a_step_says_so_where_steps_are_the_smaller_part() -> None:
     case = evidence_of("predict_between_fits")
-    said = {one.id: one.bound_basis for one in (*detect_all(case), *possible_all(case, ()))}
+    said = {one.id: one.bound_basis for one in (*shown_findings(case), *findings_to_try(case, ()))}
     assert "of the steps, which take 1.4 % of the time" in said["keras_steps_per_execution"]
     assert "of the steps" not in said["keras_predict_in_loop"]

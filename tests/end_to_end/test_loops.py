@@ -15,7 +15,7 @@ import pytest
 import zoo
 from kit.processes import events, observed, python
 from trainperf import evidence
-from trainperf.fixes import detect_all
+from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.tf_step.settings import TfDebugModes
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Recording, Site
@@ -272,7 +272,7 @@ def test_debug_modes_are_seen_with_the_lines_that_turn_them_on(run):
     assert sorted(modes) == ["deterministic", "numerics"]
     assert "enable_op_determinism" in text_at(Site(**modes["deterministic"]))
     assert "stack_height_limit" in text_at(Site(**modes["numerics"]))
-    (finding,) = detect_all(found, among=[TfDebugModes()])
+    (finding,) = shown_findings(found, among=[TfDebugModes()])
     assert "check_numerics" in finding.title
 
 

@@ -14,7 +14,7 @@ from kit.processes import observed, python
 from kit.stubs import Store, proxy
 from trainperf import evidence
 from trainperf.evidence.objects import seen
-from trainperf.fixes import detect_all
+from trainperf.fixes.findings import shown_findings
 from trainperf.machine import inspect_machine
 from trainperf.machine.storage.s3_probe import Limits, probe
 from trainperf.model import Objects, Recording
@@ -92,7 +92,7 @@ def test_samples_read_one_by_one_are_found_with_what_they_cost(store, tmp_path):
     assert probed.latency_s >= DELAY_S
 
     read = evidence.read(replace(recording, objects=(probed,)), inspect_machine())
-    found = {finding.id: finding for finding in detect_all(read)}
+    found = {finding.id: finding for finding in shown_findings(read)}
     finding = found["s3_request_latency"]
     assert finding.bound is not None
     assert finding.bound > 2

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fixes import case_text
-from trainperf.fixes import Fix, all_fixes, detect_all, possible_all
+from trainperf.fixes import Fix, all_fixes
+from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.model import Evidence, Framework
 
 TORCH = Framework("torch", "2.13.0", keras="3.15.1")
 
 
 def said(on: Evidence) -> set[str]:
-    found = {one.id for one in detect_all(on)}
-    return found | {one.id for one in possible_all(on, found)}
+    found = {one.id for one in shown_findings(on)}
+    return found | {one.id for one in findings_to_try(on, found)}
 
 
 def shown(fix: Fix) -> list[Evidence]:

@@ -16,9 +16,10 @@ from fixes import case_text
 from fixes.case_text import Case
 from rewriting import Example, marked, result, script_of, unmarked
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import HEADINGS, Fix, all_fixes, detect_all, possible_all
+from trainperf.fixes import HEADINGS, Fix, all_fixes
 from trainperf.fixes._docs import catalogue_markdown
 from trainperf.fixes._unseen import UNSEEN
+from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Times
 from zoo.oracle import kept_answer
 
@@ -50,12 +51,12 @@ def lines(fix: Fix, kind: str) -> list[Case]:
 
 def found_in(fix: Fix, case: Evidence) -> Finding | None:
     """What the fix finds; None where it abstains, or is not for such a script."""
-    return next(iter(detect_all(case, among=[fix])), None)
+    return next(iter(shown_findings(case, among=[fix])), None)
 
 
 def to_try(fix: Fix, case: Evidence) -> Finding | None:
     """What the fix would try; None where that is nothing."""
-    return next(iter(possible_all(case, found=(), among=[fix])), None)
+    return next(iter(findings_to_try(case, found=(), among=[fix])), None)
 
 
 def stated_otherwise(fix: Fix, case: Case, kind: str) -> bool:

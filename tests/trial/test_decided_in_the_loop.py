@@ -3,7 +3,8 @@
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import by_id, in_the_loop
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import in_the_loop
 from trainperf.model import Equivalence, Finding, Outcome, Run, Site
 from trainperf.trial.candidates import Candidate, decided_in_the_loop
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fixes.case_text import cases, evidence_of
-from trainperf.fixes import detect_all
 from trainperf.fixes.dataloader.starts import TorchPersistentWorkers
+from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.tf_data.cache import TfCache
 from trainperf.model import Equivalence, Finding, Run
 from trainperf.recording.run import Epoch
@@ -139,14 +139,14 @@ def test_slices_of_whole_epochs_take_what_an_epoch_takes_with_its_pause():
 def test_a_cache_is_tried_in_whole_epochs_only_where_a_shuffle_behind_it_fills_long():
     fed = [case.evidence for case in cases("tf_cache") if case.kind == "yes"]
     cache = [TfCache()]
-    found = [detect_all(each, among=cache)[0] for each in fed]
+    found = [shown_findings(each, among=cache)[0] for each in fed]
     given = [epoch_of(each) for each in found]
     assert given[:-1] == [None] * (len(given) - 1)
     last = given[-1]
     assert last is not None
     assert (last.steps, last.pause_s) == (fed[-1].loop.epoch_steps, pytest.approx(1.0))
     assert last.seconds == pytest.approx(last.steps * fed[-1].times.real + 15.0)
-    (plain,) = detect_all(replace(fed[-1], between_epochs=None), among=cache)
+    (plain,) = shown_findings(replace(fed[-1], between_epochs=None), among=cache)
     assert plain.bound < found[-1].bound
 
 
@@ -187,7 +187,7 @@ def test_how_often_the_input_was_opened_is_read_from_the_turn():
 
 def test_a_finding_gives_its_epoch_and_keeps_apart_what_is_not_the_start_of_the_input():
     case = evidence_of("seed_torch_short_epochs | between_epochs.validation_s = 0.1")
-    (finding,) = detect_all(case, among=[TorchPersistentWorkers()])
+    (finding,) = shown_findings(case, among=[TorchPersistentWorkers()])
     assert isinstance(finding, Finding)
     epoch = epoch_of(finding)
     assert epoch is not None

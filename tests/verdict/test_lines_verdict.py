@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import zoo
-from trainperf.fixes import by_id, detect_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import shown_findings
 from trainperf.model import (
     Evidence,
     Finding,
@@ -38,7 +39,7 @@ def with_lines(name: str, *lines: Line) -> Evidence:
 
 
 def found(id_: str, seen: Evidence) -> Finding | None:
-    return next(iter(detect_all(seen, among=[by_id()[id_]])), None)
+    return next(iter(shown_findings(seen, among=[by_id()[id_]])), None)
 
 
 COPY = line(3, "x = x.to(device)", operators=0.7)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import detect_all
+from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, Verdict
 from trainperf.verdict import ranked, verdict, verdict_after
 from trainperf.verdict.turns import beside_the_steps
@@ -17,7 +17,7 @@ IN_PLACE = evidence_of("predict_between_fits")
 
 
 def answered(case: Evidence) -> Verdict:
-    return verdict(case, ranked(detect_all(case), case))
+    return verdict(case, ranked(shown_findings(case), case))
 
 
 def turn(training_s: float) -> Evidence:
@@ -66,7 +66,7 @@ def test_what_is_known_of_a_turn_is_said(laid: str, says: str) -> None:
 def test_turns_of_which_a_training_has_few_are_no_slices_to_be_tried() -> None:
     (found,) = (
         finding
-        for finding in detect_all(evidence_of("predict_between_fits | length.fits = 2"))
+        for finding in shown_findings(evidence_of("predict_between_fits | length.fits = 2"))
         if finding.id == "keras_predict_in_loop"
     )
     assert found.data["outside"] is True
@@ -81,7 +81,7 @@ OF_STEPS = Finding("keras_mixed_precision", "model", "Float32", "", 2.0, "", Equ
 
 
 def test_the_verdict_says_what_a_repair_that_was_timed_in_place_makes_of_a_turn() -> None:
-    findings = ranked(detect_all(IN_PLACE), IN_PLACE)
+    findings = ranked(shown_findings(IN_PLACE), IN_PLACE)
     said = verdict_after(IN_PLACE, findings, (kept("keras_predict_in_loop", 9.4, "calls"),))
     assert said.text.endswith(
         "py:18). Repaired, each turn of the loop around `fit` is 9.4× (9.2 to 9.6) as fast."

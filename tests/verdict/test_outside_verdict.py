@@ -7,19 +7,20 @@ from dataclasses import replace
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import by_id, detect_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.verdict import ranked, verdict
 
 
 def answered(case: Evidence) -> tuple[str, str]:
-    said = verdict(case, ranked(detect_all(case), case))
+    said = verdict(case, ranked(shown_findings(case), case))
     return said.bottleneck, said.text
 
 
 def detected(id_: str, case: Evidence | str) -> Finding:
     seen = evidence_of(case) if isinstance(case, str) else case
-    (found,) = detect_all(seen, among=[by_id()[id_]])
+    (found,) = shown_findings(seen, among=[by_id()[id_]])
     return found
 
 
@@ -72,7 +73,7 @@ def test_storage_that_takes_most_of_the_waiting_is_the_verdict(case: str, texts:
 
 def test_storage_that_takes_little_of_the_waiting_is_not() -> None:
     case = evidence_of(f"{FROM_DISK}; reads[0].cold_file_s = 4.4e-5")  # 2.8 of 5.84 ms
-    assert any(finding.id == "storage_small_files" for finding in detect_all(case))
+    assert any(finding.id == "storage_small_files" for finding in shown_findings(case))
     assert answered(case)[0] == "input"
 
 
@@ -81,7 +82,7 @@ def test_storage_that_takes_little_of_the_waiting_is_not() -> None:
     [(FROM_DISK, "storage_small_files"), (f"{FROM_DISK}; {CHANNEL}", "sagemaker_input_mode")],
 )
 def test_one_finding_speaks_of_small_files(case: str, id_: str) -> None:
-    found = detect_all(evidence_of(case))
+    found = shown_findings(evidence_of(case))
     assert [finding.id for finding in found if finding.category == "storage"] == [id_]
 
 
@@ -175,7 +176,7 @@ def test_the_quota_is_named_before_the_threads_that_it_makes_too_many() -> None:
     case = evidence_of(
         f"torch_healthy | torch.flags.threads = 2; machine.cores = 0.5; {quota(1.0)}"
     )
-    found = ranked(detect_all(case), case)
+    found = ranked(shown_findings(case), case)
     assert found[0].id == "omp_threads"  # it can be tried
     said = verdict(case, found)
     assert said.text.startswith("The container's CPU quota of 0.5 cores stops the script")
@@ -231,4 +232,4 @@ def test_a_gpu_that_is_held_back_is_the_verdict_of_a_step_that_waits_for_nothing
 )
 def test_a_healthy_script_stays_healthy(laid: str) -> None:
     case = evidence_of(f"{HEALTHY}; {laid}")
-    assert verdict(case, ranked(detect_all(case), case)).healthy
+    assert verdict(case, ranked(shown_findings(case), case)).healthy

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import detect_all
+from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Finding, Outcome, Trial, Verdict
 from trainperf.verdict import after_trials, input_culprit, ranked, verdict
 
@@ -78,7 +78,7 @@ def test_what_lies_between_epochs_is_not_hidden_by_the_noise_of_steps() -> None:
         "healthy | between_epochs.seconds = 8.0; between_epochs.restart_s = 7.5; "
         "times.real = 0.12 ± 0.05"
     )
-    assert "keras_epoch_end" in [finding.id for finding in ranked(detect_all(noisy), noisy)]
+    assert "keras_epoch_end" in [finding.id for finding in ranked(shown_findings(noisy), noisy)]
 
 
 ELSEWHERE = '{"kind": "metrics", "where": "a.py:31 score", "share": 0.5, "samples": 146}'
@@ -99,7 +99,7 @@ def test_what_only_tells_what_lines_take_is_silent_where_a_finding_is_of_them(
     case: str, told: bool
 ) -> None:
     evidence = evidence_of(case)
-    found = [one.id for one in ranked(detect_all(evidence), evidence)]
+    found = [one.id for one in ranked(shown_findings(evidence), evidence)]
     assert ("own_function" in found) is told
     assert len(found) > told
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import by_id, detect_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import shown_findings
 from trainperf.model import Verdict
 from trainperf.verdict import ranked, verdict
 
@@ -124,7 +125,7 @@ def test_a_job_that_waits_for_its_exchange_or_a_rank_is_sync_bound(case: str, sa
 
 def test_ranks_that_each_go_through_all_of_the_data_are_no_healthy_job() -> None:
     case = evidence_of("ddp_straggler | facts.ranks_same_data = true")
-    found = next(iter(detect_all(case, among=[by_id()["torch_unsharded_data"]])))
+    found = next(iter(shown_findings(case, among=[by_id()["torch_unsharded_data"]])))
     assert found is not None
     assert found.bound is None
     assert ranked([found], case) == (found,)

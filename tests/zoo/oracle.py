@@ -13,7 +13,8 @@ from typing import Any
 import zoo
 from trainperf.diagnose import Request
 from trainperf.diagnose.judging import first_verdict, patch_root
-from trainperf.fixes import by_id, possible_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import findings_to_try
 from trainperf.model import Diagnosis, Finding, Run
 from trainperf.patch.patch import as_written, write_edits
 
@@ -25,7 +26,7 @@ def diagnose(recorded: zoo.Recorded) -> tuple[Diagnosis, tuple[Finding, ...]]:
     run, evidence = recorded.recording.run, recorded.evidence
     request = Request(run, Path("/nowhere"), trials=False)
     first = first_verdict(request, recorded.recording, evidence)
-    found = possible_all(evidence, [finding.id for finding in first.findings])
+    found = findings_to_try(evidence, [finding.id for finding in first.findings])
     return first, tuple(as_written(found, run.cwd, by_id()))
 
 

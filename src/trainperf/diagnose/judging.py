@@ -13,7 +13,8 @@ from trainperf.diagnose import Request
 from trainperf.diagnose.fewer_devices import with_fewer_devices
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, Parts
-from trainperf.fixes import by_id, concern, detect_all, possible_all
+from trainperf.fixes import by_id, concern
+from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.machine import after_run, with_late_answers
 from trainperf.model import (
     Diagnosis,
@@ -100,7 +101,9 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
     parts, cwd = Parts(), request.run.cwd
     found = tuple(
         one
-        for one in detect_all(evidence, lambda fix, error: faults.append(f"{fix.id}: {error!r}"))
+        for one in shown_findings(
+            evidence, lambda fix, error: faults.append(f"{fix.id}: {error!r}")
+        )
         if one.id not in request.ignore
     )
     asked = ignored.Suppressed(found, (), ())
@@ -172,7 +175,7 @@ def _try(
 
 def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Finding, ...]:
     """Findings to be tried that the times and probes cannot prove, what may give most first."""
-    found = possible_all(evidence, (one.id for one in first.findings), lambda fix, error: None)
+    found = findings_to_try(evidence, (one.id for one in first.findings), lambda fix, error: None)
     kept = ignored.suppressed(found, default_reader).kept
     asked = (one for one in kept if one.id not in request.ignore)
     order = sorted(asked, key=lambda one: -(one.most or by_id()[one.id].usual))

@@ -1,43 +1,25 @@
-"""The fixes: one file each, in a folder for each family, discovered by being there.
+"""The fixes, in a folder for each family: classes that are found by being there.
 
-A fix is a class with a docstring, `detect`, and where it can edit source, `rewrite`
-or where it sets variables, `environment`.
-Its id is the name of its file. Adding one edits nothing else: tests, `trainperf
-explain` and docs/fixes.md come from the class itself.
+A fix is a class with a docstring and `look`; its edit is a row, `edit`, or where more is to be
+written, `rewrite`, or `environment` for variables. Its id is the name of its class. Adding one
+edits nothing else: tests, `trainperf explain` and docs/fixes.md come from the class itself.
+What they find is priced in `findings.py`.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from trainperf.errors import NotMeasured
-from trainperf.fixes.cause import PROBE_LEAST, PROBED, UNTRIED, Cause, Saving, Unpriced
-from trainperf.fixes.common.pipeline import input_at_most
-from trainperf.fixes.common.step import at_most
-from trainperf.fixes.common.words import SMALLEST_GAIN, worth
+from trainperf.fixes.cause import Cause
 from trainperf.fixes.rows import SetArgument, SetFlag, SetVariable
-from trainperf.model import (
-    Category,
-    Equivalence,
-    Evidence,
-    Finding,
-    Missing,
-    Probe,
-    Ratio,
-    Site,
-    is_taken,
-)
+from trainperf.model import Category, Equivalence, Evidence, Finding, Probe, Site
 from trainperf.model.discover import discovered
-from trainperf.model.outside import MOST_OF_IT
-from trainperf.model.timing import WIDE
-from trainperf.model.words import share as percent
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -121,37 +103,6 @@ class Fix:
         """
         raise NotImplementedError
 
-    def detect(self, evidence: Evidence) -> Finding | None:
-        """Return the finding if `evidence` shows this cause, else None.
-
-        May raise `NotMeasured` by reading what was not taken: that means abstain.
-        """
-        raise NotImplementedError
-
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Return the finding to be tried where `detect` found nothing, or None.
-
-        Experiments decide, rules only order: what can be written on this script, and is not
-        there already, is tried as long as it could matter, whatever was not probed and
-        however noisy the times are. `bound` is what it could give at most, None where nothing
-        limits it. The finding is shown only if a trial keeps it, so its text says what is
-        there, and no number that was not measured. May raise `NotMeasured`: nothing to try.
-
-        As it stands here: what `detect` finds with the times at the favourable end of their
-        noise, else what `untimed` does. A fix whose `detect` needs a probe overrides it.
-        """
-        try:
-            return self.detect(evidence.favourable())
-        except NotMeasured:
-            found = self.untimed(evidence)
-            if found is None:
-                raise
-            return found
-
-    def untimed(self, evidence: Evidence) -> Finding | None:
-        """Return the finding to try where times that `detect` needs were not taken, if any."""
-        return None
-
     def as_written(self, script: Script, finding: Finding) -> Finding:
         """Return the finding after a look at the source, before anything is tried.
 
@@ -186,8 +137,6 @@ class Fix:
     @property
     def id(self) -> str:
         """The name of its class, in the way of a file's."""
-        if type(self).look is Fix.look:
-            return type(self).__module__.rpartition(".")[2]
         return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
     @property
@@ -280,305 +229,3 @@ def concern(finding: Finding) -> Concern:
     """Return the part of the step that a cause takes; "step" for one of another version."""
     fix = by_id().get(finding.id)
     return "step" if fix is None else fix.concerns
-
-
-def in_the_loop(finding: Finding, evidence: Evidence) -> Ratio | None:
-    """Return the speed-up of a step with the repair of `finding`, by the probe that ran it.
-
-    It is of the step without its input, in PyTorch of forward and backward. None where no probe
-    decides on the repair, or noise left its interval wide and near to 1.
-    """
-    fix = by_id().get(finding.id)
-    made = None if fix is None else evidence.probes.get(fix.probed_by)
-    if fix is None or not isinstance(made, Probe) or made.pairs < FEWEST_PAIRS:
-        return None
-    if made.vague and made.low <= WIDE and made.high >= 1 / WIDE:
-        return None
-    try:
-        decided = fix.decided_by(made, finding, evidence)
-    except NotMeasured:
-        return None
-    if not decided:
-        return None
-    return Ratio(made.ratio, made.low, made.high, made.pairs, made.steps)
-
-
-FEWEST_PAIRS = 5
-"""With fewer pairs of blocks a probe has no interval of its own."""
-
-
-def detect_all(
-    evidence: Evidence,
-    failed: Callable[[Fix, Exception], None] | None = None,
-    among: Sequence[Fix] = (),
-) -> tuple[Finding, ...]:
-    """Ask every fix, or those `among` them, that is for such a script; some lack a number.
-
-    A fix that fails must not cost the reader the report: `failed` is told, if given.
-    """
-    calm = replace(evidence, times=evidence.times.as_if_exact())
-
-    def ask(fix: Fix, on: Evidence) -> Finding | None:
-        at_ease = on is evidence and undisturbed(fix, fix.category, evidence)
-        if type(fix).look is not Fix.look:
-            return _shown(fix, calm if at_ease else on, evidence)
-        return fix.detect(calm if at_ease else on)
-
-    return _asked(evidence, ask, failed, among)
-
-
-def possible_all(
-    evidence: Evidence,
-    found: Iterable[str],
-    failed: Callable[[Fix, Exception], None] | None = None,
-    among: Sequence[Fix] = (),
-) -> tuple[Finding, ...]:
-    """Ask every fix that can be tried, other than those `found` (ids), for what it could do."""
-    known = set(found)
-
-    def ask(fix: Fix, on: Evidence) -> Finding | None:
-        if not (fix.rewrites or fix.sets_environment) or fix.id in known:
-            return None
-        if type(fix).look is not Fix.look:
-            return _to_try(fix, on)
-        return fix.possible(on)
-
-    asked = _asked(evidence, ask, failed, among)
-    return tuple(finding for finding in asked if finding.rewritable)
-
-
-def _shown(fix: Fix, evidence: Evidence, noisy: Evidence) -> Finding | None:
-    """What a fix finds that stands out of the noise, None where nothing does."""
-    cause = fix.look(evidence)
-    if cause is None or not cause.sure:
-        return None
-    saves = cause.saves
-    if isinstance(saves, Unpriced):
-        return fix.found(cause, None, saves.basis)
-    made, bound = saves.probed(evidence), saves.bound(evidence)
-    if bound is None or (made is not None and made.low < PROBE_LEAST):
-        return None
-    if not worth(evidence, bound) or (saves.of == "input" and not evidence.input_bound):
-        return None
-    finding = fix.found(cause, bound, saves.basis if made is None else PROBED)
-    return _within_noise(fix, finding, noisy, by_probe=made is not None)
-
-
-def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
-    """What a fix would try for all that the noise allows, None where it cannot matter.
-
-    What a probe shows to be slower stays: it needs no trial to say so.
-    """
-    cause = fix.look(evidence.favourable())
-    if cause is None:
-        return None
-    saves = cause.saves
-    if isinstance(saves, Unpriced):
-        return fix.found(cause, None, saves.basis)
-    made = saves.probed(evidence)
-    if not saves.may_matter(evidence):
-        return None
-    if made is not None and made.vague and made.high > 1:
-        made = None
-    asked = (_bound_on(fix, on, by_probe=made is not None) for on in evidence.at_best())
-    bounds = [bound for bound in asked if bound is not None]
-    if not bounds:
-        return _untried(fix, cause, saves, evidence)
-    if max(bounds) <= 1 + SMALLEST_GAIN and made is None:
-        return None
-    finding = fix.found(cause, max(bounds), saves.basis if made is None else PROBED)
-    return _within_noise(fix, finding, evidence, by_probe=made is not None)
-
-
-def _untried(fix: Fix, cause: Cause, saves: Saving, evidence: Evidence) -> Finding:
-    """The finding of which nothing was measured: what a part that costs nothing gives limits it."""
-    if saves.of == "input":
-        most = input_at_most(evidence)
-        if math.isinf(most):
-            return fix.found(cause, None, UNTRIED)
-        return fix.found(cause, most, "no step waits for its batch")
-    ends = [at_most(on) for on in (evidence, *evidence.at_best())] if saves.of == "step" else []
-    limits = [end for end in ends if end is not None]
-    if not limits or len(limits) < len(ends):
-        return fix.found(cause, None, UNTRIED)
-    middle = at_most(evidence.as_if_exact())
-    finding = fix.found(cause, middle or max(limits), "a step that costs nothing")
-    return replace(finding, at_best=max(limits))
-
-
-def _within_noise(fix: Fix, finding: Finding, evidence: Evidence, *, by_probe: bool) -> Finding:
-    """The finding with what it gives at most, in the middle of the noise and at its end.
-
-    The middle stands beside the verdict's figures, which are of the middle too. What noise hides
-    there is priced by its part alone.
-    """
-    assert finding.bound is not None
-    exact, *ends = (evidence.as_if_exact(), *evidence.at_best())
-    bounds = [_bound_on(fix, exact), *(_bound_on(fix, on, by_probe=by_probe) for on in ends)]
-    limited = [
-        None if bound is None else min(bound, part_at_most(fix, finding, on))
-        for bound, on in zip(bounds, (exact, *ends), strict=True)
-    ]
-    best = max(finding.bound, *(bound or 0.0 for bound in limited))
-    middle = limited[0]
-    if middle is None:
-        middle = min(best, part_at_most(fix, finding, exact))
-    basis = f"{finding.bound_basis}{_of_the_training(fix, finding, evidence)}"
-    return replace(
-        finding,
-        bound=middle if middle < BEYOND else None,
-        bound_basis=basis,
-        at_best=min(best, BEYOND),
-    )
-
-
-def _bound_on(fix: Fix, evidence: Evidence, *, by_probe: bool = True) -> float | None:
-    try:
-        cause = fix.look(evidence)
-    except NotMeasured:
-        return None
-    if cause is None or isinstance(cause.saves, Unpriced):
-        return None
-    return cause.saves.bound(evidence, by_probe=by_probe)
-
-
-def undisturbed(fix: Fix | None, category: Category, evidence: Evidence) -> bool:
-    """Whether the noise of a step's times does not touch a cause: it is not compared with it.
-
-    What was counted, and what lies between epochs, is not part of a step. What is lost to the
-    input was set against the noise where the step was found to wait for it.
-    """
-    if fix is not None and (fix.counted or fix.between_epochs):
-        return True
-    try:
-        return category in ("input", "storage") and evidence.input_bound
-    except NotMeasured:
-        return False
-
-
-def _is_for(fix: Fix, evidence: Evidence) -> bool:
-    """Whether a fix is for the script's framework.
-
-    Where `fit` trains on PyTorch, its input may still be another framework's, and what
-    changes a loop of one's own has no place.
-    """
-    framework = evidence.framework
-    keras = framework.on_other_backend and evidence.loop.kind == "fit"
-    family = type(fix).__module__.split(".")[-2]
-    if fix.ahead and evidence.loop.opened_each is not None:
-        return False
-    if fix.framework == "any":
-        return True
-    if fix.framework == "keras":
-        return keras or framework.name == "tensorflow"
-    if keras and family in FEEDING:
-        return evidence.loop.input_kind == FEEDING[family]
-    return fix.framework == framework.name and not (keras and family in OWN_STEPS)
-
-
-_Ask = Callable[[Fix, Evidence], Finding | None]
-"""A question to a fix: what it finds, or what it would try."""
-
-FEEDING = {"tf_data": "tf.data", "dataloader": "DataLoader"}
-"""What feeds the loops that the fixes of a family are for."""
-OWN_STEPS = ("torch_step", "precision")
-"""Families whose fixes for PyTorch edit the step of a loop, which is Keras's own in `fit`."""
-
-
-def _asked(
-    evidence: Evidence,
-    ask: _Ask,
-    failed: Callable[[Fix, Exception], None] | None,
-    among: Sequence[Fix],
-) -> tuple[Finding, ...]:
-    found = []
-    for fix in among or all_fixes():
-        if not _is_for(fix, evidence):
-            continue
-        try:
-            finding = ask(fix, evidence)
-            if finding is not None:
-                old = type(fix).look is Fix.look
-                priced = _priced(fix, finding, ask, evidence) if old else finding
-                found.append(_governed(priced, evidence))
-        except NotMeasured:
-            continue
-        except Exception as error:
-            if failed is None:
-                raise
-            failed(fix, error)
-    return tuple(found)
-
-
-def _governed(finding: Finding, evidence: Evidence) -> Finding:
-    from trainperf.fixes.common.trainers import governed  # lint asks fixes, and has no evidence
-
-    return governed(finding, evidence)
-
-
-BEYOND = 1000.0
-"""What leaves less than a thousandth of a step leaves what the times' errors are: no figure."""
-
-
-def _priced(fix: Fix, finding: Finding, ask: _Ask, evidence: Evidence) -> Finding:
-    """The finding with what it gives at most, in the middle of the noise and at its end.
-
-    The middle stands beside the verdict's figures, which are of the middle too. What noise hides
-    there is priced by its part alone.
-    """
-    if finding.bound is None:
-        return finding
-    exact, *ends = (evidence.as_if_exact(), *evidence.at_best())
-    middle, *bounds = (_bound(fix, finding, ask, on) for on in (exact, *ends))
-    best = max(finding.bound, *(bound or 0.0 for bound in (middle, *bounds)))
-    if middle is None:
-        middle = min(best, part_at_most(fix, finding, exact))
-    bound = middle if middle < BEYOND else None
-    basis = f"{finding.bound_basis}{_of_the_training(fix, finding, evidence)}"
-    return replace(finding, bound=bound, bound_basis=basis, at_best=min(best, BEYOND))
-
-
-def _of_the_training(fix: Fix, finding: Finding, evidence: Evidence) -> str:
-    """Say which part of the training the steps are that a bound is of, where it is the smaller."""
-    turn = evidence.outside_
-    if isinstance(turn, Missing) or turn.turn == "step" or turn.share <= MOST_OF_IT:
-        return ""
-    if fix.between_epochs or fix.concerns == "outside" or finding.data.get("outside"):
-        return ""
-    return f"; of the steps, which take {percent(1 - turn.share)} of the time"
-
-
-def _bound(fix: Fix, finding: Finding, ask: _Ask, on: Evidence) -> float | None:
-    """What a fix says of its bound on times and probes without noise; None if nothing."""
-    try:
-        asked = ask(fix, on)
-    except NotMeasured:
-        return None
-    if asked is None or asked.bound is None:
-        return None
-    return min(asked.bound, part_at_most(fix, finding, on))
-
-
-def part_at_most(fix: Fix, finding: Finding, evidence: Evidence) -> float:
-    """Return the speed-up if the part that a finding concerns took no time, at least 1.
-
-    An input takes what a step waits for it and what copies of its batches take. Whatever happens
-    to the step itself, it is no shorter than its input. Infinity where that is not known: what
-    lies outside the steps, or was counted by samples of the stack, is priced without their times.
-    """
-    times, apart = evidence.times, fix.concerns in ("outside", "own work")
-    if apart or fix.between_epochs or "epoch" in finding.data or not is_taken(times.real_):
-        return math.inf
-    left = 0.0
-    if finding.category in ("input", "storage") and is_taken(times.resident_):
-        left = times.resident - _copying_s(evidence)
-    elif finding.category in ("model", "host", "sync") and is_taken(times.input_):
-        left = times.input
-    return max(1.0, times.real / left) if left > 0 else math.inf
-
-
-def _copying_s(evidence: Evidence) -> float:
-    try:
-        return evidence.torch.part("transfer").seconds
-    except NotMeasured:
-        return 0.0

@@ -17,7 +17,8 @@ from trainperf.diagnose.judging import LOOK_S, patch_root
 from trainperf.errors import NothingToCompare, NotMeasured, TrainperfError
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
-from trainperf.fixes import by_id, detect_all, possible_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.machine import with_late_answers
 from trainperf.model import (
     Diagnosis,
@@ -303,8 +304,8 @@ def _with_fixes(change: Change, run: Run, evidence: Evidence) -> Run:
     found = {
         finding.id: finding
         for finding in (
-            *possible_all(evidence, (), lambda fix, error: None),
-            *detect_all(evidence, lambda fix, error: None),
+            *findings_to_try(evidence, (), lambda fix, error: None),
+            *shown_findings(evidence, lambda fix, error: None),
         )
     }
     for name in change.fixes:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 
-from trainperf.fixes import Fix, by_id, in_the_loop
+from trainperf.fixes import Fix, by_id
+from trainperf.fixes.findings import in_the_loop
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Run, Trial
 from trainperf.patch.patch import Written, write_edits
 from trainperf.recording.run import Epoch

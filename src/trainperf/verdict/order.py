@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainperf.fixes import by_id, concern, undisturbed
+from trainperf.fixes import by_id, concern
 from trainperf.fixes.common.words import NOISES, SMALLEST_GAIN
+from trainperf.fixes.findings import undisturbed
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Outcome, Site, Trial, by_fix
 
 MOST = 0.5

@@ -13,8 +13,9 @@ import pytest
 from fixes.case_text import evidence_of
 from rewriting import project_of, result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import by_id, detect_all, possible_all
+from trainperf.fixes import by_id
 from trainperf.fixes.common import trainers
+from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.model import LogCall, Site, Trainer
 from trainperf.patch.patch import write_edits
 from trainperf.trainer_settings import GOVERNS, TRIED, Setting, names
@@ -52,7 +53,7 @@ def run_by(trainer, **laid):
 
 
 def autocast(evidence):
-    (found,) = (one for one in detect_all(evidence) if one.id == "torch_autocast")
+    (found,) = (one for one in shown_findings(evidence) if one.id == "torch_autocast")
     return found
 
 
@@ -116,7 +117,7 @@ def test_a_forward_that_no_edit_reaches_can_be_repaired_all_the_same():
     assert found.where == (ARGUMENTS.where,)
     assert "--bf16 True" in found.advice
     unprobed = run_by(ARGUMENTS, torch__calls=hidden, probes={})
-    assert "torch_autocast" in {one.id for one in possible_all(unprobed, ())}
+    assert "torch_autocast" in {one.id for one in findings_to_try(unprobed, ())}
 
 
 def test_a_command_that_ends_elsewhere_is_not_added_to():
@@ -266,9 +267,9 @@ def test_a_bar_is_switched_off_by_its_library_and_only_where_it_takes_time():
     trainer = in_a_call("lightning", "Trainer", "enable_progress_bar")
     for log, found in ((drawn, 1), (replace(drawn, seconds=0.0002), 0)):
         evidence = run_by(trainer, torch__logs=[log])
-        bars = [one for one in detect_all(evidence) if one.id == "progress_bar"]
+        bars = [one for one in shown_findings(evidence) if one.id == "progress_bar"]
         assert [one.snippet for one in bars] == found * ["Trainer(..., enable_progress_bar=False)"]
-        tried = [one for one in possible_all(evidence, []) if one.id == "progress_bar"]
+        tried = [one for one in findings_to_try(evidence, []) if one.id == "progress_bar"]
         assert len(tried) == found
 
 

@@ -12,7 +12,8 @@ import pytest
 from fixes.boxes import CARDS
 from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
-from trainperf.fixes import by_id, detect_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.gpu.build import fit, version
 from trainperf.fixes.gpu.cards import gpus_of_run, gpus_sampled, share_of_peak, slow_product
 from trainperf.model import CudaDevice, Evidence, Finding
@@ -29,7 +30,7 @@ def found(name: str, case: Evidence) -> Finding:
 
 
 def asked(name: str, case: Evidence) -> tuple[Finding, ...]:
-    return detect_all(case, among=[by_id()[name]])
+    return shown_findings(case, among=[by_id()[name]])
 
 
 def on_gpu(

@@ -10,13 +10,14 @@ import pytest
 from fixes import boxes
 from fixes.case_text import cases, evidence_of
 from fixes.laid_over import lay
-from trainperf.fixes import by_id, detect_all
+from trainperf.fixes import by_id
 from trainperf.fixes.common.words import MB
+from trainperf.fixes.findings import shown_findings
 from trainperf.model import Evidence, Finding, Machine, Reads, Volume
 
 
 def found(fix: str, case: Evidence) -> Finding:
-    (finding,) = detect_all(case, among=[by_id()[fix]])
+    (finding,) = shown_findings(case, among=[by_id()[fix]])
     return finding
 
 
@@ -103,7 +104,7 @@ def test_only_larger_ones_are_offered() -> None:
 
 
 def test_the_same_step_that_needs_fewer_cores_has_no_finding() -> None:
-    assert not detect_all(busy(resident=0.139), among=[by_id()["instance_cores"]])
+    assert not shown_findings(busy(resident=0.139), among=[by_id()["instance_cores"]])
 
 
 @pytest.mark.parametrize("fix", ["instance_storage", "instance_network"])

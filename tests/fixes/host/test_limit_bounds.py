@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import by_id, detect_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import shown_findings
 from trainperf.model import Finding
 
 
 def found(name: str, case: str) -> Finding:
-    (finding,) = detect_all(evidence_of(case), among=[by_id()[name]])
+    (finding,) = shown_findings(evidence_of(case), among=[by_id()[name]])
     return finding
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import by_id, detect_all, possible_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.fixes.practice.batch_size import adjusted
 
 FIX = by_id()["batch_size"]
@@ -15,7 +16,7 @@ def test_what_stands_around_the_step_is_paid_less_often_as_well() -> None:
     """A step of 10 ms with 2 ms of callbacks: of four times the batch both take a quarter."""
     times = "times.real = 0.012; times.resident = 0.010"
     around = evidence_of(f"small_batch | {times}; probes.double_batch = 2")
-    (found,) = detect_all(around, among=[FIX])
+    (found,) = shown_findings(around, among=[FIX])
     assert found.bound == pytest.approx(4.0, rel=0.05)
     assert found.at_best >= found.bound
 
@@ -60,6 +61,6 @@ def test_the_usual_learning_rate_is_named_where_it_is_known(case: str, words: st
 
 def test_every_finding_names_its_batches_and_how_to_adjust_the_learning_rate() -> None:
     case = evidence_of("healthy")
-    (found,) = possible_all(case, found=(), among=[FIX])
+    (found,) = findings_to_try(case, found=(), among=[FIX])
     assert adjusted(case, 128, (2, 4)) in found.advice
     assert [way["batch"] for way in found.data["variants"]] == [256, 512]

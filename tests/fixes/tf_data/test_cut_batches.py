@@ -9,7 +9,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from rewriting import project_of, result, script_of, site_in
-from trainperf.fixes import detect_all
+from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.tf_data.padding import TfPadding, cut_batches
 from trainperf.model import Finding, Site
 
@@ -133,7 +133,7 @@ def test_the_batches_of_a_data_file_are_cut_there_and_the_model_opened_where_it_
 
 
 def found_in(fields: str) -> Finding:
-    (finding,) = detect_all(evidence_of(f"rnn_padded_text | {fields}"), among=[TfPadding()])
+    (finding,) = shown_findings(evidence_of(f"rnn_padded_text | {fields}"), among=[TfPadding()])
     return finding
 
 

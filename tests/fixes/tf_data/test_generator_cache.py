@@ -11,7 +11,7 @@ import pytest
 from fixes.case_text import edited_runs, evidence_of
 from rewriting import project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import detect_all, possible_all
+from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.fixes.tf_data.cache import TfCache
 from trainperf.model import Equivalence, Finding, Site
 
@@ -157,8 +157,8 @@ def test_what_it_calls_of_another_file_is_read_there():
 
 def test_behind_a_generator_it_is_tried_and_says_what_only_the_source_tells():
     fed = evidence_of("generator")
-    assert detect_all(fed, among=[TfCache()]) == ()
-    (found,) = possible_all(fed, found=(), among=[TfCache()])
+    assert shown_findings(fed, among=[TfCache()]) == ()
+    (found,) = findings_to_try(fed, found=(), among=[TfCache()])
     assert found.bound > 1.5
     assert "Where they are the same in each" in found.text
     assert found.data["generator"][1] == fed.stages[0].function.line

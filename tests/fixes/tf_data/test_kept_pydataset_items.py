@@ -12,7 +12,7 @@ import pytest
 from fixes.case_text import edited, evidence_of, runs
 from rewriting import executed, project_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import detect_all
+from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.tf_data.pydataset import KerasPydatasetItems, keep_items
 from trainperf.model import Finding
 
@@ -74,7 +74,7 @@ def test_a_setting_that_another_file_changes_keeps_nothing() -> None:
 def test_nothing_is_kept_beside_worker_processes() -> None:
     fix = KerasPydatasetItems()
     waits = evidence_of("loop_pydataset")
-    (found,) = detect_all(waits, among=[fix])
+    (found,) = shown_findings(waits, among=[fix])
     assert found.where == (waits.loop.pydataset_item,)
     threads = {"workers": 4}
     for data, clash in ((threads, False), ({**threads, "use_multiprocessing": True}, True)):

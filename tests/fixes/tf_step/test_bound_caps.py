@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import detect_all
 from trainperf.fixes.common.step import bound_by
+from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.tf_data.padding import TfPaddingBuckets
 from trainperf.fixes.tf_step.graphs import TfRetracing
 from trainperf.model import Finding
@@ -20,14 +20,14 @@ def test_a_resident_step_that_ran_in_a_slow_moment_does_not_raise_the_bound_over
 
 
 def test_batching_by_length_promises_no_more_than_the_lengths_say():
-    (finding,) = detect_all(SLOWER_ALONE, among=[TfPaddingBuckets()])
+    (finding,) = shown_findings(SLOWER_ALONE, among=[TfPaddingBuckets()])
     lengths = SLOWER_ALONE.padding
     assert lengths is not None
     assert finding.bound == pytest.approx(lengths.padded_length / lengths.bucketed_length)
 
 
 def retraced(fields: str = "") -> Finding:
-    (found,) = detect_all(evidence_of(f"retracing | {fields}"), among=[TfRetracing()])
+    (found,) = shown_findings(evidence_of(f"retracing | {fields}"), among=[TfRetracing()])
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import detect_all
+from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.tf_step.model_calls import KerasPredictInLoop
 from trainperf.model import Finding
 
@@ -15,7 +15,7 @@ TURN = evidence_of("predict_between_fits").outside  # 12.4 s of 12.7 s, in 120 c
 
 def found(fields: str = "") -> Finding:
     seen = evidence_of(f"predict_between_fits | {fields}")
-    (finding,) = detect_all(seen, among=[KerasPredictInLoop()])
+    (finding,) = shown_findings(seen, among=[KerasPredictInLoop()])
     return finding
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import by_id, detect_all, possible_all
+from trainperf.fixes import by_id
+from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.model import CallbackCost, Equivalence, Finding
 
 IDLE = 1e-6
@@ -17,7 +18,7 @@ SITE = EVIDENCE.loop.where
 
 
 def found(*callbacks: CallbackCost) -> Finding:
-    (finding,) = detect_all(replace(EVIDENCE, callbacks=callbacks), among=FIX)
+    (finding,) = shown_findings(replace(EVIDENCE, callbacks=callbacks), among=FIX)
     return finding
 
 
@@ -64,6 +65,6 @@ def test_a_callback_that_acts_on_batches_makes_it_another_experiment(
 )
 def test_a_call_runs_about_sixteen_steps_and_an_epoch_whole_calls(epoch_steps, steps):
     loop = replace(EVIDENCE.loop, epoch_steps=epoch_steps)
-    (found,) = possible_all(replace(EVIDENCE, loop=loop), (), among=FIX)
+    (found,) = findings_to_try(replace(EVIDENCE, loop=loop), (), among=FIX)
     assert found.data["steps"] == steps
     assert f"steps_per_execution={steps} " in found.advice

@@ -9,7 +9,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from rewriting import changed, executed, script_of
-from trainperf.fixes import possible_all
+from trainperf.fixes.findings import findings_to_try
 from trainperf.fixes.torch_step.compiling import BY_BLOCK, COMPILED, TorchCompile
 from trainperf.model import Evidence, Finding, Site, Trainer
 from trainperf.model.torch.compiling import Blocks
@@ -57,7 +57,7 @@ IN_BLOCKS = {"torch.models[0].blocks": list(BLOCKS)}
 
 
 def to_try(evidence: Evidence) -> Finding:
-    (finding,) = possible_all(evidence, (), among=[TorchCompile()])
+    (finding,) = findings_to_try(evidence, (), among=[TorchCompile()])
     return finding
 
 

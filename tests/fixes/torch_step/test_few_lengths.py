@@ -8,7 +8,7 @@ import pytest
 
 from fixes.case_text import cases
 from rewriting import changed, executed, script_of
-from trainperf.fixes import possible_all
+from trainperf.fixes.findings import findings_to_try
 from trainperf.fixes.torch_step.compiling import (
     FEW_LENGTHS,
     WAY,
@@ -52,7 +52,7 @@ def test_nothing_else_is_padded() -> None:
 def test_batches_come_in_a_few_shapes_and_hold_the_same() -> None:
     pytest.importorskip("transformers")
     script, sites = script_of(SCRIPT)
-    (finding,) = possible_all(EVIDENCE, (), among=[TorchRecompiling()])
+    (finding,) = findings_to_try(EVIDENCE, (), among=[TorchRecompiling()])
     assert finding.data[WAY] == FEW_LENGTHS
     data = {**finding.data, "place": asdict(sites[0])}
     TorchRecompiling().rewrite(script, replace(finding, data=data))

@@ -8,7 +8,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
-from trainperf.fixes import detect_all
+from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.fixes.torch_step.compiling import TorchRecompiling, fusing
 
@@ -19,7 +19,7 @@ def test_a_gain_lasts_only_where_pytorch_has_given_up_compiling() -> None:
         seen = {"function": "forward", "count": 8, "steps": 60, "seconds": 9.0, "limit": limit}
         seen |= {"lasting_s": 0.0 if limit else 0.0003}
         laid = f"torch.compiling.recompiling = {json.dumps(seen)}"
-        (found,) = detect_all(evidence_of(f"torch_loop_compiled | {laid}"), among=[fix])
+        (found,) = shown_findings(evidence_of(f"torch_loop_compiled | {laid}"), among=[fix])
         assert fix.lasts(found) is limit
 
 

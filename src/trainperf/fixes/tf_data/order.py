@@ -8,7 +8,7 @@ from itertools import pairwise
 from textwrap import dedent
 
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes import Fix, detect_all
+from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.pipeline import (
     function_name,
@@ -20,6 +20,7 @@ from trainperf.fixes.common.pipeline import (
     upper,
 )
 from trainperf.fixes.common.words import at, if_measured, ms
+from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.tf_data._mapped import mapped
 from trainperf.fixes.tf_data.cache import TfCache
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
@@ -164,7 +165,7 @@ class TfShuffleBuffer(Fix):
             snippet="dataset = files.shuffle(number_of_files)  # names are cheap to hold\n"
             "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)",
             # behind a cache that is proposed as well, filling is cheap
-            sure=long and not detect_all(evidence, among=[TfCache()]),
+            sure=long and not shown_findings(evidence, among=[TfCache()]),
             equivalence=equivalence,
             rewritable=movable and all(site.exact for site in where),
             data=epoch,

@@ -15,7 +15,7 @@ from trainperf.diagnose import Request
 from trainperf.diagnose.judging import first_verdict
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
-from trainperf.fixes import detect_all
+from trainperf.fixes.findings import shown_findings
 from trainperf.machine import inspect_machine
 from trainperf.model import Diagnosis, Ending, Evidence, Recording, Trials
 from trainperf.model.words import ranks as ranks_in_words
@@ -150,7 +150,7 @@ def _is_here(record: RankRecord) -> bool:
 
 def _without_edits(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
     """The diagnosis without what was written from files that are not the job's."""
-    told = {one.id: one.snippet for one in detect_all(evidence, lambda fix, error: None)}
+    told = {one.id: one.snippet for one in shown_findings(evidence, lambda fix, error: None)}
     findings = tuple(
         replace(one, snippet=told.get(one.id, one.snippet), rewritable=False)
         for one in diagnosis.findings

@@ -10,7 +10,7 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.tf_step.model_calls import outside_steps
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import Equivalence, Evidence, Finding, is_taken
 from trainperf.rewrite import Script
 
 FEW_STEPS = 8
@@ -54,14 +54,17 @@ class KerasFitPerBatch(Fix):
         if turn.turn != "fit" or turn.steps > FEW_STEPS:
             return None
         around = sum(part.seconds for part in turn.spent if part.what in ("opening", "epoch end"))
+        times = evidence.times
+        if is_taken(times.resident_):  # a batch that is handed over waits for no pipeline
+            around += turn.steps * max(0.0, times.real - times.resident)
         steps = "one step" if turn.steps == 1 else f"{turn.steps} steps"
         single = turn.steps == 1 and loop.epochs == 1
         return Cause(
             title=f"`fit` is called for {steps} at a time",
-            text=f"Each call ({at(loop.where)}) opens and ends its input: {ms(around)}, "
+            text=f"Each call ({at(loop.where)}) opens, waits for and ends its input: {ms(around)}, "
             f"{percent(around / turn.seconds)} of a turn of {ms(turn.seconds)}.",
             saves=Saving(
-                "no time for opening and ending a `fit`",
+                "no time for the input of a `fit`",
                 ratio=turn.seconds / max(turn.seconds - around, 1e-9),
                 of="all",
             ),

@@ -499,9 +499,7 @@ class Driver:
         at = {"p": block.phase, "b": block.index, "s": block.started}
         own = self._own * steps / block.steps
         size = None if self.batch is None else self.batches.size_in_bytes(self.batch)
-        self.record.write(
-            "block", **at, d=seconds, n=steps, own=own, bytes=size, gc=collected, full=full
-        )
+        self.record.write("block", **at, d=seconds, n=steps, own=own, bytes=size)
         if called and block.phase == REAL:
             self.record.write("calls", b=block.index, n=block.steps, calls=called)
 

@@ -10,10 +10,10 @@ import pytest
 from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.step import (
-    bound_by,
     bound_if_saved,
     gpu_busy,
     gpu_may_be_full,
+    saved_by,
     step_may_matter,
 )
 from trainperf.fixes.torch_step._lookers import gap_seconds
@@ -41,7 +41,8 @@ def test_a_faster_step_is_worth_what_the_input_leaves_of_it(
     times: tuple[object, object, object], ratio: float, bound: float
 ) -> None:
     probe = evidence_of(f"healthy | probes.some = {ratio}").probe("some")
-    assert bound_by(timed(*times), probe) == pytest.approx(bound)
+    at = timed(*times)
+    assert bound_if_saved(at, saved_by(at, probe)) == pytest.approx(bound)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes.common.step import bound_by
+from trainperf.fixes.common.step import bound_if_saved, saved_by
 from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.tf_data.padding import TfPaddingBuckets
 from trainperf.fixes.tf_step.graphs import TfRetracing
@@ -16,7 +16,7 @@ SLOWER_ALONE = evidence_of("rnn_padded_text | times.real = 0.06; times.resident 
 
 def test_a_resident_step_that_ran_in_a_slow_moment_does_not_raise_the_bound_over_the_probe():
     probe = SLOWER_ALONE.probe("jit_compile")
-    assert bound_by(SLOWER_ALONE, probe) == pytest.approx(probe.ratio)
+    assert bound_if_saved(SLOWER_ALONE, saved_by(SLOWER_ALONE, probe)) == pytest.approx(probe.ratio)
 
 
 def test_batching_by_length_promises_no_more_than_the_lengths_say():

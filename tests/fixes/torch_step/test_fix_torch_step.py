@@ -9,7 +9,7 @@ import pytest
 from fixes.case_text import evidence_of
 from rewriting import script_of
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes.common.step import bound_by, saved_by, step_seconds
+from trainperf.fixes.common.step import bound_if_saved, saved_by, step_seconds
 from trainperf.fixes.torch_step._source import inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
     compute_seconds,
@@ -68,7 +68,7 @@ def test_a_probe_saves_no_more_than_its_share_of_the_step() -> None:
     case = evidence_of(f"torch_healthy | {times}")
 
     assert saved_by(case, probe(2.0)) == pytest.approx(0.004)
-    assert bound_by(case, probe(2.0)) == pytest.approx(2.0)
+    assert bound_if_saved(case, saved_by(case, probe(2.0))) == pytest.approx(2.0)
 
 
 def test_a_run_of_unknown_length_plans_no_number_of_steps() -> None:

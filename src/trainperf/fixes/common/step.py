@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.words import SMALLEST_GAIN, worth
-from trainperf.model import Evidence, Measure, Missing, Probe, is_taken
+from trainperf.fixes.common.words import worth
+from trainperf.model import Evidence, Measure, Probe, is_taken
 
 PROBE_LEAST = 1.05
 """The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
@@ -55,11 +55,6 @@ def bound_if_saved(evidence: Evidence, seconds: float) -> float:
     return max(1.0, bound)
 
 
-def bound_by(evidence: Evidence, probe: Probe) -> float:
-    """Upper bound of the speed-up of the loop by what `probe` saves in each step."""
-    return bound_if_saved(evidence, saved_by(evidence, probe))
-
-
 def step_may_matter(evidence: Evidence) -> bool:
     """Say whether a step that cost nothing would speed up the loop beyond noise.
 
@@ -96,12 +91,6 @@ def at_most(evidence: Evidence, ratio: float | None = None, rest: float = 1.0) -
     return None if ratio is None and most > SAYS_NOTHING else most
 
 
-def step_can_matter(evidence: Evidence) -> bool:
-    """Say whether a step that cost nothing could speed up the loop, for all the noise allows."""
-    most = at_most(evidence)
-    return most is None or most > 1 + SMALLEST_GAIN
-
-
 def no_faster(step_s: float, probe: Probe, probed_s: float, same_s: float = 0.0) -> bool:
     """Say whether a step gains nothing, even if all that was not probed took half as long.
 
@@ -110,20 +99,6 @@ def no_faster(step_s: float, probe: Probe, probed_s: float, same_s: float = 0.0)
     probed = min(step_s, probed_s)
     left = max(0.0, step_s - probed - same_s)
     return probed / probe.high + left / 2 >= probed + left
-
-
-def left_by(evidence: Evidence, probe: str) -> tuple[float | None, str]:
-    """Return the most that `probe` leaves of a gain to be tried, and where that comes from.
-
-    Where it was not made, what a step that costs nothing would give.
-    """
-    made = evidence.probes.get(probe, Missing("not made"))
-    if isinstance(made, Missing):
-        return at_most(evidence), NOT_PROBED
-    return at_most(evidence, made.high), "the high end of a probe of the step in this run"
-
-
-NOT_PROBED = "a step that costs nothing: it was not probed in this run"
 
 
 def sampled(evidence: Evidence, phase: str) -> tuple[dict[str, Any], ...]:

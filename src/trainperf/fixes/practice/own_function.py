@@ -80,6 +80,8 @@ def _by_line(evidence: Evidence) -> Cause | None:
     if not functions or (waits and evidence.loop.kind != "call"):
         return None  # the fixes of the input tell of it
     function, line = functions[0], functions[0].lines[0]
+    if (line.where.file, line.where.line) in _saving(evidence):
+        return None  # `torch_save_beside` tells of it
     share = function.own_s / lines.seconds
     surely = share - lines.half_width(share)
     if surely < LEAST:
@@ -111,6 +113,13 @@ def _by_line(evidence: Evidence) -> Cause | None:
             "takes": surely >= MOST,
         },
     )
+
+
+def _saving(evidence: Evidence) -> set[tuple[str, int]]:
+    """Where checkpoints were seen to be written."""
+    turn = evidence.outside_
+    spent = turn.spent if isinstance(turn, Outside) else ()
+    return {(one.where.file, one.where.line) for one in spent if one.what == "saving" and one.where}
 
 
 def _loop(line: Line, evidence: Evidence) -> str:

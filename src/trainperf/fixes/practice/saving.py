@@ -8,7 +8,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.statements import last_name
 
@@ -22,10 +22,8 @@ SNIPPET = """\
 import copy
 from concurrent.futures import ThreadPoolExecutor
 
-writer = ThreadPoolExecutor(1)
 
-
-def save_beside(state, path, pending=[]):
+def save_beside(state, path, writer=ThreadPoolExecutor(1), pending=[]):
     if pending:
         pending.pop().result()  # one at a time; raises what went wrong with the last one
     pending.append(writer.submit(torch.save, copy.deepcopy(state), path))"""
@@ -43,7 +41,7 @@ class TorchSaveBeside(Fix):
 
     ## When not to
     - Where memory has no room for another copy of the state.
-    - Where the file is moved or read right after.
+    - Where the file is read or copied right after.
     - Saving every tenth time costs a tenth: often that is all that is needed. Of sharded models
       `torch.distributed.checkpoint.async_save` does the same.
     """
@@ -69,7 +67,9 @@ class TorchSaveBeside(Fix):
             text=f"A checkpoint is written every {often}{place}: {ms(seconds)}, beside the "
             f"{ms(turn.training_s)} that the training takes meanwhile.",
             saves=Saving(
-                "all of the saving", ratio=turn.seconds / (turn.seconds - seconds), of="all"
+                "all that comes with saving",
+                ratio=turn.seconds / max(turn.training_s, 1e-9),
+                of="all",
             ),
             where=where,
             sure=seconds >= LEAST_SHARE * turn.seconds,
@@ -79,28 +79,60 @@ class TorchSaveBeside(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Have a thread write a copy of what each call saves."""
+        """Have a thread write a copy of what each call saves, and put the file in its place."""
         for site in finding.where:
-            call, around = script.call(site), script.around(site)
-            alone = isinstance(around[-1], ast.Expr) and around[-1].value is call
-            if last_name(call.func) != "save" or len(call.args) != 2 or call.keywords or not alone:
-                raise CannotRewrite("it is not saved by `torch.save(state, path)` alone")
-            text = script.source(site.file).text
-            if moved := next((word for word in MOVES if word in text), ""):
-                raise CannotRewrite(f"{moved.strip('.(')} may need the file as soon as it is saved")
-            save, state, path = (
-                script.expression(script.site_of(site, node)) for node in (call.func, *call.args)
-            )
-            beside = script.free_name(site.file, "save_beside", "save_in_thread")
-            writer = script.free_name(site.file, "writer", "checkpoint_writer")
-            copy = script.module_name(site.file, "copy", site)
-            futures = script.module_name(site.file, "concurrent.futures", site)
-            script.replace_call(site, f"{beside}({state}, {path})")
-            script.insert_function(
-                site.file,
-                f"def {beside}(state, path, pending=[]):\n"
-                "    if pending:\n"
-                "        pending.pop().result()  # one at a time\n"
-                f"    pending.append({writer}.submit({save}, {copy}.deepcopy(state), path))\n",
-            )
-            script.insert_after_imports(site.file, f"{writer} = {futures}.ThreadPoolExecutor(1)")
+            _write_beside(script, site)
+
+
+def _write_beside(script: Script, site: Site) -> None:
+    call = script.call(site)
+    statement, block = script.source(site.file).statement(site)
+    alone = isinstance(statement, ast.Expr) and statement.value is call
+    if last_name(call.func) != "save" or len(call.args) != 2 or call.keywords or not alone:
+        raise CannotRewrite("it is not saved by `torch.save(state, path)` alone")
+    following = block[block.index(statement) + 1 :][:1]
+    move = next((node for node in following if _moves(node, call.args[1])), None)
+    text = script.source(site.file).text
+    moved = "" if move is None else ast.unparse(move)
+    if word := next((word for word in MOVES if text.count(word) > moved.count(word)), ""):
+        raise CannotRewrite(f"{word.strip('.(')} may need the file as soon as it is saved")
+    if _loaded_after(script, site):
+        raise CannotRewrite("it is loaded after the training, maybe before it is whole")
+    nodes = (call.func, *call.args)
+    save, state, path = (script.expression(script.site_of(site, node)) for node in nodes)
+    beside = script.free_name(site.file, "save_beside", "save_in_thread")
+    copy = script.module_name(site.file, "copy", site)
+    futures = script.module_name(site.file, "concurrent.futures", site)
+    lines, given, taken = [f"        {save}(state, path)"], [state, path], "state, path"
+    if isinstance(move, ast.Expr) and isinstance(move.value, ast.Call):
+        lines.append(f"        {ast.unparse(move.value.func)}(path, final)")
+        given.append(script.expression(script.site_of(site, move.value.args[1])))
+        taken += ", final"
+        script.remove_statement(script.site_of(site, move.value))
+    script.replace_call(site, f"{beside}({', '.join(given)})")
+    head = f"def {beside}({taken}, writer={futures}.ThreadPoolExecutor(1), pending=[]):"
+    body = f"""
+    def write(state):
+{chr(10).join(lines)}
+
+    if pending:
+        pending.pop().result()  # one at a time
+    pending.append(writer.submit(write, {copy}.deepcopy(state)))
+"""
+    script.insert_function(site.file, f"{head}{body}")
+
+
+def _loaded_after(script: Script, site: Site) -> bool:
+    """Whether a file is loaded below the call that saves, and below all that ask for it."""
+    names = {node.name for node in script.around(site) if isinstance(node, ast.FunctionDef)}
+    calls = [node for node in ast.walk(script.module(site.file)) if isinstance(node, ast.Call)]
+    last = max([site.line, *(node.lineno for node in calls if last_name(node.func) in names)])
+    return any(last_name(node.func) == "load" and node.lineno > last for node in calls)
+
+
+def _moves(node: ast.stmt, path: ast.expr) -> bool:
+    """Whether a statement puts the file that was saved in its place: `os.replace(path, final)`."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or last_name(call.func) not in ("replace", "rename"):
+        return False
+    return len(call.args) == 2 and ast.unparse(call.args[0]) == ast.unparse(path)

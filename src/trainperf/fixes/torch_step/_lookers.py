@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from trainperf.fixes.common.step import sms_active, step_seconds, traced_kernels
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Evidence, FunctionCost, LogCall, Site, is_taken
+from trainperf.model.outside import Outside
 from trainperf.model.torch.step import Part
 
 EACH_STEP = 0.5
@@ -75,7 +76,13 @@ def lookers(evidence: Evidence) -> list[Work]:
             seconds = max(seconds, cost.share * evidence.times.real)
         reads = sum(work.reads for work in several)
         found.append(Work(key[1], several[0].where, seconds, reads, SELDOM))
+    turn = evidence.outside_
+    spent = turn.spent if isinstance(turn, Outside) else ()
+    saves = [one.where for one in spent if one.what == "saving" and one.where is not None]
+    told = {_key(where.file, where.function) for where in saves}  # by `torch_save_beside`
     for key, cost in costs.items():
+        if key in told:
+            continue
         if cost.calls_into in WRITERS and key not in loop and not _makes(key, {key: cost}):
             where = Site(cost.file, cost.line, key[1])
             seconds = cost.share * evidence.times.real

@@ -126,6 +126,16 @@ class TorchStepLogging(Fix):
             SINK if edit == SELDOM and loop is not None and _sinks(script, site, loop) else edit
             for site, edit in zip(finding.where, edits, strict=False)
         ]
+        for site, edit in zip(finding.where, seen, strict=False):
+            if edit != SELDOM or loop is None:
+                continue
+            if refusal(script, partial(log_seldom, site=site, anchor=loop, every=EVERY)):
+                advice = f"Where it only looks on, do it every {EVERY} steps; what it changes, the "
+                return replace(
+                    finding,
+                    advice=f"{advice}training needs in each, without `.item()`.",
+                    snippet="",
+                )
         if SELDOM in seen or SINK not in seen:
             return finding
         return replace(

@@ -369,8 +369,9 @@ def test_attention_without_a_fused_kernel_says_what_keeps_it_off(loop, given, wh
 )
 def test_attention_is_judged_as_it_is_run(loop, context, given, why):
     script = loop(
-        "from torch import nn\nimport torch.nn.attention\nq = torch.randn(2, 2, 8, 16, requires_grad=True)",
-        f"with {context}:\n    loss = F.scaled_dot_product_attention({given}).sum()\nloss.backward()\n",
+        "import torch.nn.attention\nq = torch.randn(2, 2, 8, 16, requires_grad=True)",
+        f"with {context}:\n    loss = F.scaled_dot_product_attention({given}).sum()\n"
+        "loss.backward()\n",
     )
     event, _ = traced(script)
     assert of(event, "scaled_dot")["looks"].get("unfused") == why

@@ -50,6 +50,7 @@ class TorchSaveBeside(Fix):
     equivalence = Equivalence.SEMANTICS
     framework = "torch"
     concerns = "outside"
+    counted = True
     usual = 1.5
 
     def look(self, evidence: Evidence) -> Cause | None:

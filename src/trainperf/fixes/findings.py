@@ -260,7 +260,8 @@ def part_at_most(fix: Fix, finding: Finding, evidence: Evidence) -> float:
     lies outside the steps, or was counted by samples of the stack, is priced without their times.
     """
     times, apart = evidence.times, fix.concerns in ("outside", "own work")
-    if apart or fix.between_epochs or "epoch" in finding.data or not is_taken(times.real_):
+    apart = apart or fix.between_epochs or "epoch" in finding.data
+    if apart or finding.data.get("outside") or not is_taken(times.real_):
         return math.inf
     left = 0.0
     if finding.category in ("input", "storage") and is_taken(times.resident_):

@@ -327,7 +327,7 @@ class TorchAttentionUnfused(Fix):
             title=f"Attention has no fused kernel: {WHY[why]}",
             text=f"PyTorch was asked for the call at {at(dearest.where)}. Attention takes "
             f"{ms(takes)} of each step of {ms(evidence.lines.seconds)}, forward and backward.",
-            saves=Saving("at most all of the attention", takes, of="all"),
+            saves=Saving("at most all of the attention", ratio=evidence.bound_if_step_saves(takes)),
             where=tuple(line.where for line in found),
             advice=ADVICE[why],
             snippet="out = F.scaled_dot_product_attention(query, key, value, is_causal=True)",

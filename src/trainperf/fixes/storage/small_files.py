@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
-from trainperf.fixes.common.words import ms, percent
+from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.storage.volumes import (
     LEAST_FILES,
     LEAST_OPENS,
@@ -195,6 +195,8 @@ def _fast_file(channel: Channel, reads: Reads, evidence: Evidence) -> Cause | No
     if opens is None or file_s is None or not share:
         return None
     waiting = Waiting(reads, opens * file_s / readers(evidence), evidence)
+    if not worth(evidence, evidence.bound_if_input_saves(waiting.most)):
+        return None  # what another channel copies first may be the matter
     fits = reads.total_bytes <= LARGE
     other = "File mode copies them once, before training. " if fits else ""
     return Cause(

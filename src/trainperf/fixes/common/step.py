@@ -9,9 +9,6 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import worth
 from trainperf.model import Evidence, Measure, Probe, is_taken
 
-PROBE_LEAST = 1.05
-"""The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
-
 
 def step_seconds(evidence: Evidence) -> float:
     """Seconds of one step: the resident one, else the real one; raises `NotMeasured`."""

@@ -49,6 +49,9 @@ dataset = tf.data.TFRecordDataset(shards, num_parallel_reads=4)"""
 
 TAR_FILES = """\
 # once, before training: tar files, each of {shard}
+import random
+import tarfile
+
 random.shuffle(samples)
 for number, shard in enumerate(shards_of(samples)):
     with tarfile.open(f"train-{{number:05}}.tar", "w") as file:
@@ -56,6 +59,8 @@ for number, shard in enumerate(shards_of(samples)):
             file.add(path)
 
 # pip install webdataset
+import webdataset as wds
+
 dataset = wds.WebDataset(urls, shardshuffle=100).shuffle(1000).decode("torchrgb")"""
 
 

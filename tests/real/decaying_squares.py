@@ -1,6 +1,6 @@
 """Items that follow each other, by RMSprop: the mean squares of rows no longer used decay.
 
-0.9 to the power of 830 is the smallest normal float32; rounded to the nearest, the numbers below
+0.8 to the power of 390 is the smallest normal float32; rounded to the nearest, the numbers below
 it never get to zero.
 """
 
@@ -29,7 +29,7 @@ def sessions(step):
 
 
 model = Next()
-optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3, alpha=0.9)
+optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3, alpha=0.8)
 for step in range(30_000):
     items, following = sessions(step)
     loss = nn.functional.cross_entropy(model(items), following)

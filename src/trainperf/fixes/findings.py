@@ -272,7 +272,8 @@ def _part_at_most(fix: Fix, cause: Cause, evidence: Evidence) -> float:
     lies outside the steps, or was counted by samples of the stack, is priced without their times.
     """
     times, apart = evidence.times, fix.concerns in ("outside", "own work")
-    if apart or fix.between_epochs or "epoch" in cause.data or not is_taken(times.real_):
+    apart = apart or fix.between_epochs or "epoch" in cause.data
+    if apart or cause.data.get("outside") or not is_taken(times.real_):
         return math.inf
     category = cause.category or fix.category
     of_step = isinstance(cause.saves, Saving) and cause.saves.of == "step"

@@ -5,19 +5,22 @@ import gc
 from trainperf.child.process.collecting import Collections
 
 
-def test_collections_of_all_objects_are_counted_and_timed():
+def test_collections_of_steps_that_count_are_counted_and_timed():
     seen, before = Collections(), list(gc.callbacks)
     kept = [[number] for number in range(300_000)]
     seen.watch()
-    gc.collect(0)
-    young, none_full = seen.take()
     gc.collect()
-    whole, full = seen.take()
+    seen.step_ended(False)
+    gc.collect(0)
+    seen.step_ended(True)
+    young = dict(seen.counted())
+    gc.collect()
+    seen.step_ended(True)
     seen.end()
     seen.end()
 
-    assert (none_full, full) == (0, 1)
-    assert whole > young >= 0
+    assert (young["full"], young["steps"]) == (0, 1)
+    assert seen.counted()["seconds"] > 2 * young["seconds"]
+    assert (seen.counted()["full"], seen.counted()["steps"]) == (1, 2)
     assert len(kept) == 300_000
-    assert seen.take() == (0.0, 0)
     assert gc.callbacks == before

@@ -11,7 +11,7 @@ OLDEST = 2
 
 
 class Collections:
-    """Seconds that collections took, and how many went through all objects, since last asked.
+    """Seconds that collections took in steps, and how many went through all objects.
 
     They stop all threads of Python, whichever one sets them off.
     """
@@ -20,6 +20,7 @@ class Collections:
         self._seconds = 0.0
         self._full = 0
         self._began: float | None = None
+        self._counted = {"seconds": 0.0, "full": 0, "steps": 0}
 
     def watch(self) -> None:
         """Begin to time them."""
@@ -30,11 +31,17 @@ class Collections:
         if self._called in gc.callbacks:
             gc.callbacks.remove(self._called)
 
-    def take(self) -> tuple[float, int]:
-        """Return seconds and full collections, and begin anew."""
-        taken = self._seconds, self._full
+    def step_ended(self, counts: bool) -> None:
+        """Take what was collected since the last step's end as that of a step, if it `counts`."""
+        if counts:
+            self._counted["seconds"] += self._seconds
+            self._counted["full"] += self._full
+            self._counted["steps"] += 1
         self._seconds, self._full = 0.0, 0
-        return taken
+
+    def counted(self) -> dict[str, float]:
+        """Return the seconds and full collections of so many steps."""
+        return self._counted
 
     def _called(self, phase: str, info: dict[str, Any]) -> None:
         if phase == "start":

@@ -18,7 +18,7 @@ from .. import completing, cycles, tracing
 from ..device.clock import HostClock, Mark
 from ..device.step_times import LateSteps, StepTimes
 from ..draining import Exhausted
-from ..loop import DONE, INPUT, REAL, RESIDENT, WARM_UP
+from ..loop import DONE, INPUT, PROFILE, REAL, RESIDENT, WARM_UP
 from ..phases import Phases
 from ..schedule import plan_of
 
@@ -276,7 +276,6 @@ class Driver:
     def _begin_block(self) -> None:
         """The block has settled: its times begin at a mark, within a running pipeline."""
         self._own = 0.0
-        self._collections.take()
         self.calls()  # those of the steps before it
         self.plan.begin_if_settled()
         self._at = self._mark(alone=True)
@@ -431,6 +430,7 @@ class Driver:
     def _step_ended(self, began: Mark, now: Mark) -> None:
         plan = self.plan
         block = plan.block
+        self._collections.step_ended(block.phase in (REAL, PROFILE))
         if self._first:
             self._firsts += 1
             self._first = self._firsts <= ONE_OFF_FIRSTS
@@ -498,11 +498,8 @@ class Driver:
             self.plan.timed(block.phase, seconds, steps)
         at = {"p": block.phase, "b": block.index, "s": block.started}
         own = self._own * steps / block.steps
-        collected, full = self._collections.take()
         size = None if self.batch is None else self.batches.size_in_bytes(self.batch)
-        self.record.write(
-            "block", **at, d=seconds, n=steps, own=own, bytes=size, gc=collected, full=full
-        )
+        self.record.write("block", **at, d=seconds, n=steps, own=own, bytes=size)
         if called and block.phase == REAL:
             self.record.write("calls", b=block.index, n=block.steps, calls=called)
 
@@ -510,6 +507,7 @@ class Driver:
         """All blocks are done: take the extra measurements, then end the run."""
         self._closed = True
         self._collections.end()
+        self.record.write("collections", **self._collections.counted())
         self.device.wait()
         self._times.read()
         if self.device.asynchronous and self.device.marks:

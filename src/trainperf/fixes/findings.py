@@ -135,7 +135,8 @@ def _untried(fix: Fix, cause: Cause, saves: Saving, evidence: Evidence) -> Findi
     limits = [end for end in ends if end is not None]
     if len(limits) < len(ends):
         return fix.found(cause, None, UNTRIED)
-    middle = limit(evidence.as_if_exact()) or max(limits)
+    exact = evidence.as_if_exact()
+    middle = min(limit(exact) or max(limits), _bound_on(fix, exact) or math.inf)  # of its probe
     finding = fix.found(cause, middle, f"{basis}{_of_the_training(fix, cause.data, evidence)}")
     return replace(finding, at_best=max(middle, *limits))
 

@@ -26,13 +26,14 @@ OPEN = ("open", "BytesIO", "NamedTemporaryFile", "TemporaryFile")
 
 SNIPPET = """\
 import copy
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 
 def save_beside(state, path, writer=ThreadPoolExecutor(1), pending=[]):
     if pending:
         pending.pop().result()  # one at a time; raises what went wrong with the last one
-    pending.append(writer.submit(torch.save, copy.deepcopy(state), path))"""
+    pending.append(writer.submit(torch.save, copy.deepcopy(state), path))
+    pending[0].add_done_callback(Future.result)  # tells of a failure of the very last"""
 
 
 class TorchSaveBeside(Fix):
@@ -128,6 +129,7 @@ def _write_beside(script: Script, site: Site) -> None:
     if pending:
         pending.pop().result()  # one at a time
     pending.append(writer.submit(write, {copy}.deepcopy(state)))
+    pending[0].add_done_callback({futures}.Future.result)  # tells of a failure
 """
     script.insert_function(site.file, f"{head}{body}")
 

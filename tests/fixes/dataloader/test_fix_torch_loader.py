@@ -9,7 +9,7 @@ import pytest
 from fixes.case_text import evidence_of, repair
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes.dataloader._loader import cores_per_rank, fits_shm, made_s
+from trainperf.fixes.dataloader._loader import bound_without, cores_per_rank, fits_shm, made_s
 from trainperf.fixes.dataloader.starts import built_each
 from trainperf.fixes.dataloader.workers import (
     MOST_WAITING,
@@ -54,6 +54,13 @@ def test_what_the_sampler_takes_stays_in_the_training_process() -> None:
 
 def test_without_stages_a_loader_without_workers_takes_what_draining_it_took() -> None:
     assert made_s(computes("stages = missing")) == COMPUTES.times.input
+
+
+def test_no_part_of_a_batch_saves_more_than_a_step_waits() -> None:
+    undrained = waits("times.input = missing")
+    free = undrained.times.real / undrained.times.resident
+    assert bound_without(undrained, 0.2) == pytest.approx(free)
+    assert bound_without(waits("times.resident = missing; times.input = missing"), 0.2) > free
 
 
 def test_without_stages_nobody_knows_what_one_of_several_workers_takes() -> None:

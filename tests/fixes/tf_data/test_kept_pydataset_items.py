@@ -71,6 +71,33 @@ def test_a_setting_that_another_file_changes_keeps_nothing() -> None:
         keep_items(project_of(files), site_in(files), ["train.py"])
 
 
+READ = """\
+import os
+import keras
+
+
+class Rows(keras.utils.PyDataset):
+    ▸def __getitem__(self, index):◂
+        return [parsed({}) for name in self.files]
+
+
+def parsed(text, way=0):
+    return sorted(text)
+"""
+
+
+def test_a_file_is_written_by_its_mode_not_by_its_name() -> None:
+    text = READ.format("open(os.path.join('train', 'anns', name){}).read()")
+    assert "made_item(self, name)" in edited(ID, text.format(""), {"files": []})
+    with pytest.raises(CannotRewrite, match=r"open\(\) writes"):
+        edited(ID, text.format(", 'a+'"), {"files": []})
+
+
+def test_what_only_its_class_can_name_is_left_there() -> None:
+    text = edited(ID, READ.format("open(name).read(), self.__way"), {"files": []})
+    assert "parsed(made_item(self, name), self.__way)" in text
+
+
 def test_nothing_is_kept_beside_worker_processes() -> None:
     fix = KerasPydatasetItems()
     waits = evidence_of("loop_pydataset")

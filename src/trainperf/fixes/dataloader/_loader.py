@@ -143,7 +143,9 @@ def bound_without(evidence: Evidence, seconds: float) -> float:
         share = min(1.0, seconds / max(whole, 1e-9))
         return max(1.0, evidence.bound_if_input_saves(evidence.times.input * share))
     except NotMeasured:
-        return evidence.bound_if_step_saves(seconds / max(1, workers))
+        waits = is_taken(evidence.times.resident_)
+        bound = evidence.bound_if_input_saves if waits else evidence.bound_if_step_saves
+        return bound(seconds / max(1, workers))
 
 
 def keeps_up(evidence: Evidence) -> bool:

@@ -139,8 +139,8 @@ class TorchShm(Fix):
         size = max(1, -(-4 * needed // GIB))
         return Cause(
             title="/dev/shm cannot hold the workers' batches",
-            text=f"Batches of {evidence.loop.batch_bytes or 0:,} bytes go through /dev/shm: "
-            f"{workers} × {prefetch} of them (workers × prefetch_factor) take "
+            text=f"Batches of {evidence.loop.batch_bytes or 0:,} bytes go from workers through "
+            f"/dev/shm: {workers} × {prefetch} of them (workers × prefetch_factor) take "
             f"{needed / MIB:.0f} MiB, {free / MIB:.0f}{of} MiB are free.",
             saves=Unpriced("none: it decides how many workers are possible at all"),
             where=places(loader),
@@ -445,7 +445,8 @@ def _filled_rows(
 ) -> Iterator[tuple[ast.For, ast.Name, str, str]]:
     """Yield each `for j, x in enumerate(row): out[i, j] = x`: `out`, `i, :len(row)`, and `row`.
 
-    `out` is an array made in the file. Whether the row has a length, a trial shows.
+    `out` is an array made in the file. The row calls nothing, as it stands there twice then;
+    whether it has a length, a trial shows.
     """
     for node in inside(function):
         match node:
@@ -465,7 +466,8 @@ def _filled_rows(
                 ],
                 orelse=[],
             ) if (count, element) == (last, value):
-                if _library(module, out):
+                calls = any(isinstance(part, ast.Call) for part in ast.walk(row))
+                if not calls and _library(module, out):
                     text = ast.unparse(row)
                     yield node, out, ", ".join([*map(ast.unparse, others), f":len({text})"]), text
 

@@ -14,6 +14,7 @@ from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.dataloader._loader import ITEM, bound_without, named, stage_seconds
 from trainperf.model import Access, Evidence, Finding, Loader
 from trainperf.rewrite import Script
+from trainperf.source.arguments import argument
 from trainperf.source.module import Module, inside
 from trainperf.source.scopes import Function
 from trainperf.source.statements import names_in, parameters
@@ -28,6 +29,9 @@ HANDLES = (
     "h5py.File", "lmdb.open", "pyarrow.parquet.ParquetFile", "tarfile.open", "zipfile.ZipFile",
 )  # fmt: skip
 """What opens a file and hands out a part of it at a time."""
+
+WITH_MODE, READS = ("h5py.File", "tarfile.open", "zipfile.ZipFile"), ("r", "r:", "r:*")
+"""Those of which the second argument is a mode, and the modes that only read."""
 
 
 def _dearest(evidence: Evidence, names: Collection[str]) -> Access | None:
@@ -130,8 +134,12 @@ class TorchFilePerItem(Fix):
         call, parent = found[0], module.parent(found[0])
         given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
         own = set(module.opened(function).bindings) - {"self"}
-        if any(own & names_in(argument) for argument in given):
+        if any(own & names_in(value) for value in given):
             raise CannotRewrite("which file is opened depends on the item")
+        mode = argument(call, "mode", 1) if name in WITH_MODE else None
+        if mode is not None and module.constant(mode) not in READS:
+            # what is written is whole only when it is closed, which no trial looks at
+            raise CannotRewrite("the file is not opened to be read only")
         closes = (
             f"{ast.unparse(parent.targets[0])}.close()" if isinstance(parent, ast.Assign) else ""
         )
@@ -141,7 +149,7 @@ class TorchFilePerItem(Fix):
             if ast.unparse(node) == closes and isinstance(module.parent(node), ast.Expr)
         ]
         functools, os = (script.module_name(site.file, one) for one in ("functools", "os"))
-        texts = [script.source(site.file).text_of(argument) for argument in given]
+        texts = [script.source(site.file).text_of(value) for value in given]
         kept = f"{opened}({', '.join([f'{os}.getpid()', *texts])})"
         if isinstance(parent, ast.withitem):
             kept = f"{script.module_name(site.file, 'contextlib')}.nullcontext({kept})"

@@ -62,7 +62,7 @@ def _saving(evidence: Evidence, padding: Padding, length: float, basis: str) -> 
 
 def _lengths(padding: Padding, loader: Loader) -> str:
     """How long sequences are, how far they are padded, and how much of that is padding."""
-    of = f" of the `DataLoader` at {at(loader.where)}" if loader.where is not None else ""
+    of = f" of the `DataLoader` at {at(loader.where)}" if exact(loader.where) else ""
     empty = percent(1 - padding.mean_length / padding.padded_length)
     return (
         f"Sequences{of} are {padding.mean_length:.0f} steps long on average and padded to "

@@ -77,11 +77,12 @@ class Starts:
 
     @property
     def said(self) -> str:
-        """The steps of an epoch and what its start takes: "20 steps: 0.12 s of 0.34 s (35 %)"."""
+        """The steps of an epoch and what its start takes: "20 steps, …"."""
         if self.restart_s is None:
             return f"{self.steps} steps"
         share = percent(self.restart_s / self.seconds)
-        return f"{self.steps} steps: {ms(self.restart_s)} of {ms(self.seconds)} ({share})"
+        start, whole = ms(self.restart_s), ms(self.seconds)
+        return f"{self.steps} steps, of whose {whole} the start takes {start} ({share})"
 
 
 def _starts(evidence: Evidence) -> Starts | None:

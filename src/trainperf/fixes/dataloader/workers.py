@@ -258,7 +258,7 @@ class TorchWorkers(Fix):
             )
         first, code = "", ""
         if loader.iterable and not loader.sharded:
-            text += " It was not seen to ask which worker it is in: each would deliver all of it."
+            text += " It was not seen to ask which worker it is in: each may deliver all of it."
             first, code = "Let each worker take its own part of the data", SHARDED
         elif loader.shared_state:
             text += f" Worker processes cannot simply take it over: {loader.shared_state}."

@@ -237,6 +237,10 @@ def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -
         hoisted = []
     if True not in movable and not hoisted:
         raise CannotRewrite("nothing in the loop makes the batch ahead of its step")
+    leading = (part for each in before[:first] for part in ast.walk(each))
+    if any(isinstance(part, ast.Break | ast.Continue) for part in leading):
+        # what it leaves out may not be there to be made, which a trial need not meet
+        raise CannotRewrite("the loop may go on before it makes the batch")
     scope = module.function(node) or module.scope(node).node
     parts = node.body[:first], node.body[first:end], node.body[end:]
     return Loop(node, *parts, hoisted, scope)

@@ -313,13 +313,21 @@ def _batch_behind(chain: tuple[Stage, ...], stage: Stage) -> Stage | None:
 
 
 def _check_one_name(script: Script, calls: Sequence[Site]) -> None:
-    """Refuse all but statements `x = x.a()` of one name in one block."""
+    """Refuse all but statements `x = x.a()` of one name in one block, and nothing else between.
+
+    What is taken of it between the calls, a set for validation say, would be another, and no
+    trial looks at that.
+    """
     around = [script.around(site) for site in calls]
-    assigned = [within[-1] for within in around if isinstance(within[-1], ast.Assign)]
+    parent = around[0][-2] if len(around[0]) > 1 else script.module(calls[0].file)
+    lists = [value for _, value in ast.iter_fields(parent) if isinstance(value, list)]
+    block = next(body for body in lists if around[0][-1] in body)
+    places = [block.index(within[-1]) for within in around if within[-1] in block]
+    between = block[min(places) : max(places) + 1]
+    assigned = [node for node in between if isinstance(node, ast.Assign)]
     names = {ast.unparse(target) for node in assigned for target in node.targets}
     names |= {root(node.value) for node in assigned}
-    blocks = {id(within[-2]) if len(within) > 1 else 0 for within in around}
-    if len(assigned) < len(calls) or len(names) > 1 or len(blocks) > 1:
+    if len(places) < len(calls) or len(assigned) < len(between) or len(names) > 1:
         raise CannotRewrite("the statements do not reassign the same name in one block")
 
 
@@ -355,7 +363,10 @@ def elementwise(module: Module, function: Function | ast.Lambda, depth: int = _D
     plain = all(isinstance(statement, _STATEMENTS) for statement in lines)
     if not plain or function.args.vararg or function.args.kwarg or not depth:
         return False
-    own = arguments(function) | stored(lines)
+    own = arguments(function)
+    for statement in lines:
+        if isinstance(statement, ast.Assign) and names_in(statement.value) & own:
+            own = own | stored([statement])
     return all(_keeps_axes(module, node, own, depth) for node in ast.walk(function))
 
 

@@ -66,7 +66,7 @@ class TfMapParallel(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find maps that run one call at a time, or wait with no more calls than cores."""
-        width, waiting = cores(evidence), waits(evidence)
+        width, waiting = max(1, cores(evidence)), waits(evidence)
         serial = suitable(evidence, lambda stage: width > 1 and _serial(stage) and not stage.python)
         found = serial or (suitable(evidence, _tuned) if waiting else ())
         if not found:
@@ -77,13 +77,15 @@ class TfMapParallel(Fix):
         dearest = found[0]
         how = "on one core" if serial else "and waits, on as many threads as there are cores"
         random = any(stage.stateful_random for stage in found)
-        drawn = " tf.data leaves it serial because it draws random numbers." if random else ""
+        text = f"{opening(dearest)} runs {how}{takes(evidence, found)}; "
+        text += f"{width} core{' is' if width == 1 else 's are'} there."
+        if serial and random:
+            text += " tf.data leaves it serial because it draws random numbers."
         data = _choices(evidence) if serial else {"calls": WAITING_CALLS}
         name = function_name(dearest, "function")
         return Cause(
             title="A `map` runs on few cores" if "calls" in data else "A `map` runs on one core",
-            text=f"{opening(dearest)} runs {how}{takes(evidence, found)}; {width} cores are there."
-            + drawn,
+            text=text,
             saves=Saving(
                 upper(evidence, f"{calls} calls at once" if waiting else spread),
                 lambda: saved_on(faster, seconds_of(found)),

@@ -19,6 +19,7 @@ from trainperf.fixes.common.repeating import (
     class_of_items,
     fixed_ahead,
     in_memory,
+    leaves,
     move_part,
     not_repeated,
     repeats,
@@ -233,8 +234,7 @@ _WRITES = re.compile(
     r"^(save|savez|dump|to_csv|to_parquet|to_pickle|tofile|im_?write|im_?save)"
     r"|^(print|write\w*|makedirs|mkdir|unlink|remove|rename|log|debug|info|warn\w*)$"
 )
-_TO_WRITE = re.compile(r"^open\(.*['\"][rbt]*[wax+]")
-"""Names of functions that write a file, or a line, and a file that is opened to be written."""
+"""Names of functions that write a file, or a line."""
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,8 @@ class _Search:
                 yield from self._statement(function, part, known)
             return
         if isinstance(node, ast.Call):
-            if self._fits(function, [node], known) and _works(self.module, [node]):
+            kept = not leaves(node) and self._fits(function, [node], known)
+            if kept and _works(self.module, [node]):
                 yield Part(function, [node], self._given(function, [node]))
                 return
             yield from self._method(node, known)
@@ -426,9 +427,15 @@ def _writes(module: Module, nodes: Iterable[ast.AST]) -> str:
     found = (
         ast.unparse(call.func)
         for call in calls
-        if _WRITES.search(called(call)) or _TO_WRITE.search(ast.unparse(call))
+        if _WRITES.search(called(call)) or _opened_to_write(call)
     )
     return next((f"{name}()" for name in found), "")
+
+
+def _opened_to_write(call: ast.Call) -> bool:
+    modes = [*call.args[1:2], *(given.value for given in call.keywords if given.arg == "mode")]
+    texts = [str(mode.value) for mode in modes if isinstance(mode, ast.Constant)]
+    return called(call) == "open" and any(set("wax+") & set(text) for text in texts)
 
 
 def _is_key(module: Module, node: ast.expr, known: set[str]) -> bool:

@@ -134,8 +134,9 @@ def _untried(fix: Fix, cause: Cause, saves: Saving, evidence: Evidence) -> Findi
     limits = [end for end in ends if end is not None]
     if not limits or len(limits) < len(ends):
         return fix.found(cause, None, UNTRIED)
-    middle = at_most(evidence.as_if_exact())
-    finding = fix.found(cause, middle or max(limits), "a step that costs nothing")
+    exact = evidence.as_if_exact()
+    middle = min(at_most(exact) or max(limits), _bound_on(fix, exact) or math.inf)  # of its probe
+    finding = fix.found(cause, middle, "a step that costs nothing")
     return replace(finding, at_best=max(limits))
 
 

@@ -135,9 +135,9 @@ class KerasCompileInLoop(Fix):
         around = f" at {at(turn.loop)}" if turn.loop is not None else ""
         return Cause(
             title="A model is traced anew in each turn of the loop around `fit`",
-            text=f"The loop{around} gives each `fit` ({at(loop.where)}) another model. Tracing its "
-            f"step took {ms(anew)}, {percent(anew / turn.seconds)} of a turn of "
-            f"{ms(turn.seconds)}; what else it runs, as `predict`, is traced as well.",
+            text=f"The loop{around} gives each `fit` ({at(loop.where)}) another model, or compiles "
+            f"it anew. Tracing its step took {ms(anew)}, {percent(anew / turn.seconds)} of a turn "
+            f"of {ms(turn.seconds)}; what else it runs, as `predict`, is traced as well.",
             saves=Saving(
                 "the step's tracing alone",
                 ratio=turn.seconds / max(turn.seconds - anew, 1e-9),

@@ -359,7 +359,7 @@ def elementwise(module: Module, function: Function | ast.Lambda, depth: int = _D
     Arrays from outside that it combines its argument with are laid against the last axes, as
     before; of two arguments one would be laid against the other's samples.
     """
-    lines = function.body if isinstance(function, FUNCTIONS) else []
+    lines = function.body if isinstance(function, FUNCTIONS) else [ast.Expr(function.body)]
     plain = all(isinstance(statement, _STATEMENTS) for statement in lines)
     if not plain or function.args.vararg or function.args.kwarg or not depth:
         return False
@@ -367,7 +367,8 @@ def elementwise(module: Module, function: Function | ast.Lambda, depth: int = _D
     for statement in lines:
         if isinstance(statement, ast.Assign) and names_in(statement.value) & own:
             own = own | stored([statement])
-    return all(_keeps_axes(module, node, own, depth) for node in ast.walk(function))
+    nodes = (node for statement in lines for node in ast.walk(statement))
+    return all(_keeps_axes(module, node, own, depth) for node in nodes)
 
 
 def _keeps_axes(module: Module, node: ast.AST, own: set[str], depth: int) -> bool:

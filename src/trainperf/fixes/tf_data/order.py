@@ -26,7 +26,7 @@ from trainperf.fixes.tf_data.cache import TfCache
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-from trainperf.source.bodies import function_of
+from trainperf.source.bodies import drawing, function_of
 from trainperf.source.iterations import arguments, stored
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
@@ -341,15 +341,14 @@ _OF_ONE = {
     "cast", "identity", "abs", "square", "sqrt", "exp", "sign", "negative", "clip_by_value",
     "convert_image_dtype", "one_hot", "expand_dims", "float32", "zeros_like", "ones_like", "tanh",
     "sigmoid", "log", "log1p", "saturate_cast", "stop_gradient", "preprocess_input", "relu",
-    "subtract", "add", "multiply", "divide", "maximum", "minimum", "pow", "constant",
+    "subtract", "add", "multiply", "divide", "maximum", "minimum", "pow",
 }  # fmt: skip
-"""Functions of TensorFlow and Keras that treat each number by itself, or make one; `one_hot` and
-`expand_dims` where they add the last axis."""
+"""Functions of TensorFlow and Keras that treat each number by itself; `one_hot` and `expand_dims`
+where they add the last axis."""
 
 _MODULES = ("tensorflow.", "keras.")
-_NUMBERS = ("numpy.array", "float", "int")
 _STATEMENTS = (ast.Assign, ast.Return, ast.Expr)
-_ACROSS = (ast.MatMult, ast.comprehension, ast.IfExp, ast.NamedExpr)
+_ACROSS = (ast.MatMult, ast.comprehension, ast.IfExp, ast.NamedExpr, ast.List)
 _DEPTH = 3
 
 
@@ -372,6 +371,8 @@ def elementwise(module: Module, function: Function | ast.Lambda, depth: int = _D
 
 
 def _keeps_axes(module: Module, node: ast.AST, own: set[str], depth: int) -> bool:
+    if isinstance(node, ast.expr) and not names_in(node) & own:
+        return drawing(module, ast.Expr(node)) is None  # it would draw once for a batch
     if isinstance(node, ast.BinOp) and names_in(node.left) & own and names_in(node.right) & own:
         return False
     if isinstance(node, ast.Assign):  # `x, y = x` takes the first axis apart
@@ -393,8 +394,7 @@ def _keeps_axes(module: Module, node: ast.AST, own: set[str], depth: int) -> boo
     if short == "one_hot" and argument(node, "axis") is not None:
         return False
     data = [value for value in node.args if names_in(value) & own]
-    known = name in _NUMBERS or (name.startswith(_MODULES) and short in _OF_ONE)
-    return known and len(data) < 2
+    return name.startswith(_MODULES) and short in _OF_ONE and len(data) < 2
 
 
 _NEW = "tensorflow.newaxis"

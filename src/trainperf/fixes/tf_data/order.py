@@ -263,8 +263,8 @@ class TfVectorisedMap(Fix):
         )
         return Cause(
             title="A cheap function is called for every sample",
-            text=f"{opening(stage)} is called for every sample{every}{takes(evidence, [stage])}. "
-            "Much of that is the call, not the work.",
+            text=f"{opening(stage)} is called for every sample{every}{takes(evidence, [stage])}."
+            + (" Much of that is the call, not the work." if every else ""),
             saves=Saving(
                 upper(evidence, "the calls cost nothing"),
                 lambda: stage.seconds_per_step,

@@ -102,10 +102,8 @@ def test_a_healthy_loop_has_no_findings(name: str) -> None:
 
 @every_fix
 def test_it_has_cases_on_both_sides(fix: Fix) -> None:
-    own = type(fix).possible is not Fix.possible
-
     assert len(lines(fix, "no")) >= len(lines(fix, "yes")) >= 1
-    assert len(lines(fix, "idle")) >= len(lines(fix, "try")) >= own
+    assert len(lines(fix, "idle")) >= len(lines(fix, "try"))
 
 
 @every_fix

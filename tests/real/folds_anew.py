@@ -18,8 +18,8 @@ def build():
     return model
 
 
-scores = []
-for fold, held in enumerate(np.array_split(rng.permutation(ROWS), FOLDS)):
+scores, folds = [], np.array_split(rng.permutation(ROWS), FOLDS)
+for fold, held in enumerate(folds):
     rest = np.setdiff1d(np.arange(ROWS), held)
     model = build()
     model.fit(x[rest], y[rest], epochs=2, batch_size=64, verbose=0)

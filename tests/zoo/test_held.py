@@ -46,7 +46,7 @@ UNSEEN = {
     "StepLines.beside Strategy.auto_shard "
     "Strategy.cross_device_ops_given Strategy.files Strategy.models_outside TorchModel.trained "
     "TorchOptimizer.builtin TorchOptimizer.foreach TorchOptimizer.scheduled Trainer "
-    "facts.checkpoint_where facts.checkpoint_writes facts.functions_run_eagerly "
+    "facts.functions_run_eagerly "
     "facts.intra_op_threads facts.ranks_writing flags.deterministic flags.float64_batch",
 }
 """What no recording holds, by what it takes to record it; of a class without a field, no value."""

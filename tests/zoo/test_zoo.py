@@ -77,7 +77,9 @@ def beyond(finding: Finding, evidence: Evidence) -> Iterator[str]:
         whole = {"batch_size": 4.0, "keras_steps_per_execution": math.inf}
         limits["its probe"] = max(1.0, whole.get(fix.id, probe.ratio))
     if fix.concerns == "outside":
-        limits["the training steps"] = evidence.outside.seconds / evidence.outside.training_s
+        turn, waits_not = evidence.outside, finding.id == "keras_fit_per_batch"
+        left = turn.steps * times.resident if waits_not else turn.training_s
+        limits["the training steps"] = turn.seconds / left
     elif fix.between_epochs or fix.concerns == "own work":
         pass
     elif finding.category in ("input", "storage"):

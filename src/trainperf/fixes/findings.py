@@ -134,8 +134,9 @@ def _untried(fix: Fix, cause: Cause, saves: Saving, evidence: Evidence) -> Findi
     limits = [end for end in ends if end is not None]
     if not limits or len(limits) < len(ends):
         return fix.found(cause, None, UNTRIED)
-    middle = at_most(evidence.as_if_exact())
-    finding = fix.found(cause, middle or max(limits), "a step that costs nothing")
+    exact = evidence.as_if_exact()
+    middle = min(at_most(exact) or max(limits), _bound_on(fix, exact) or math.inf)  # of its probe
+    finding = fix.found(cause, middle, "a step that costs nothing")
     return replace(finding, at_best=max(limits))
 
 
@@ -260,7 +261,8 @@ def part_at_most(fix: Fix, finding: Finding, evidence: Evidence) -> float:
     lies outside the steps, or was counted by samples of the stack, is priced without their times.
     """
     times, apart = evidence.times, fix.concerns in ("outside", "own work")
-    if apart or fix.between_epochs or "epoch" in finding.data or not is_taken(times.real_):
+    apart = apart or fix.between_epochs or "epoch" in finding.data
+    if apart or finding.data.get("outside") or not is_taken(times.real_):
         return math.inf
     left = 0.0
     if finding.category in ("input", "storage") and is_taken(times.resident_):

@@ -67,7 +67,8 @@ class Looks:
     `rows_used` of `rows` rows of a trained table, each of `width` numbers, were looked up in a
     step, its gradient `sparse` or not. `same` says that the line computes the same of the same in
     each step. `unfused` says what keeps attention from a fused kernel: "dropout", "mask gradient",
-    "mask", "memory", "dimensions", "width", "type or shape". What is None, or False, was not seen.
+    "mask", "memory", "dimensions", "width", with commas between; or "type or shape", or "off". What
+    is None, or False, was not seen.
     """
 
     zeros: float | None = None

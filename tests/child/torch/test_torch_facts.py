@@ -88,6 +88,27 @@ def test_denormal_numbers_are_counted_where_they_are():
     assert shares["optimizer"] == pytest.approx(4 / 5)  # `step` is a number too
 
 
+def test_odd_tensors_are_no_denormal_numbers_and_hide_none():
+    class Sharded(torch.Tensor):
+        pass
+
+    tensors = [
+        torch.tensor([1.0, 1e-40]),
+        torch.full((4,), 1e-6, dtype=torch.float16),  # too small for its own type alone
+        torch.ones(4, dtype=torch.complex64),
+        torch.ones(4).to(torch.float8_e4m3fn),
+        torch.ones(4, device="meta"),
+        torch.eye(4).to_sparse(),
+        torch.full((4,), 1e-40).as_subclass(Sharded),
+        torch.nn.UninitializedParameter(),
+    ]
+    driver = made_driver()
+    optimizer = SimpleNamespace(param_groups=[{"params": tensors}], state={})
+    driver.loops._optimizers = {0: lambda: optimizer}
+
+    assert torch_facts.flags(driver)["denormal"] == {"weights": 0.5}
+
+
 def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
     def refuse():
         raise RuntimeError("mixed settings")

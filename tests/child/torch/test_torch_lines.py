@@ -347,12 +347,31 @@ def test_steps_that_end_within_an_optimizer_are_traced_once_it_is_left(loop):
         ("q, q, q, attn_mask=mask.expand(2, 8, 8)", "mask"),
         ("q[0], q[0], q[0]", "dimensions"),
         ("q, q, q[..., :4]", "width"),
+        ("q, q, q, mask.requires_grad_(), 0.1", "mask gradient, dropout"),
+        ("q[0], q[0], q[0], dropout_p=0.1", "dimensions, dropout"),
     ],
 )
 def test_attention_without_a_fused_kernel_says_what_keeps_it_off(loop, given, why):
     script = loop(
         "q, mask = torch.randn(2, 2, 8, 16, requires_grad=True), torch.zeros(8, 8)",
         f"loss = F.scaled_dot_product_attention({given}).sum()\nloss.backward()\n",
+    )
+    event, _ = traced(script)
+    assert of(event, "scaled_dot")["looks"].get("unfused") == why
+
+
+@pytest.mark.parametrize(
+    ("context", "given", "why"),
+    [
+        ("torch.autocast('cpu', torch.bfloat16)", "q, q, q.bfloat16()", None),
+        ("nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH)", "q, q, q", "off"),
+    ],
+)
+def test_attention_is_judged_as_it_is_run(loop, context, given, why):
+    script = loop(
+        "import torch.nn.attention\nq = torch.randn(2, 2, 8, 16, requires_grad=True)",
+        f"with {context}:\n    loss = F.scaled_dot_product_attention({given}).sum()\n"
+        "loss.backward()\n",
     )
     event, _ = traced(script)
     assert of(event, "scaled_dot")["looks"].get("unfused") == why

@@ -273,13 +273,18 @@ def _denormal(driver: Any, torch: Any) -> dict[str, float]:
     """Shares of denormal numbers on the CPU in weights, gradients and an optimizer's state.
 
     Of each tensor so many elements are looked at, evenly spaced. Where they are flushed already
-    they compare as zeros.
+    they compare as zeros. Tensors of other classes are left alone (one that is sharded would ask
+    other ranks), as are float16 numbers, which are computed with as float32 ones.
     """
+    plain = (torch.Tensor, torch.nn.Parameter)
+    types = (torch.float32, torch.float64, torch.bfloat16)
     found: dict[str, list[tuple[float, int]]] = {}
 
     def look(kind: str, tensor: Any) -> None:
-        dense = torch.is_tensor(tensor) and tensor.layout == torch.strided
-        if not dense or tensor.device.type != "cpu" or not tensor.is_floating_point():
+        dense = type(tensor) in plain and tensor.layout == torch.strided
+        if not dense or tensor.device.type != "cpu" or tensor.dtype not in types:
+            return
+        if not tensor.is_contiguous() and tensor.numel() > _COPIED:
             return
         some = tensor.detach().reshape(-1)[:: max(1, tensor.numel() // _LOOKED_AT)]
         small = (some != 0) & (some.abs() < torch.finfo(some.dtype).tiny)
@@ -301,6 +306,8 @@ def _denormal(driver: Any, torch: Any) -> dict[str, float]:
 
 _LOOKED_AT = 2**16
 """Elements of a tensor that are looked at, at least, where it has as many."""
+_COPIED = 2**22
+"""Elements of a tensor up to which it is copied to be looked at, where it does not lie in order."""
 
 
 def _float64_batch(driver: Any, torch: Any) -> bool:

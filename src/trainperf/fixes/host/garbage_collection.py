@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 
-from trainperf.errors import CannotRewrite
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import if_measured, ms
 from trainperf.model import Evidence, Finding, Site
 from trainperf.rewrite import Script
+from trainperf.source.statements import Function
 
 SNIPPET = """\
 import gc
@@ -18,6 +20,12 @@ gc.collect()
 gc.freeze()  # right before the loop: what is there by now is not gone through again
 for epoch in range(epochs):
     ..."""
+
+BY_PYTHON = 10_000
+"""More objects than Python sets aside by itself when it starts: 3.12 some hundreds."""
+EACH = 0.9
+"""Collections of all objects in a step from which the script may ask for them itself."""
+BY_HAND = " Where the script calls `gc.collect()` in each step, leave that out."
 
 
 class GarbageCollection(Fix):
@@ -53,8 +61,10 @@ class GarbageCollection(Fix):
             text=f"Python's garbage collections take {ms(seen.seconds)} of each step{of}{often}.",
             saves=Saving("no collection in a step", seen.seconds, of="all"),
             where=() if where is None else (where,),
-            advice="Set aside what was loaded before the loop begins.",
+            advice="Set aside what was loaded before the loop begins."
+            + (BY_HAND if seen.full >= EACH else ""),
             snippet=SNIPPET,
+            category="input" if _waits(evidence) else None,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -62,10 +72,18 @@ class GarbageCollection(Fix):
         site = finding.where[0]
         around = script.around(site)
         loops = [node for node in around if isinstance(node, ast.For | ast.While | ast.AsyncFor)]
-        statement = next(iter([*loops, *around[-1:]]), None)
-        if statement is None:
-            raise CannotRewrite("no statement of a file is the loop's")
+        statement = next(iter(loops), around[-1])
         head = Site(site.file, statement.lineno, site.function)
         gc = script.module_name(site.file, "gc", site)
-        script.insert_before(head, f"{gc}.collect()")
-        script.insert_before(head, f"{gc}.freeze()")
+        lines = f"{gc}.collect()\n{gc}.freeze()"
+        if any(isinstance(node, Function) for node in around):  # which may be called again
+            lines = f"if {gc}.get_freeze_count() < {BY_PYTHON}:\n{textwrap.indent(lines, '    ')}"
+        script.insert_before(head, lines)
+
+
+def _waits(evidence: Evidence) -> bool:
+    """Whether steps wait for their input, whose making the collections hold up then."""
+    try:
+        return evidence.input_bound
+    except NotMeasured:
+        return False

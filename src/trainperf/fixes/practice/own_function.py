@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,7 +33,10 @@ NOISY = 0.25
 """Noise of a step's times from which a share is not put into seconds."""
 
 MANY_TENSORS = 10
-"""Tensors of weights from which a number of calls that is a multiple of theirs is no chance."""
+"""Tensors of weights from which a number of calls that is a multiple of theirs is seldom chance."""
+
+OF_WEIGHTS = re.compile(r"param|weight|grad|state_dict|(\b|_)ema(\b|_)|momentum", re.IGNORECASE)
+"""What code that goes through the weights has in its names."""
 
 MOST_TOLD = 3
 BASIS = "all of it, by samples of the stack"
@@ -136,10 +140,12 @@ def _tensors(evidence: Evidence) -> int:
     return 0 if torch is None else sum(optimizer.tensors for optimizer in torch.optimizers)
 
 
-def _over_weights(calls: float, tensors: int) -> bool:
-    """Whether so many calls of operators are the same few for each tensor of the weights."""
-    times = calls / max(1, tensors)
-    return tensors >= MANY_TENSORS and times >= 1 and abs(times - round(times)) * tensors < 1
+def _over_weights(function: FunctionLines, tensors: int) -> bool:
+    """Whether its calls of operators are the same few for each tensor of the weights it names."""
+    times = function.calls / max(1, tensors)
+    whole = tensors >= MANY_TENSORS and times >= 1 and abs(times - round(times)) * tensors < 1
+    named = (f"{line.where.function} {line.loop_text} {line.text}" for line in function.lines)
+    return whole and any(map(OF_WEIGHTS.search, named))
 
 
 def _does(function: FunctionLines, loop: str, tensors: int) -> tuple[str, str, str]:
@@ -148,9 +154,10 @@ def _does(function: FunctionLines, loop: str, tensors: int) -> tuple[str, str, s
     `loop` is that of its first line; the weights have so many `tensors`.
     """
     line = function.lines[0]
-    if function.small_s > 0.2 * function.own_s and _over_weights(function.calls, tensors):
+    if function.small_s > 0.2 * function.own_s and _over_weights(function, tensors):
         times = round(function.calls / tensors)
-        does = f"goes through {tensors:,} tensors of weights one by one, {times} calls for each"
+        plural = "one call" if times == 1 else f"{times} calls"
+        does = f"goes through {tensors:,} tensors of weights one by one, {plural} for each"
         return (
             "weights",
             does,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import math
+from collections.abc import Iterable
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -10,13 +12,17 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
-from trainperf.source.statements import last_name
+from trainperf.source.module import Module
+from trainperf.source.statements import Function, last_name
 
 LEAST_SHARE = 0.05
 """Share of the time that saving must take to be told of; our choice."""
 
 MOVES = ("os.replace", "os.rename", ".rename(", "shutil.", "symlink", ".replace(")
 """What reads or moves a file that must be whole by then."""
+
+OPEN = ("open", "BytesIO", "NamedTemporaryFile", "TemporaryFile")
+"""What makes a file, or a buffer, that is closed or read after what is saved to it."""
 
 SNIPPET = """\
 import copy
@@ -86,18 +92,21 @@ class TorchSaveBeside(Fix):
 
 
 def _write_beside(script: Script, site: Site) -> None:
-    call = script.call(site)
-    statement, block = script.source(site.file).statement(site)
+    source = script.source(site.file)
+    call, (statement, block), module = source.call(site), source.statement(site), source.module
     alone = isinstance(statement, ast.Expr) and statement.value is call
-    if last_name(call.func) != "save" or len(call.args) != 2 or call.keywords or not alone:
+    its = module.name(call.func) == "torch.save"
+    if not its or len(call.args) != 2 or call.keywords or not alone:
         raise CannotRewrite("it is not saved by `torch.save(state, path)` alone")
+    if _opened(module, call.args[1]):
+        raise CannotRewrite("the file is opened and closed around it")
     following = block[block.index(statement) + 1 :][:1]
     move = next((node for node in following if _moves(node, call.args[1])), None)
-    text = script.source(site.file).text
+    text = source.text
     moved = "" if move is None else ast.unparse(move)
     if word := next((word for word in MOVES if text.count(word) > moved.count(word)), ""):
         raise CannotRewrite(f"{word.strip('.(')} may need the file as soon as it is saved")
-    if _loaded_after(script, site):
+    if _loaded_after(module, call):
         raise CannotRewrite("it is loaded after the training, maybe before it is whole")
     nodes = (call.func, *call.args)
     save, state, path = (script.expression(script.site_of(site, node)) for node in nodes)
@@ -123,12 +132,57 @@ def _write_beside(script: Script, site: Site) -> None:
     script.insert_function(site.file, f"{head}{body}")
 
 
-def _loaded_after(script: Script, site: Site) -> bool:
-    """Whether a file is loaded below the call that saves, and below all that ask for it."""
-    names = {node.name for node in script.around(site) if isinstance(node, ast.FunctionDef)}
-    calls = [node for node in ast.walk(script.module(site.file)) if isinstance(node, ast.Call)]
-    last = max([site.line, *(node.lineno for node in calls if last_name(node.func) in names)])
-    return any(last_name(node.func) == "load" and node.lineno > last for node in calls)
+def _opened(module: Module, path: ast.expr) -> bool:
+    """Whether what is saved to is no path but a file, or a buffer, as far as its name tells."""
+    made = [
+        (target, value.value)
+        for value in module.nodes
+        if isinstance(value, ast.Assign)
+        for target in value.targets
+    ]
+    made += [
+        (item.optional_vars, item.context_expr)
+        for node in module.nodes
+        if isinstance(node, ast.With | ast.AsyncWith)
+        for item in node.items
+        if item.optional_vars is not None
+    ]
+    return any(
+        ast.unparse(target) == ast.unparse(path)
+        and isinstance(value, ast.Call)
+        and last_name(value.func) in OPEN
+        for target, value in [*made, (path, path)]
+    )
+
+
+def _loaded_after(module: Module, call: ast.Call) -> bool:
+    """Whether a checkpoint is loaded once one was saved, here or by functions that are called.
+
+    What stands in a loop with what saves comes after it in the next turn.
+    """
+    saves = _with_callers(module, [call])
+    loads = _with_callers(module, module.calls("torch.load")) - saves
+    first = {
+        module.function(node): min(loop.lineno for loop in (node, *module.loops(node)))
+        for node in sorted(saves, key=lambda node: -node.lineno)
+    }
+    return any(node.lineno >= first.get(module.function(node), math.inf) for node in loads)
+
+
+def _with_callers(module: Module, calls: Iterable[ast.Call]) -> set[ast.Call]:
+    """Some calls, and those of the file's functions that make them."""
+    found = set(calls)
+    while True:
+        functions = {module.function(node) for node in found}
+        names = {node.name for node in functions if isinstance(node, Function)}
+        more = {
+            node
+            for node in module.nodes
+            if isinstance(node, ast.Call) and last_name(node.func) in names
+        }
+        if more <= found:
+            return found
+        found |= more
 
 
 def _moves(node: ast.stmt, path: ast.expr) -> bool:

@@ -45,6 +45,7 @@ WHY = {
     "dimensions": "its tensors have three dimensions, not four",
     "width": "its values are not as wide as its keys",
     "type or shape": "no fused kernel takes this type or head size on this device",
+    "off": "fused kernels are turned off",
 }
 """What keeps attention from a fused kernel, by what its arguments were seen to need."""
 
@@ -58,6 +59,7 @@ ADVICE = {
     "dimensions": "Give it a batch and heads: `query.unsqueeze(0)`.",
     "width": "Pad the values to the width of the keys, and cut the result.",
     "type or shape": "Compute it in bfloat16 or float16, with heads of a multiple of 8 up to 256.",
+    "off": "Leave the choice to PyTorch: no `sdpa_kernel` or `enable_…_sdp` around it.",
 }
 
 
@@ -319,16 +321,20 @@ class TorchAttentionUnfused(Fix):
         found = [line for line in evidence.lines.lines if line.looks and line.looks.unfused]
         if not found:
             return None
-        takes = sum(line.of("operators", "backward") for line in found)
+        takes = sum(
+            max(line.of("operators", "backward"), line.device_s or 0.0)  # a GPU runs it later
+            for line in found
+        )
         dearest = max(found, key=lambda line: line.seconds)
         assert dearest.looks is not None
-        why = dearest.looks.unfused or ""
+        why = (dearest.looks.unfused or "").split(", ")
         return Cause(
-            title=f"Attention has no fused kernel: {WHY[why]}",
-            text=f"PyTorch was asked for the call at {at(dearest.where)}. Attention takes "
-            f"{ms(takes)} of each step of {ms(evidence.lines.seconds)}, forward and backward.",
-            saves=Saving("at most all of the attention", takes, of="all"),
+            title=f"Attention has no fused kernel: {', and '.join(WHY[part] for part in why)}",
+            text=f"PyTorch was asked for the call at {at(dearest.where)}. The operators of "
+            f"{'that line' if len(found) == 1 else f'{len(found)} such lines'} take {ms(takes)} of "
+            f"each step of {ms(evidence.lines.seconds)}, forward and backward.",
+            saves=Saving("at most all operators where attention is called", takes, of="all"),
             where=tuple(line.where for line in found),
-            advice=ADVICE[why],
-            snippet="out = F.scaled_dot_product_attention(query, key, value, is_causal=True)",
+            advice=" ".join(ADVICE[part] for part in why),
+            snippet="out = F.scaled_dot_product_attention(query, key, value)  # no mask or dropout",
         )

@@ -289,7 +289,7 @@ class TorchCompileBlocks(Fix):
         else:
             targets = statement.targets if isinstance(statement, ast.Assign) else []
             alone = [ast.unparse(target) for target in targets] == given == [name]
-        if not alone or not isinstance(statement, ast.Expr | ast.Assign):
+        if not alone or getattr(statement, "value", None) is not call:
             raise CannotRewrite(f"the statement does not compile {name} and nothing else")
         keywords = ", ".join(ast.unparse(keyword) for keyword in call.keywords)
         code = _each_block(script, site, name, finding.data["blocks"], keywords)

@@ -214,7 +214,8 @@ class TorchEvaluationGrad(Fix):
             return None
         text = "Autograd records the forwards of the evaluation, and no backward follows."
         saves: Saving | Unpriced = Unpriced("not measured")
-        if (epoch := _epoch(evidence)) is not None:
+        epoch = _epoch(evidence)
+        if epoch is not None:
             validation, whole, turn = epoch
             ratio = whole / max(whole - validation, 1e-9)
             saves = Saving("at most all of the evaluation", of="all", ratio=ratio)
@@ -241,7 +242,10 @@ class TorchEvaluationGrad(Fix):
             if name
             else "with torch.no_grad():\n    output = model(x)",
             rewritable=where is not None and where.exact and not shared,
-            data={"trains_in": forward.function if forward is not None else ""},
+            data={
+                "trains_in": forward.function if forward is not None else "",
+                "outside": epoch is not None,
+            },
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -219,7 +219,7 @@ class TorchDebugModes(Fix):
         if not on or (evidence.device.kind != "GPU" and on == ["deterministic"]):
             return None
         basis = "no time left in forward and backward"
-        if "anomaly" in on and taken_probe(evidence, "anomaly") is not None:
+        if on == ["anomaly"] and taken_probe(evidence, "anomaly") is not None:
             saves: Saving | Unpriced | None = Saving(
                 basis, lambda: compute_seconds(evidence), probe="anomaly"
             )

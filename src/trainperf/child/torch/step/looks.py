@@ -12,7 +12,7 @@ import sys
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,26 +156,29 @@ class Observer:
                 )
 
     def _unfused(self, args: Any, kwargs: Any) -> str | None:
-        """What keeps attention from a fused kernel, by its arguments; None where it has one."""
-        given: dict[str, Any] = dict(zip(TAKEN_BY_PLACE, args, strict=False)) | kwargs
-        if not self._unfused_with(given):
-            return None
-        mask = given.get("attn_mask")
-        tensors = {name: given[name] for name in TAKEN_BY_PLACE[:3]}
-        changes: dict[str, dict[str, Any]] = {
-            "dropout": {"dropout_p": 0.0},
-            "mask gradient": {"attn_mask": mask if mask is None else mask.detach()},
-            "mask": {"attn_mask": None},
-            "memory": {name: tensor.contiguous() for name, tensor in tensors.items()},
-            "dimensions": {name: tensor.unsqueeze(0) for name, tensor in tensors.items()},
-            "width": {"value": given["key"]},
-        }
-        return next(
-            (why for why, change in changes.items() if not self._unfused_with({**given, **change})),
-            "type or shape",
-        )
+        """What keeps attention from a fused kernel, by its arguments; None where it has one.
 
-    def _unfused_with(self, given: dict[str, Any]) -> bool:
+        All of it that has to go, with commas between. Autocast gives its tensors one type.
+        """
+        given: dict[str, Any] = dict(zip(TAKEN_BY_PLACE, args, strict=False)) | kwargs
+        device = given["query"].device.type
+        if self._torch.is_autocast_enabled(device):
+            dtype = self._torch.get_autocast_dtype(device)
+            given = {name: _cast(value, dtype) for name, value in given.items()}
+        if not self._math(given):
+            return None
+        needed = list(CHANGES)
+        if self._math(_changed(given, needed)):
+            backends = self._torch.backends.cuda
+            on = (backends.flash_sdp_enabled, backends.mem_efficient_sdp_enabled)
+            return "type or shape" if any(enabled() for enabled in on) else "off"
+        for name in CHANGES:
+            less = [other for other in needed if other != name]
+            if not self._math(_changed(given, less)):
+                needed = less
+        return ", ".join(needed)
+
+    def _math(self, given: dict[str, Any]) -> bool:
         return bool(self._torch._fused_sdp_choice(**given) == MATH)
 
     def _look_up(self, looks: Looks, args: Any, kwargs: Any) -> None:
@@ -310,6 +313,34 @@ class Values:
             raise Unknown
         flat = tensor.detach().reshape(-1)
         return repr(flat[:: max(1, flat.numel() // SAMPLED)][: 2 * SAMPLED].tolist())
+
+
+def _cast(value: Any, dtype: Any) -> Any:
+    return value.to(dtype) if hasattr(value, "dtype") and value.is_floating_point() else value
+
+
+def _changed(given: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    for name in names:
+        given = given | CHANGES[name](given)
+    return given
+
+
+def _tensors(given: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    return {name: change(given[name]) for name in TAKEN_BY_PLACE[:3]}
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "width": lambda given: {"value": given["key"]},
+    "dimensions": lambda given: _tensors(given, lambda t: t if t.dim() > 3 else t.unsqueeze(0)),
+    "memory": lambda given: _tensors(given, lambda t: t if t.stride(-1) == 1 else t.contiguous()),
+    "mask": lambda given: {"attn_mask": None},
+    "mask gradient": lambda given: (
+        {} if given.get("attn_mask") is None else {"attn_mask": given["attn_mask"].detach()}
+    ),
+    "dropout": lambda given: {"dropout_p": 0.0},
+}
+"""What may keep attention from a fused kernel, and its arguments without: what changes them most
+comes first, to be found needless."""
 
 
 def variable(place: Place | None, position: int) -> str | None:

@@ -57,11 +57,15 @@ def seconds_of(stages: Iterable[Stage]) -> float:
 
 
 def takes(evidence: Evidence, stages: Sequence[Stage]) -> str:
-    """Say what stages take of their pipeline, behind a subject; "" where they were not timed."""
+    """Say what the first of some stages takes of its pipeline, behind it, and what all take.
+
+    "" where they were not timed.
+    """
     return if_measured(
         lambda: (
-            f": {ms(seconds_of(stages))} of the {ms(pipeline_seconds(evidence))} that the pipeline "
-            "needs for a step"
+            f": {ms(stages[0].seconds_per_step)} of the {ms(pipeline_seconds(evidence))} that the "
+            "pipeline needs for a step"
+            + (f", {ms(seconds_of(stages))} with others like it" if len(stages) > 1 else "")
         )
     )
 

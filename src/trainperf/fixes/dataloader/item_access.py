@@ -14,7 +14,7 @@ from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.dataloader._loader import ITEM, bound_without, named, stage_seconds
 from trainperf.model import Access, Evidence, Finding, Loader
 from trainperf.rewrite import Script
-from trainperf.source.arguments import argument
+from trainperf.source.arguments import argument, starred
 from trainperf.source.module import Module, inside
 from trainperf.source.scopes import Function
 from trainperf.source.statements import names_in, parameters
@@ -136,8 +136,9 @@ class TorchFilePerItem(Fix):
         own = set(module.opened(function).bindings) - {"self"}
         if any(own & names_in(value) for value in given):
             raise CannotRewrite("which file is opened depends on the item")
-        mode = argument(call, "mode", 1) if name in WITH_MODE else None
-        if mode is not None and module.constant(mode) not in READS:
+        mode = argument(call, "mode", 1)
+        writes = starred(call) or (mode is not None and module.constant(mode) not in READS)
+        if name in WITH_MODE and writes:
             # what is written is whole only when it is closed, which no trial looks at
             raise CannotRewrite("the file is not opened to be read only")
         closes = (

@@ -253,7 +253,7 @@ def _tokenizing(module: Module, trainer: ast.Call) -> ast.Call | None:
     """
     calls = [node for node in module.nodes if isinstance(node, ast.Call)]
     padding = [call for call in calls if module.constant(argument(call, "padding")) == "max_length"]
-    taken = argument(trainer, _COLLATOR, 2) is not None
+    taken = len(trainer.args) > 2 or argument(trainer, _COLLATOR) is not None
     taken |= any(argument(call, "remove_unused_columns") is not None for call in calls)
     if len(padding) != 1 or taken or any(module.calls("torch.utils.data.DataLoader")):
         return None

@@ -157,8 +157,8 @@ class TorchPersistentWorkers(Fix):
         how = f" ({loader.start_method})" if loader.start_method else ""
         return Cause(
             title="The workers are started anew for every epoch",
-            text=f"{named(loader)} is read by {workers_said(loader.workers)}{how} that start for "
-            f"every epoch of {starts.said}.",
+            text=f"{named(loader)} is read by {workers_said(loader.workers)}{how}, started anew "
+            f"for every epoch of {starts.said}.",
             saves=starts.saving,
             where=places(loader),
             advice="Give the loader `persistent_workers=True`.",

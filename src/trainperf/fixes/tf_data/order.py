@@ -26,7 +26,7 @@ from trainperf.fixes.tf_data.cache import TfCache
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-from trainperf.source.bodies import function_of
+from trainperf.source.bodies import drawing, function_of
 from trainperf.source.iterations import arguments, stored
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
@@ -263,8 +263,8 @@ class TfVectorisedMap(Fix):
         )
         return Cause(
             title="A cheap function is called for every sample",
-            text=f"{opening(stage)} is called for every sample{every}{takes(evidence, [stage])}. "
-            "Much of that is the call, not the work.",
+            text=f"{opening(stage)} is called for every sample{every}{takes(evidence, [stage])}."
+            + (" Much of that is the call, not the work." if every else ""),
             saves=Saving(
                 upper(evidence, "the calls cost nothing"),
                 lambda: stage.seconds_per_step,
@@ -341,15 +341,14 @@ _OF_ONE = {
     "cast", "identity", "abs", "square", "sqrt", "exp", "sign", "negative", "clip_by_value",
     "convert_image_dtype", "one_hot", "expand_dims", "float32", "zeros_like", "ones_like", "tanh",
     "sigmoid", "log", "log1p", "saturate_cast", "stop_gradient", "preprocess_input", "relu",
-    "subtract", "add", "multiply", "divide", "maximum", "minimum", "pow", "constant",
+    "subtract", "add", "multiply", "divide", "maximum", "minimum", "pow",
 }  # fmt: skip
-"""Functions of TensorFlow and Keras that treat each number by itself, or make one; `one_hot` and
-`expand_dims` where they add the last axis."""
+"""Functions of TensorFlow and Keras that treat each number by itself; `one_hot` and `expand_dims`
+where they add the last axis."""
 
 _MODULES = ("tensorflow.", "keras.")
-_NUMBERS = ("numpy.array", "float", "int")
 _STATEMENTS = (ast.Assign, ast.Return, ast.Expr)
-_ACROSS = (ast.MatMult, ast.comprehension, ast.IfExp, ast.NamedExpr)
+_ACROSS = (ast.MatMult, ast.comprehension, ast.IfExp, ast.NamedExpr, ast.List)
 _DEPTH = 3
 
 
@@ -359,7 +358,7 @@ def elementwise(module: Module, function: Function | ast.Lambda, depth: int = _D
     Arrays from outside that it combines its argument with are laid against the last axes, as
     before; of two arguments one would be laid against the other's samples.
     """
-    lines = function.body if isinstance(function, FUNCTIONS) else []
+    lines = function.body if isinstance(function, FUNCTIONS) else [ast.Expr(function.body)]
     plain = all(isinstance(statement, _STATEMENTS) for statement in lines)
     if not plain or function.args.vararg or function.args.kwarg or not depth:
         return False
@@ -367,10 +366,13 @@ def elementwise(module: Module, function: Function | ast.Lambda, depth: int = _D
     for statement in lines:
         if isinstance(statement, ast.Assign) and names_in(statement.value) & own:
             own = own | stored([statement])
-    return all(_keeps_axes(module, node, own, depth) for node in ast.walk(function))
+    nodes = (node for statement in lines for node in ast.walk(statement))
+    return all(_keeps_axes(module, node, own, depth) for node in nodes)
 
 
 def _keeps_axes(module: Module, node: ast.AST, own: set[str], depth: int) -> bool:
+    if isinstance(node, ast.expr) and not names_in(node) & own:
+        return drawing(module, ast.Expr(node)) is None  # it would draw once for a batch
     if isinstance(node, ast.BinOp) and names_in(node.left) & own and names_in(node.right) & own:
         return False
     if isinstance(node, ast.Assign):  # `x, y = x` takes the first axis apart
@@ -392,8 +394,7 @@ def _keeps_axes(module: Module, node: ast.AST, own: set[str], depth: int) -> boo
     if short == "one_hot" and argument(node, "axis") is not None:
         return False
     data = [value for value in node.args if names_in(value) & own]
-    known = name in _NUMBERS or (name.startswith(_MODULES) and short in _OF_ONE)
-    return known and len(data) < 2
+    return name.startswith(_MODULES) and short in _OF_ONE and len(data) < 2
 
 
 _NEW = "tensorflow.newaxis"

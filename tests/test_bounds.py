@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fixes.case_text import evidence_of
@@ -55,3 +57,39 @@ def test_the_bound_of_a_step_says_so_where_steps_are_the_smaller_part() -> None:
     said = {one.id: one.bound_basis for one in (*shown_findings(case), *findings_to_try(case, ()))}
     assert "of the steps, which take 1.4 % of the time" in said["keras_steps_per_execution"]
     assert "of the steps" not in said["keras_predict_in_loop"]
+
+
+def tried(id_: str, case: str) -> Finding:
+    (finding,) = findings_to_try(evidence_of(case), found=(), among=[by_id()[id_]])
+    return finding
+
+
+def test_what_takes_time_of_the_input_as_well_is_not_limited_by_it() -> None:
+    case = 'torch_slow_transform | collections = {"seconds": 0.02, "full": 1.0}'
+    real = evidence_of(case).times.real
+    assert found("garbage_collection", case).bound == pytest.approx(real / (real - 0.02))
+
+
+def test_what_a_line_takes_of_a_step_gives_no_more_than_its_input_leaves() -> None:
+    case = "growing_graph | times.input = 0.01 ± 0.0005"
+    growing, times = found("torch_growing_graph", case), evidence_of(case).times
+    assert growing.bound == pytest.approx(times.real / times.input)
+    assert growing.at_best < 1.1 * growing.bound
+
+
+def test_what_nobody_timed_is_limited_by_the_middle_and_at_best_by_the_end_of_the_noise() -> None:
+    case = "loop_pydataset | times.input = missing"
+    items, times = tried("keras_pydataset_items", case), evidence_of(case).times
+    assert items.bound == pytest.approx(times.real / times.resident)
+    assert items.at_best > items.bound
+    laid = "times.real = 0.01 ± 0.001; times.resident = 0.007 ± 0.0; times.input = 0.003 ± 0.0"
+    unprobed = replace(evidence_of(f"loop_numpy_fit | {laid}"), probes={})
+    (compiled,) = findings_to_try(unprobed, found=(), among=[by_id()["keras_jit_compile"]])
+    assert compiled.bound == pytest.approx(10 / 3)
+    assert compiled.at_best >= compiled.bound
+
+
+def test_what_is_only_tried_says_the_times_that_were_measured() -> None:
+    laid = 'times.real = 0.1 ± 0.05; torch.flags = {"threads": 5, "omp_num_threads": 5}'
+    case = f"torch_healthy | {laid}; machine.affinity_cores = 4"
+    assert "100 ms" in tried("omp_threads", case).text

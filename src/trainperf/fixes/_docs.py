@@ -15,7 +15,7 @@ INTRODUCTION = """\
 # The fixes
 
 What trainperf looks for, and the repair it proposes. This page is made from the fixes
-themselves (`src/trainperf/fixes/`, one file each); `trainperf explain NAME` says why it is slow,
+themselves (`src/trainperf/fixes/`); `trainperf explain NAME` says why it is slow,
 what changes, and when not to.
 
 **Changes** says what a fix may do to training: *exact* keeps the numbers and the order

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix, all_fixes, by_id
@@ -88,13 +89,12 @@ def _shown(fix: Fix, evidence: Evidence, noisy: Evidence) -> Finding | None:
     saves = cause.saves
     if isinstance(saves, Unpriced):
         return fix.found(cause, None, saves.basis)
-    made, bound = saves.probed(evidence), saves.bound(evidence)
+    made, bound = saves.probed(evidence), _bound(fix, cause, evidence)
     if bound is None or (made is not None and made.low < PROBE_LEAST):
         return None
     if not worth(evidence, bound) or (saves.of == "input" and not evidence.input_bound):
         return None
-    finding = fix.found(cause, bound, saves.basis if made is None else PROBED)
-    return _within_noise(fix, finding, noisy, by_probe=made is not None)
+    return _within_noise(fix, cause, bound, noisy, by_probe=made is not None)
 
 
 def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
@@ -105,9 +105,9 @@ def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
     cause = fix.look(evidence.favourable())
     if cause is None:
         return None
-    saves = cause.saves
+    saves, told = cause.saves, _look(fix, evidence) or cause  # in numbers as they were measured
     if isinstance(saves, Unpriced):
-        return fix.found(cause, None, saves.basis)
+        return fix.found(told, None, saves.basis)
     made = saves.probed(evidence)
     if not saves.may_matter(evidence):
         return None
@@ -116,64 +116,76 @@ def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
     asked = (_bound_on(fix, on, by_probe=made is not None) for on in evidence.at_best())
     bounds = [bound for bound in asked if bound is not None]
     if not bounds:
-        return _untried(fix, cause, saves, evidence)
+        return _untried(fix, told, saves, evidence)
     if max(bounds) <= 1 + SMALLEST_GAIN and made is None:
         return None
-    finding = fix.found(cause, max(bounds), saves.basis if made is None else PROBED)
-    return _within_noise(fix, finding, evidence, by_probe=made is not None)
+    told = replace(told, saves=saves)
+    return _within_noise(fix, told, max(bounds), evidence, by_probe=made is not None)
 
 
 def _untried(fix: Fix, cause: Cause, saves: Saving, evidence: Evidence) -> Finding:
     """The finding of which nothing was measured: what a part that costs nothing gives limits it."""
+    if saves.of == "all":
+        return fix.found(cause, None, UNTRIED)
     if saves.of == "input":
-        most = input_at_most(evidence)
-        if math.isinf(most):
-            return fix.found(cause, None, UNTRIED)
-        return fix.found(cause, most, "no step waits for its batch")
-    ends = [at_most(on) for on in (evidence, *evidence.at_best())] if saves.of == "step" else []
+        basis, limit = "no step waits for its batch", _input_at_most
+    else:
+        basis, limit = "a step that costs nothing", at_most
+    ends = [limit(on) for on in (evidence, *evidence.at_best())]
     limits = [end for end in ends if end is not None]
-    if not limits or len(limits) < len(ends):
+    if len(limits) < len(ends):
         return fix.found(cause, None, UNTRIED)
     exact = evidence.as_if_exact()
-    middle = min(at_most(exact) or max(limits), _bound_on(fix, exact) or math.inf)  # of its probe
-    finding = fix.found(cause, middle, "a step that costs nothing")
-    return replace(finding, at_best=max(limits))
+    middle = min(limit(exact) or max(limits), _bound_on(fix, exact) or math.inf)  # of its probe
+    finding = fix.found(cause, middle, f"{basis}{_of_the_training(fix, cause.data, evidence)}")
+    return replace(finding, at_best=max(middle, *limits))
 
 
-def _within_noise(fix: Fix, finding: Finding, evidence: Evidence, *, by_probe: bool) -> Finding:
+def _input_at_most(evidence: Evidence) -> float | None:
+    most = input_at_most(evidence)
+    return None if math.isinf(most) else most
+
+
+def _within_noise(
+    fix: Fix, cause: Cause, seen: float, evidence: Evidence, *, by_probe: bool
+) -> Finding:
     """The finding with what it gives at most, in the middle of the noise and at its end.
 
     The middle stands beside the verdict's figures, which are of the middle too. What noise hides
-    there is priced by its part alone.
+    there, and was `seen` elsewhere, is priced by its part alone.
     """
-    assert finding.bound is not None
-    exact, *ends = (evidence.as_if_exact(), *evidence.at_best())
-    bounds = [_bound_on(fix, exact), *(_bound_on(fix, on, by_probe=by_probe) for on in ends)]
-    limited = [
-        None if bound is None else min(bound, part_at_most(fix, finding, on))
-        for bound, on in zip(bounds, (exact, *ends), strict=True)
-    ]
-    best = max(finding.bound, *(bound or 0.0 for bound in limited))
-    middle = limited[0]
-    if middle is None:
-        middle = min(best, part_at_most(fix, finding, exact))
-    basis = f"{finding.bound_basis}{_of_the_training(fix, finding, evidence)}"
-    return replace(
-        finding,
-        bound=middle if middle < BEYOND else None,
-        bound_basis=basis,
-        at_best=min(best, BEYOND),
+    exact = evidence.as_if_exact()
+    middle = _bound_on(fix, exact)
+    ends = [_bound_on(fix, on, by_probe=by_probe) for on in evidence.at_best()]
+    best = max(bound for bound in (seen, middle, *ends) if bound is not None)
+    bound = min(best, _part_at_most(fix, cause, exact)) if middle is None else middle
+    basis = PROBED if by_probe else cause.saves.basis
+    finding = fix.found(
+        cause,
+        bound if bound < BEYOND else None,
+        f"{basis}{_of_the_training(fix, cause.data, evidence)}",
     )
+    return replace(finding, at_best=min(best, BEYOND))
+
+
+def _look(fix: Fix, evidence: Evidence) -> Cause | None:
+    try:
+        return fix.look(evidence)
+    except NotMeasured:
+        return None
 
 
 def _bound_on(fix: Fix, evidence: Evidence, *, by_probe: bool = True) -> float | None:
-    try:
-        cause = fix.look(evidence)
-    except NotMeasured:
+    cause = _look(fix, evidence)
+    return None if cause is None else _bound(fix, cause, evidence, by_probe=by_probe)
+
+
+def _bound(fix: Fix, cause: Cause, evidence: Evidence, *, by_probe: bool = True) -> float | None:
+    """The speed-up of a step at most, no more than if the part that it concerns took no time."""
+    if isinstance(cause.saves, Unpriced):
         return None
-    if cause is None or isinstance(cause.saves, Unpriced):
-        return None
-    return cause.saves.bound(evidence, by_probe=by_probe)
+    bound = cause.saves.bound(evidence, by_probe=by_probe)
+    return None if bound is None else min(bound, _part_at_most(fix, cause, evidence))
 
 
 def undisturbed(fix: Fix | None, category: Category, evidence: Evidence) -> bool:
@@ -243,31 +255,33 @@ BEYOND = 1000.0
 """What leaves less than a thousandth of a step leaves what the times' errors are: no figure."""
 
 
-def _of_the_training(fix: Fix, finding: Finding, evidence: Evidence) -> str:
+def _of_the_training(fix: Fix, data: Mapping[str, Any], evidence: Evidence) -> str:
     """Say which part of the training the steps are that a bound is of, where it is the smaller."""
     turn = evidence.outside_
     if isinstance(turn, Missing) or turn.turn == "step" or turn.share <= MOST_OF_IT:
         return ""
-    if fix.between_epochs or fix.concerns == "outside" or finding.data.get("outside"):
+    if fix.between_epochs or fix.concerns == "outside" or data.get("outside"):
         return ""
     return f"; of the steps, which take {percent(1 - turn.share)} of the time"
 
 
-def part_at_most(fix: Fix, finding: Finding, evidence: Evidence) -> float:
-    """Return the speed-up if the part that a finding concerns took no time, at least 1.
+def _part_at_most(fix: Fix, cause: Cause, evidence: Evidence) -> float:
+    """Return the speed-up if the part that a cause concerns took no time, at least 1.
 
     An input takes what a step waits for it and what copies of its batches take. Whatever happens
-    to the step itself, it is no shorter than its input. Infinity where that is not known: what
+    to the step alone, it is no shorter than its input. Infinity where that is not known: what
     lies outside the steps, or was counted by samples of the stack, is priced without their times.
     """
     times, apart = evidence.times, fix.concerns in ("outside", "own work")
-    apart = apart or fix.between_epochs or "epoch" in finding.data
-    if apart or finding.data.get("outside") or not is_taken(times.real_):
+    apart = apart or fix.between_epochs or "epoch" in cause.data
+    if apart or cause.data.get("outside") or not is_taken(times.real_):
         return math.inf
+    category = cause.category or fix.category
+    of_step = isinstance(cause.saves, Saving) and cause.saves.of == "step"
     left = 0.0
-    if finding.category in ("input", "storage") and is_taken(times.resident_):
+    if category in ("input", "storage") and is_taken(times.resident_):
         left = times.resident - _copying_s(evidence)
-    elif finding.category in ("model", "host", "sync") and is_taken(times.input_):
+    elif category in ("model", "host", "sync") and of_step and is_taken(times.input_):
         left = times.input
     return max(1.0, times.real / left) if left > 0 else math.inf
 

@@ -25,7 +25,7 @@ SPENT_ON: dict[SpentOn, str] = {
     "saving": "saving",
     "callbacks": "callbacks",
     "opening": "opening the input",
-    "tracing": "tracing another model",
+    "tracing": "tracing a step anew",
     "epoch end": "the ends of its epochs",
     "other": "other work",
 }

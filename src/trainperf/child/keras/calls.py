@@ -214,6 +214,7 @@ class _TrainFunction:
         self._model = weakref.ref(model)
         self._function = function
         self._epochs = epochs
+        self._traced = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
@@ -232,7 +233,8 @@ class _TrainFunction:
             return self._function(iterator)
         driver = loops.training.driver
         if driver is not None and driver.cycles is not None:
-            driver.cycles.step(driver.serves(self._model()))
+            driver.cycles.step(self._traced and driver.serves(self._model()))
+        self._traced = True  # another one is made where the model is compiled again
         self._epochs.begins()
         model = self._model()
         logs = loops.step_with_iterator(

@@ -9,9 +9,6 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import worth
 from trainperf.model import Evidence, Measure, Probe, is_taken
 
-PROBE_LEAST = 1.05
-"""The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
-
 
 def step_seconds(evidence: Evidence) -> float:
     """Seconds of one step: the resident one, else the real one; raises `NotMeasured`."""
@@ -70,10 +67,9 @@ SAYS_NOTHING = 4.0
 """A step that cost nothing is no bound: it is one only where the input leaves little more."""
 
 
-def at_most(evidence: Evidence, ratio: float | None = None, rest: float = 1.0) -> float | None:
+def at_most(evidence: Evidence, ratio: float | None = None) -> float | None:
     """Return the most the loop gains if its step became `ratio` times as fast, or cost nothing.
 
-    What stands around the step becomes `rest` times as fast, but not the input alone.
     For what is to be tried: the times are taken at the end of their noise at which a faster
     step gains the most. Below 1 where `ratio` is. None where nothing measured limits it.
     """
@@ -84,7 +80,7 @@ def at_most(evidence: Evidence, ratio: float | None = None, rest: float = 1.0) -
     step = longest
     if isinstance(resident, Measure):
         step = min(longest, resident.high or resident.seconds)
-    left = (longest - step) / rest + (0.0 if ratio is None else step / ratio)
+    left = longest - step + (0.0 if ratio is None else step / ratio)
     if isinstance(fed, Measure):
         left = max(left, fed.low or fed.seconds)
     most = longest / left if left > 0 else math.inf

@@ -19,6 +19,8 @@ SEVERAL = 1.5
 """Backward passes per update from which gradients are added up; between, it varies."""
 
 SNIPPET = """\
+import contextlib
+
 for i, (x, y) in enumerate(loader):
     last = (i + 1) % accumulate == 0
     with contextlib.nullcontext() if last else model.no_sync():

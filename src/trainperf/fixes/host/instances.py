@@ -92,12 +92,12 @@ class InstanceCores(EnvironmentFix):
         cores, real, resident = evidence.machine.cores, evidence.times.real, evidence.times.resident
         # in the real phase buffers are in their steady state
         busy, alone = _busy(evidence, "real"), _busy(evidence, "input")
+        if cores < WHOLE * own.vcpus or min(busy, alone) < BUSY * cores:
+            return None
         work_s = busy * real
         share = min(1.0, alone * evidence.times.input / work_s)
         kinds = [kind for kind in same_gpus(instance) if kind.vcpus > own.vcpus]
-        if cores < WHOLE * own.vcpus or min(busy, alone) < BUSY * cores or share < MOSTLY:
-            return None
-        if not kinds:
+        if share < MOSTLY or not kinds:
             return None
         gives = {
             kind: min(real / max(resident, work_s / kind.vcpus), kind.vcpus / cores)

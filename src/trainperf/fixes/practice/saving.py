@@ -26,13 +26,14 @@ OPEN = ("open", "BytesIO", "NamedTemporaryFile", "TemporaryFile")
 
 SNIPPET = """\
 import copy
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 
 def save_beside(state, path, writer=ThreadPoolExecutor(1), pending=[]):
     if pending:
         pending.pop().result()  # one at a time; raises what went wrong with the last one
-    pending.append(writer.submit(torch.save, copy.deepcopy(state), path))"""
+    pending.append(writer.submit(torch.save, copy.deepcopy(state), path))
+    pending[0].add_done_callback(Future.result)  # tells of a failure of the very last"""
 
 
 class TorchSaveBeside(Fix):
@@ -69,13 +70,15 @@ class TorchSaveBeside(Fix):
         where = tuple(spent.where for spent in saves if spent.where is not None)
         place = f" ({at(where[0])})" if where else ""
         often = "step" if turn.steps == 1 else f"{turn.steps:,} steps"
+        # nothing else stands in a pause: what comes with saving goes as well
+        saved = turn.seconds - turn.training_s if turn.turn == "pause" else seconds
         return Cause(
             title=f"Saving takes {percent(seconds / turn.seconds)} of the time",
-            text=f"A checkpoint is written every {often}{place}: {ms(seconds)}, beside the "
+            text=f"Checkpoints{place} take {ms(seconds)} in every {often}, beside the "
             f"{ms(turn.training_s)} that the training takes meanwhile.",
             saves=Saving(
                 "all that comes with saving",
-                ratio=turn.seconds / max(turn.training_s, 1e-9),
+                ratio=turn.seconds / max(turn.seconds - saved, 1e-9),
                 of="all",
             ),
             where=where,
@@ -128,6 +131,7 @@ def _write_beside(script: Script, site: Site) -> None:
     if pending:
         pending.pop().result()  # one at a time
     pending.append(writer.submit(write, {copy}.deepcopy(state)))
+    pending[0].add_done_callback({futures}.Future.result)  # tells of a failure
 """
     script.insert_function(site.file, f"{head}{body}")
 

@@ -98,15 +98,16 @@ class Float64Input(Fix):
             script.wrap_call(script.site_of(site, array), cast)
 
 
-def _model_cause(evidence: Evidence, seconds: float, text: str, **told: Any) -> Cause:
+def _model_cause(evidence: Evidence, seconds: float, text: str, **told: Any) -> Cause | None:
     """The cause of a model that computes in float64, for so many seconds of a step."""
     on_gpu = evidence.device.kind == "GPU"
+    if on_gpu and not step_may_matter(evidence):
+        return None
     return Cause(
         text=f"{text}{', and most GPUs do float64 at a small part of their speed' * on_gpu}.",
         saves=Unpriced("not measured")
         if on_gpu
         else Saving("twice the lanes, half the bytes", seconds * (1 - 1 / LARGEST_RATIO)),
-        sure=step_may_matter(evidence),
         **told,
     )
 

@@ -79,14 +79,15 @@ class KerasMixedPrecision(Fix):
         )
         if own_scaling:
             advice += " The loop must scale the loss: wrap the optimizer in LossScaleOptimizer."
-        peak = f" Its peak in {kind} is {times(ratio)} that in float32." if ratio else ""
+        now = "float32" if kind == "float16" else "TF32"  # TensorFlow's own products of float32
+        peak = f" Peak {kind} of this GPU is {times(ratio)} its peak in {now}." if ratio else ""
         return Cause(
             title="The model computes in float32",
             text=f"Its policy is float32 on {device.name}.{peak}",
             saves=Saving("a step that costs nothing", ratio=at_most(evidence), of="all")
             if ratio is None
             else Saving(
-                f"peak {kind} over peak float32 of this GPU",
+                f"peak {kind} over peak {now} of this GPU",
                 lambda: evidence.times.resident * (1 - 1 / ratio),
             ),
             where=(where,) if where else (),

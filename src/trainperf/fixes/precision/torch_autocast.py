@@ -337,21 +337,24 @@ def _returned(script: Script, forward: Site) -> Site:
 def _refuse_numpy(script: Script, forward: Site) -> None:
     """Refuse outputs that are handed to NumPy, which has no bfloat16, where no trial comes to.
 
-    That is behind the loop over batches: within it the trial would fail.
+    That is behind the loop over batches, and in a branch of it: else the trial would fail.
     """
     around = script.around(forward)
     loop = next((node for node in reversed(around) if isinstance(node, ast.For | ast.While)), None)
-    tried = set(ast.walk(loop)) if loop is not None else set()
+    turn = set(ast.walk(loop)) if loop is not None else set()
+    branches = [node for node in turn if isinstance(node, ast.If) and node not in around]
+    tried = turn.difference(*map(ast.walk, branches))
     scope = function_around(script, forward) or script.module(forward.file)
     behind = [node for node in ast.walk(scope) if node not in tried]
-    left = stored([around[-1]])
+    assigns = [node for node in behind if isinstance(node, ast.Assign)]
     for node in behind:
-        if isinstance(node, ast.Assign):
-            left -= stored([node]) - names_in(node.value)
-    for node in behind:
-        if isinstance(node, ast.Attribute) and node.attr == "numpy" and names_in(node) & left:
+        if isinstance(node, ast.Attribute) and node.attr == "numpy":
+            left = stored([around[-1]])
+            for assign in assigns:
+                if forward.line < assign.lineno < node.lineno:
+                    left -= stored([assign]) - names_in(assign.value)
             methods = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
-            if not methods & AS_OTHER_TYPE:
+            if names_in(node) & left and not methods & AS_OTHER_TYPE:
                 raise CannotRewrite(
                     f"line {node.lineno} hands what the model returned to NumPy, which has no "
                     "bfloat16: put .float() before it"

@@ -39,12 +39,18 @@ def forward(self, x):
 
 class Own(torch.autograd.Function):
     @staticmethod
-    @torch.amp.custom_fwd(device_type="{device}")  # custom_bwd: the backward
-    def forward(ctx, x, weight): ..."""
+    @torch.amp.custom_fwd(device_type="{device}")
+    def forward(ctx, x, weight): ...
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="{device}")  # or its products run in float32
+    def backward(ctx, grad): ..."""
 
 LOSS_SNIPPET = """\
 # one kernel for the last projection and the loss: the logits are never in memory
-fused = liger_kernel.transformers.LigerFusedLinearCrossEntropyLoss()
+from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
+
+fused = LigerFusedLinearCrossEntropyLoss()
 loss = fused(model.head.weight, hidden.flatten(0, 1), targets.flatten())
 kept = targets != -100  # or only where there is a target
 loss = functional.cross_entropy(head(hidden[kept]), targets[kept])"""

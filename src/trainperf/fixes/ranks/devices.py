@@ -301,7 +301,11 @@ class ParallelNotWorth(Fix):
             f"{times(ratio)} the samples per second{unless}.{cost}",
             saves=Unpriced("where replicas share cores, one alone would have more of them")
             if measured is None and evidence.device.kind != "GPU"
-            else Saving(f"samples per second of one device, by its step {how}", ratio=ratio),
+            else Saving(
+                "samples per second of one device, "
+                + ("measured" if measured else "by its step without the exchange"),
+                ratio=ratio,
+            ),
             advice=f"Train on one device, or give each {more} per step, with the learning rate "
             "adjusted to the global batch.",
             snippet=f"batch_size = {2 * batch}  # per device; they pay from about {batch} on"

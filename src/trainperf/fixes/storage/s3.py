@@ -213,7 +213,7 @@ class S3Throttled(EnvironmentFix):
             saves=_without_waiting(objects, evidence),
             advice="Pack the objects into shards of about 150 MB, or spread the keys over several "
             "prefixes; a client in adaptive mode at least asks at the rate that S3 bears.",
-            snippet="from botocore.config import Config\n"
+            snippet="import boto3\nfrom botocore.config import Config\n\n"
             's3 = boto3.client("s3", config=Config(retries={"mode": "adaptive", '
             '"max_attempts": 10}))',
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
-from trainperf.fixes.common.words import ms, percent
+from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.storage.volumes import (
     LEAST_FILES,
     LEAST_OPENS,
@@ -49,6 +49,9 @@ dataset = tf.data.TFRecordDataset(shards, num_parallel_reads=4)"""
 
 TAR_FILES = """\
 # once, before training: tar files, each of {shard}
+import random
+import tarfile
+
 random.shuffle(samples)
 for number, shard in enumerate(shards_of(samples)):
     with tarfile.open(f"train-{{number:05}}.tar", "w") as file:
@@ -56,6 +59,8 @@ for number, shard in enumerate(shards_of(samples)):
             file.add(path)
 
 # pip install webdataset
+import webdataset as wds
+
 dataset = wds.WebDataset(urls, shardshuffle=100).shuffle(1000).decode("torchrgb")"""
 
 
@@ -195,6 +200,8 @@ def _fast_file(channel: Channel, reads: Reads, evidence: Evidence) -> Cause | No
     if opens is None or file_s is None or not share:
         return None
     waiting = Waiting(reads, opens * file_s / readers(evidence), evidence)
+    if not worth(evidence, evidence.bound_if_input_saves(waiting.most)):
+        return None  # what another channel copies first may be the matter
     fits = reads.total_bytes <= LARGE
     other = "File mode copies them once, before training. " if fits else ""
     return Cause(

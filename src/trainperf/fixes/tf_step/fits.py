@@ -23,6 +23,8 @@ TAKEN = ("x", "y", "sample_weight", "class_weight")
 """Arguments of `fit` that `train_on_batch` has as well, in its order."""
 LEFT_OUT = ("batch_size", "epochs", "verbose", "shuffle")
 """Those that say nothing of a single batch."""
+BY_PLACE = ("x", "y", "batch_size", "epochs", "verbose", "callbacks")
+"""The first arguments of `fit`, as they may be given by their places."""
 
 
 class KerasFitPerBatch(Fix):
@@ -83,11 +85,13 @@ class KerasFitPerBatch(Fix):
         call, around = fit_call(script, site), script.around(site)
         if not (isinstance(around[-1], ast.Expr) and around[-1].value is call):
             raise CannotRewrite("what `fit` returns is used")
-        given = dict(zip(("x", "y", "batch_size", "epochs", "verbose"), call.args, strict=False))
+        given = dict(zip(BY_PLACE, call.args, strict=False))
         given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
         if others := [name for name in given if name not in (*TAKEN, *LEFT_OUT)]:
             raise CannotRewrite(f"`train_on_batch` has no {others[0]}")
         assert isinstance(call.func, ast.Attribute)
+        if f"{ast.unparse(call.func.value)}.history" in script.source(site.file).text:
+            raise CannotRewrite("the file reads the model's history")
         owner = script.expression(script.site_of(site, call.func.value))
         texts = {
             name: script.expression(script.site_of(site, given[name]))
@@ -131,9 +135,9 @@ class KerasCompileInLoop(Fix):
         around = f" at {at(turn.loop)}" if turn.loop is not None else ""
         return Cause(
             title="A model is traced anew in each turn of the loop around `fit`",
-            text=f"The loop{around} gives each `fit` ({at(loop.where)}) another model. Tracing its "
-            f"step took {ms(anew)}, {percent(anew / turn.seconds)} of a turn of "
-            f"{ms(turn.seconds)}; what else it runs, as `predict`, is traced as well.",
+            text=f"The loop{around} gives each `fit` ({at(loop.where)}) another model, or compiles "
+            f"it anew. Tracing its step took {ms(anew)}, {percent(anew / turn.seconds)} of a turn "
+            f"of {ms(turn.seconds)}; what else it runs, as `predict`, is traced as well.",
             saves=Saving(
                 "the step's tracing alone",
                 ratio=turn.seconds / max(turn.seconds - anew, 1e-9),
@@ -145,6 +149,7 @@ class KerasCompileInLoop(Fix):
             "weights.",
             snippet="""\
 model = build()
+model.optimizer.build(model.trainable_variables)  # its moments begin anew as well
 first = [variable.numpy() for variable in [*model.variables, *model.optimizer.variables]]
 for train, test in folds:
     for variable, value in zip([*model.variables, *model.optimizer.variables], first):

@@ -65,7 +65,10 @@ class TorchDenseZeros(Fix):
                 text=f"The line {at(line.where)} (`{line.text}`) takes {ms(takes)} of each step of "
                 f"{ms(evidence.lines.seconds)}, forward and backward. Its operand of {shape} "
                 f"elements was the same in each step, {zeros} of them zeros.",
-                saves=Saving("its zeros cost nothing", takes * looks.zeros, of="all"),
+                saves=Saving(
+                    "its zeros cost nothing",
+                    ratio=evidence.bound_if_step_saves(takes * looks.zeros),
+                ),
                 where=(line.where,),
                 advice="Make it sparse once, where it is built, and multiply by that.",
                 snippet=f"{variable} = {variable}.to_sparse_csr()  # once\n"
@@ -105,7 +108,7 @@ class TorchSameEachStep(Fix):
             text=f"`{line.text}` takes {ms(takes)} of each step of {ms(lines.seconds)} "
             f"({percent(takes / lines.seconds)}). In each step that was looked at, its "
             f"operators got the same tensors, unchanged, none of them trained.",
-            saves=Saving("it is there already", takes, of="all"),
+            saves=Saving("it is there already", ratio=evidence.bound_if_step_saves(takes)),
             where=(line.where,),
             advice="Compute it once, before the loop, and read it in each step.",
         )
@@ -151,7 +154,10 @@ class TorchGrowingGraph(Fix):
             text=f"`{line.text}` ({at(line.where)}) keeps its graph. Of each step of "
             f"{ms(lines.seconds)} it takes {ms(beyond)} ({percent(beyond / lines.seconds)}) for "
             f"operators that were not called in that step.{longer}",
-            saves=Saving("the backward derives its own step alone", beyond, of="all"),
+            saves=Saving(
+                "the backward derives its own step alone",
+                ratio=evidence.bound_if_step_saves(beyond),
+            ),
             where=(line.where,),
             advice="Detach what is kept from one step to the next, and call `backward()` without "
             "`retain_graph`: if it then says that it goes through a graph a second time, another "
@@ -214,7 +220,9 @@ class TorchUnusedRows(Fix):
             f"rows in a step. The optimizer updates all of them, with zeros for "
             f"{rows - rows_used:,}: it takes {ms(optimizer)} of each step of "
             f"{ms(evidence.lines.seconds)}; the table has {percent(part)} of the weights.",
-            saves=Saving("rows that were not used cost no update", saves, of="all"),
+            saves=Saving(
+                "rows that were not used cost no update", ratio=evidence.bound_if_step_saves(saves)
+            ),
             where=(line.where,),
             advice="Give the embedding sparse gradients, and an optimizer that takes them.",
             snippet="""\

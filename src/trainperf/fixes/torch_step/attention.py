@@ -333,7 +333,10 @@ class TorchAttentionUnfused(Fix):
             text=f"PyTorch was asked for the call at {at(dearest.where)}. The operators of "
             f"{'that line' if len(found) == 1 else f'{len(found)} such lines'} take {ms(takes)} of "
             f"each step of {ms(evidence.lines.seconds)}, forward and backward.",
-            saves=Saving("at most all operators where attention is called", takes, of="all"),
+            saves=Saving(
+                "at most all operators where attention is called",
+                ratio=evidence.bound_if_step_saves(takes),
+            ),
             where=tuple(line.where for line in found),
             advice=" ".join(ADVICE[part] for part in why),
             snippet="out = F.scaled_dot_product_attention(query, key, value)  # no mask or dropout",

@@ -298,7 +298,9 @@ def _is_cheap(stage: Stage) -> bool:
     calls = stage.elements_per_step
     if stage.op != "map" or not stage.ops or stage.stateful_random or stage.python:
         return False
-    if any(op.startswith(PER_ELEMENT) for op in stage.ops) or (calls or FEWEST) < FEWEST:
+    if any(op.startswith(PER_ELEMENT) for op in stage.ops) or (
+        calls is not None and calls < FEWEST
+    ):
         return False
     if not is_taken(stage.seconds_per_step_):
         return True

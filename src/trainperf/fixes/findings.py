@@ -125,7 +125,7 @@ def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
 
 def _untried(fix: Fix, cause: Cause, saves: Saving, evidence: Evidence) -> Finding:
     """The finding of which nothing was measured: what a part that costs nothing gives limits it."""
-    if saves.of == "all":
+    if saves.of == "all" or fix.between_epochs or "epoch" in cause.data:
         return fix.found(cause, None, UNTRIED)
     if saves.of == "input":
         basis, limit = "no step waits for its batch", _input_at_most

@@ -22,7 +22,7 @@ SMALLEST_GAIN = 0.05
 NOISES = 2.0
 """How many times the noise of the times a bound must exceed: below, it may be nothing."""
 
-KIB, MIB, GIB, MB, GB = 1024, 1024**2, 1024**3, 10**6, 10**9
+MIB, GIB, MB, GB = 1024**2, 1024**3, 10**6, 10**9
 
 Edit = Callable[["Script"], None]
 

@@ -377,10 +377,12 @@ def test_attention_is_judged_as_it_is_run(loop, context, given, why):
     assert of(event, "scaled_dot")["looks"].get("unfused") == why
 
 
-def test_rows_that_are_looked_up_are_counted(loop):
-    event, _ = traced(loop(*TABLE))
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_that_are_looked_up_are_counted(loop, sparse):
+    made = TABLE[0].replace("(5000, 8)", f"(5000, 8, sparse={sparse})")
+    event, _ = traced(loop(made, TABLE[1]))
     looks = of(event, "table(indices)")["looks"]
-    assert looks["rows"] == {"used": 50, "of": 5000, "width": 8, "sparse": False}
+    assert looks["rows"] == {"used": 50, "of": 5000, "width": 8, "sparse": sparse}
 
 
 def test_what_is_computed_anew_of_the_same_is_told(loop):

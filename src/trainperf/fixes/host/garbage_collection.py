@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import math
 import textwrap
+from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import if_measured, ms
-from trainperf.model import Evidence, Finding, Site
+from trainperf.model import Collections, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.statements import Function
 
@@ -26,6 +28,10 @@ BY_PYTHON = 10_000
 EACH = 0.9
 """Collections of all objects in a step from which the script may ask for them itself."""
 BY_HAND = " Where the script calls `gc.collect()` in each step, leave that out."
+
+
+LONGEST_SLICE_S = 8.0
+"""For longer ones nobody waits, eight times and more: then a slice holds one by chance."""
 
 
 class GarbageCollection(Fix):
@@ -65,6 +71,7 @@ class GarbageCollection(Fix):
             + (BY_HAND if seen.full >= EACH else ""),
             snippet=SNIPPET,
             category="input" if _waits(evidence) else None,
+            data=_slice(seen, evidence),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -79,6 +86,17 @@ class GarbageCollection(Fix):
         if any(isinstance(node, Function) for node in around):  # which may be called again
             lines = f"if {gc}.get_freeze_count() < {BY_PYTHON}:\n{textwrap.indent(lines, '    ')}"
         script.insert_before(head, lines)
+
+
+def _slice(seen: Collections, evidence: Evidence) -> dict[str, Any]:
+    """What a slice of a trial must hold for a collection of all objects to come in it."""
+    if not 0 < seen.full < 1 or not is_taken(evidence.times.real_):
+        return {}
+    steps = math.ceil(1 / seen.full)
+    seconds = steps * evidence.times.real
+    if seconds > LONGEST_SLICE_S:
+        return {}
+    return {"epoch": {"steps": steps, "seconds": seconds, "pause_s": 0.0, "written": True}}
 
 
 def _waits(evidence: Evidence) -> bool:

@@ -32,7 +32,8 @@ TAKEN_BY_PLACE = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal"
 """Its arguments that may be given by their places."""
 MATH = 0
 """The back end that is no fused kernel, as `torch.nn.attention.SDPBackend` counts them."""
-LOOK_UPS = frozenset(("embedding", "embedding_bag"))
+LOOK_UPS = {"embedding": 6, "embedding_bag": 7}
+"""Functions that look up rows, and the place of `sparse` among their arguments."""
 RANDOM = (
     *("rand", "dropout", "bernoulli", "multinomial", "normal", "uniform", "poisson", "attention"),
     *("exponential", "geometric", "cauchy", "rrelu", "gumbel", "empty", "apply"),
@@ -122,7 +123,7 @@ class Observer:
             elif name == ATTENTION and step == 0:
                 looks.unfused = looks.unfused or self._unfused(args, kwargs)
             elif name in LOOK_UPS and step == 0:
-                self._look_up(looks, args, kwargs)
+                self._look_up(looks, LOOK_UPS[name], args, kwargs)
             return self._call(looks, name, step, args, kwargs)
         except Exception:  # of tensors that have no storage, no version, no plain shape
             looks.differs = True
@@ -181,11 +182,11 @@ class Observer:
     def _math(self, given: dict[str, Any]) -> bool:
         return bool(self._torch._fused_sdp_choice(**given) == MATH)
 
-    def _look_up(self, looks: Looks, args: Any, kwargs: Any) -> None:
+    def _look_up(self, looks: Looks, place: int, args: Any, kwargs: Any) -> None:
         indices, weight = args[0], args[1]
         if not weight.requires_grad or indices.numel() > MOST_INDICES:
             return
-        sparse = bool(kwargs.get("sparse"))
+        sparse = bool(args[place] if len(args) > place else kwargs.get("sparse"))
         rows = looks.rows.setdefault(
             id(weight), _Rows(weight.shape[0], weight.shape[1], weight.data_ptr(), sparse)
         )

@@ -10,6 +10,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent
+from trainperf.fixes.practice.evaluation_between import evaluate_seldom
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.module import Module
@@ -37,7 +38,7 @@ def save_beside(state, path, writer=ThreadPoolExecutor(1), pending=[]):
 
 
 class TorchSaveBeside(Fix):
-    """Write checkpoints in a thread beside the training, or less often.
+    """Write checkpoints less often, or in a thread beside the training.
 
     ## Why it is slow
     `torch.save` packs and writes all weights and moments while the training waits.
@@ -85,13 +86,18 @@ class TorchSaveBeside(Fix):
             sure=seconds >= LEAST_SHARE * turn.seconds,
             advice="Save less often, or write a copy in a thread beside the training.",
             snippet=SNIPPET,
-            data={"seconds": seconds, "turn_s": turn.seconds, "outside": turn.turn == "epoch"},
+            data={
+                "outside": turn.turn == "epoch",
+                "way": "seldom",
+                "variants": [{"way": "seldom"}, {"way": "beside"}],
+            },
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Have a thread write a copy of what each call saves, and put the file in its place."""
+        """Save in every fifth turn that saved; or have a thread write a copy, where "beside"."""
+        way = evaluate_seldom if finding.data.get("way") == "seldom" else _write_beside
         for site in finding.where:
-            _write_beside(script, site)
+            way(script, site)
 
 
 def _write_beside(script: Script, site: Site) -> None:

@@ -14,6 +14,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.repeating import RANDOM, without_docstring
 from trainperf.fixes.common.words import at, make_those_that_can_be, ms, percent, refusal
+from trainperf.fixes.tf_step.weight_copies import copying
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, reached
@@ -81,7 +82,8 @@ class KerasCallbackPerBatch(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the user's callbacks that take a part of each step."""
         real = evidence.times.real
-        own = [cost for cost in evidence.callbacks if cost.name not in PART_OF_KERAS]
+        told = [cost for cost, _ in copying(evidence)]  # by `keras_weight_copies`
+        own = [c for c in evidence.callbacks if c.name not in PART_OF_KERAS and c not in told]
         heavy = [callback for callback in own if callback.batch_s >= HEAVY * real]
         light = [callback for callback in own if callback.batch_s >= LIGHT * real]
         costly = sorted(heavy or light, key=lambda callback: -callback.batch_s)

@@ -1,0 +1,132 @@
+"""Callbacks that average or copy the weights in each batch, through NumPy."""
+
+from __future__ import annotations
+
+import re
+
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.words import at, ms
+from trainperf.model import CallbackCost, Equivalence, Evidence, Line, Site, is_taken
+
+LEAST = 0.05
+"""Share of a step, as the samples surely tell it, from which copies of the weights are named."""
+
+MOST = 0.5
+"""Share of a callback's lines from which copying the weights is what it does."""
+
+COPIES = re.compile(r"\b[gs]et_weights\b")
+"""Methods of models and layers that copy weights between the framework and NumPy."""
+
+KEEPS = re.compile(
+    r"\bset_weights\b|\.\w+ = [\w.]+\.get_weights\(\)|\*.+\+.+\*|\(1(\.0?)? - "
+    r"|(?i:averag|polyak)|EMA|SWA|(\b|_)(ema|swa)(\b|_)"
+)
+"""What tells an average or a copy of the weights from weights that are only looked at."""
+
+
+class KerasWeightCopies(Fix):
+    """Average the weights in variables: by the optimizer, or in a compiled function.
+
+    ## Why it is slow
+    `get_weights()` copies all weights to NumPy, `set_weights()` copies them back one by one, and
+    NumPy makes new arrays of their size for each product and sum of a blend. A callback does
+    that between two steps, and the model waits for it.
+
+    ## What changes
+    `use_ema=True` has the optimizer keep the average of the trained weights in its own update;
+    `SwapEMAWeights` puts it in their place where the model is evaluated, `fit` at its end. A
+    compiled blend writes into variables of its own, or of a second model. Averages differ by
+    rounding; statistics of `BatchNormalization` are not trained: assign them as they are.
+
+    ## When not to
+    - Weights that are only logged: read them every 100 batches.
+    - An average that is wanted only now and then can be taken of the weights of each epoch.
+    - On a GPU, part of what is measured may be waiting for the step to end, which stays.
+    """
+
+    category = "host"
+    framework = "keras"
+    equivalence = Equivalence.NUMERICS
+    without_edit = "code that reads the average would have to be changed with it"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find the callback of the user's that takes most of a step to copy the weights."""
+        found = copying(evidence)
+        if not found:
+            return None
+        (callback, lines), *_ = sorted(found, key=lambda pair: -_seconds(pair[1]))
+        seconds, step = _seconds(lines), evidence.lines
+        numpy_s = sum(line.of("python") for line in lines)
+        numpy = f", {ms(numpy_s)} of that in NumPy" if numpy_s else ""
+        gpu = evidence.device.kind == "GPU"
+        waits = " Some of that may be waiting for the GPU to end the step." if gpu else ""
+        return Cause(
+            title=f"{callback.name} ({at(lines[0].where)}) copies the weights through NumPy "
+            "in every batch",
+            text=f"Of each step of {ms(step.seconds)}, {callback.name} takes {ms(seconds)} to copy "
+            f"weights out of their variables, blend them and copy them back{numpy} "
+            f"({sum(line.samples for line in lines):,} of {step.samples:,} samples).{waits}",
+            saves=Saving("what the copies take, by samples of the stack", seconds),
+            where=tuple(line.where for line in lines),
+            advice="Have the optimizer keep the average, or blend variables in a `tf.function`.",
+            snippet=_OPTIMIZER if evidence.framework.on_other_backend else _OPTIMIZER + _COMPILED,
+        )
+
+
+_OPTIMIZER = """\
+optimizer = keras.optimizers.Adam(learning_rate, use_ema=True, ema_momentum=0.99)
+model.fit(data, callbacks=[keras.callbacks.SwapEMAWeights()])  # Keras 3: evaluates the average"""
+
+_COMPILED = """
+
+@tf.function  # or by hand: `averages` are variables, or those of a second model
+def blend():
+    for a, v in zip(averages, model.trainable_variables):
+        a.assign(decay * a + (1 - decay) * v)"""
+
+
+def copying(evidence: Evidence) -> list[tuple[CallbackCost, tuple[Line, ...]]]:
+    """The callbacks that keep copies of the weights, and little else; with the lines that do."""
+    if not is_taken(evidence.lines_):
+        return []
+    lines, found = evidence.lines, []
+    for callback in evidence.callbacks:
+        own = [line for line in lines.lines if _runs(line, callback, evidence)]
+        kept = tuple(line for line in own if _copies(line) or line.kind == "python")
+        share = _seconds(kept) / lines.seconds if lines.seconds else 0.0
+        told = [callback.name, *(f"{line.where.function} {line.text}" for line in kept)]
+        if (
+            any(map(_copies, kept))
+            and any(map(KEEPS.search, told))
+            and share - lines.half_width(share) >= LEAST
+            and _seconds(kept) >= MOST * _seconds(own)
+        ):
+            found.append((callback, kept))
+    return found
+
+
+def _copies(line: Line) -> bool:
+    return bool(COPIES.search(f"{line.text} {line.call}"))
+
+
+def _runs(line: Line, callback: CallbackCost, evidence: Evidence) -> bool:
+    """Whether a method of the callback's is where a line stands, or among what calls it."""
+    heads = [head for one in evidence.callbacks for head in one.methods.values()]
+
+    def within(place: Site) -> bool:
+        above = [
+            head
+            for head in heads
+            if head.file == place.file
+            and head.function == place.function.rpartition(".")[2]
+            and head.line <= place.line
+        ]
+        last = max(above, key=lambda head: head.line, default=None)
+        return last is not None and last in callback.methods.values()
+
+    return any(map(within, (line.where, *line.callers)))
+
+
+def _seconds(lines: tuple[Line, ...] | list[Line]) -> float:
+    return sum(line.seconds for line in lines)

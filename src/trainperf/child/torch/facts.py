@@ -184,7 +184,7 @@ def memory(device: int) -> dict[str, int]:
 
 
 def watch_flags(loops: Any, module: Any) -> None:
-    """Note where debug modes are turned on; `module` is `torch`, fully imported."""
+    """Note where debug modes and threads are set; `module` is `torch`, fully imported."""
     autograd = module.autograd
 
     def mode_on(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -195,6 +195,7 @@ def watch_flags(loops: Any, module: Any) -> None:
     _note(loops, autograd.detect_anomaly, "__enter__", "anomaly", lambda *_: True)
     _note(loops, autograd.profiler.profile, "_start_trace", "profiler", lambda *_: True)
     _note(loops, module, "use_deterministic_algorithms", "deterministic", _first)
+    _note(loops, module, "set_num_threads", "threads", lambda *_: True)
 
 
 def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -216,8 +217,8 @@ def _note(loops: Any, owner: Any, name: str, flag: str, turns_on: Callable[..., 
 def flags(driver: Any) -> dict[str, Any]:
     """All flags that can be read, by name, as `model.torch.step.Torch.flags` has them.
 
-    `anomaly_where`, `deterministic_where` and `profiler_where` are the user's calls that
-    turned these on, there only if they are on and the call was seen.
+    `anomaly_where`, `deterministic_where`, `profiler_where` and `threads_where` are the user's
+    calls that turned these on, or set them, there only if they are on and the call was seen.
     """
     torch: Any = sys.modules["torch"]
     loops = driver.loops
@@ -246,7 +247,7 @@ def flags(driver: Any) -> dict[str, Any]:
             found[name] = read()
         except Exception:  # absent: what reads it abstains
             continue
-    for name in ("anomaly", "deterministic", "profiler"):
+    for name in ("anomaly", "deterministic", "profiler", "threads"):
         where, _ = loops.flag_sites.get(name, (None, 0))
         if found.get(name) and where is not None:
             found[f"{name}_where"] = where

@@ -9,11 +9,12 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import step_seconds
-from trainperf.fixes.common.words import if_measured, ms
+from trainperf.fixes.common.trainers import seen_in_call
+from trainperf.fixes.common.words import at, if_measured, ms
 from trainperf.fixes.dataloader._loader import ranks
 from trainperf.fixes.host.limits import OFTEN, throttled_share
-from trainperf.fixes.rows import SetVariable
-from trainperf.model import Equivalence, Evidence, is_taken
+from trainperf.fixes.rows import Callee, SetArgument, SetVariable
+from trainperf.model import Equivalence, Evidence, Site, is_taken
 
 OMP, INTRA_OP = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
 VARIABLE = {"torch": OMP, "tensorflow": INTRA_OP}
@@ -39,8 +40,7 @@ class OmpThreads(EnvironmentFix):
     rounding.
 
     ## When not to
-    Where loader workers or other trainings need the cores. A script that calls
-    `torch.set_num_threads` itself must be changed there.
+    Where loader workers or other trainings need the cores.
     """
 
     edit = SetVariable({"{variable}": "{threads}"})
@@ -50,6 +50,8 @@ class OmpThreads(EnvironmentFix):
         threads, by_variable = _threads(evidence)
         if evidence.device.kind != "CPU" or ranks(evidence) > 1 or threads is None:
             return None
+        if _set_at(evidence) is not None:
+            return None  # `torch_set_threads` tells of it: no variable counts then
         have = evidence.machine.cores  # of a quota not always whole
         cores = max(1, math.floor(have))
         few = threads == 1 and by_variable and have >= 2
@@ -69,8 +71,6 @@ class OmpThreads(EnvironmentFix):
                 of="all",
             )
         seen = f" (the container's quota; {evidence.machine.affinity_cores} can be seen)"
-        calls = " A call of torch.set_num_threads in the script counts more than the variable: "
-        calls += "change it there."
         return Cause(
             title=f"Operations run on one of {cores} cores"
             if few
@@ -80,10 +80,66 @@ class OmpThreads(EnvironmentFix):
             + if_measured(lambda: f" A step takes {ms(evidence.times.real)}."),
             saves=saves,
             sure=alone and cores >= LEAST_CORES if few else threads >= max(2, FAR_ABOVE * have),
-            advice=f"Set {variable} to {cores}.{calls if variable == OMP else ''}",
+            advice=f"Set {variable} to {cores}.",
             snippet=f"export {variable}={cores}",
             data={"variable": variable, "threads": cores},
         )
+
+
+class TorchSetThreads(Fix):
+    """Give `torch.set_num_threads` no more threads than there are cores.
+
+    ## Why it is slow
+    Each operation on the CPU is cut into as many pieces as there are threads, and waits for the
+    last of them. Of more threads than cores some wait for a turn, each time.
+
+    ## What changes
+    The number in the call. Sums are added up in another order: losses may differ by rounding.
+
+    ## When not to
+    Where the call is for another machine, with more cores.
+    """
+
+    category = "host"
+    framework = "torch"
+    equivalence = Equivalence.NUMERICS
+    usual = 1.5
+    edit = SetArgument("int", "{threads}", Callee("set_num_threads", positions={"int": 0}))
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a call that set more threads than there are cores, in a single process."""
+        where, threads = _set_at(evidence), evidence.torch.flags.get("threads")
+        cores = max(1, math.floor(evidence.machine.cores))
+        if where is None or ranks(evidence) > 1 or not threads or threads <= cores:
+            return None
+        offered = list(dict.fromkeys([cores, max(1, cores // 2), 1]))
+        return Cause(
+            title=f"{threads} threads share {cores} core{'s' if cores > 1 else ''}",
+            text=f"{at(where)} gives each operation {threads} threads, and the process may use "
+            f"{evidence.machine.cores:g} core{'s' if cores > 1 else ''}.",
+            saves=Saving(
+                "no core's time lost to threads that wait for their turn",
+                lambda: _lost_in_turns(evidence, evidence.machine.cores / threads),
+                of="all",
+            ),
+            where=(where,),
+            sure=evidence.device.kind == "CPU" and threads >= max(2, FAR_ABOVE * cores),
+            advice=f"Call it with {cores} or fewer, and with 1 in workers of a loader.",
+            snippet=f"torch.set_num_threads({cores})",
+            data={
+                "threads": cores,
+                "variants": [{"threads": number} for number in offered],
+                **seen_in_call(evidence, int=threads),
+            },
+        )
+
+
+def _set_at(evidence: Evidence) -> Site | None:
+    """Where the script set PyTorch's threads itself."""
+    where = None if evidence.torch_ is None else evidence.torch_.flags.get("threads_where")
+    if not isinstance(where, dict):
+        return None
+    return Site(**{part: value for part, value in where.items() if value is not None})
 
 
 def _threads(evidence: Evidence) -> tuple[int | None, bool]:

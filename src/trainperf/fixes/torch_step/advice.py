@@ -197,7 +197,7 @@ class TorchUnusedRows(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the table whose update, most of it of rows that were not used, costs the most."""
-        optimizer = evidence.torch.part("optimizer").seconds
+        optimizer = part_seconds(evidence, "optimizer")
         models = [model.parameters for model in evidence.torch.models if model.trained]
         weights = sum(number for number in models if number)
         tables = []

@@ -44,14 +44,14 @@ class TorchSaveBeside(Fix):
     `torch.save` packs and writes all weights and moments while the training waits.
 
     ## What changes
-    The state is copied in memory, which takes little, and a thread writes the copy. The training
-    is the same; a file is whole a moment later, and a crash may lose the last one.
+    Both ways are tried. Every fifth checkpoint is written; or the state is copied in memory, and a
+    thread writes the copy: a file is whole a moment later, and a crash may lose the last one. The
+    training is the same.
 
     ## When not to
     - Where memory has no room for another copy of the state.
     - Where the file is read or copied right after.
-    - Saving every tenth time costs a tenth: often that is all that is needed. Of sharded models
-      `torch.distributed.checkpoint.async_save` does the same.
+    - Of sharded models `torch.distributed.checkpoint.async_save` does the same.
     """
 
     category = "host"

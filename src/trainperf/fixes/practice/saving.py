@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 import math
 from collections.abc import Iterable
 
@@ -10,8 +11,8 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent
-from trainperf.fixes.practice.evaluation_between import evaluate_seldom
-from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.fixes.practice.evaluation_between import SELDOM, evaluate_seldom
+from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
 from trainperf.rewrite import Script
 from trainperf.source.module import Module
 from trainperf.source.statements import Function, last_name
@@ -87,7 +88,7 @@ class TorchSaveBeside(Fix):
             advice="Save less often, or write a copy in a thread beside the training.",
             snippet=SNIPPET,
             data={
-                "outside": turn.turn == "epoch",
+                **_slice(turn),
                 "way": "seldom",
                 "variants": [{"way": "seldom"}, {"way": "beside"}],
             },
@@ -98,6 +99,14 @@ class TorchSaveBeside(Fix):
         way = evaluate_seldom if finding.data.get("way") == "seldom" else _write_beside
         for site in finding.where:
             way(script, site)
+
+
+def _slice(turn: Outside) -> dict[str, Any]:
+    """What a slice of a trial holds: turns as they are written, so many that the edit saves once."""
+    if turn.turn == "epoch":
+        return {"outside": True}
+    steps, seconds = SELDOM * turn.steps, SELDOM * turn.seconds
+    return {"epoch": {"steps": steps, "seconds": seconds, "pause_s": 0.0, "written": True}}
 
 
 def _write_beside(script: Script, site: Site) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -102,7 +102,7 @@ class TorchSaveBeside(Fix):
 
 
 def _slice(turn: Outside) -> dict[str, Any]:
-    """What a slice of a trial holds: turns as they are written, so many that the edit saves once."""
+    """What a slice of a trial holds: turns as written, so many that an edited one saves."""
     if turn.turn == "epoch":
         return {"outside": True}
     steps, seconds = SELDOM * turn.steps, SELDOM * turn.seconds

@@ -13,7 +13,7 @@ from trainperf.evidence.events import Observed, site
 from trainperf.evidence.facts import loop
 from trainperf.evidence.now_and_then import LEAST_SHARE, evaluated, is_between, named, now_and_then
 from trainperf.evidence.own_work import CALLS_OF_MODELS
-from trainperf.evidence.timing import between_epochs, probe, startup
+from trainperf.evidence.timing import between_epochs, probe
 from trainperf.model import BetweenEpochs, Event, InPlace, Measure, Missing, Outside, Site, Spent
 from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn
 
@@ -91,7 +91,8 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
     calls = _in_place(observed, _called(used, len(used)))
     ends = _ends_of_epochs(observed, used, epochs, training)
     opening = statistics.fmean(one["opening_s"] or 0.0 for one in used)
-    anew = _tracing(observed) if any(not one.get("same", True) for one in used) else 0.0
+    firsts = [one["first_s"] for one in used if one.get("first_s") is not None]
+    anew = max(0.0, statistics.fmean(firsts) - real) if firsts else 0.0
     seconds = training + ends + opening + gap + anew
     rest = max(0.0, gap - sum(one.seconds for one in calls))
     parts = [
@@ -111,12 +112,6 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
         turns=len(used),
         loop=around(observed),
     )
-
-
-def _tracing(observed: Observed) -> float:
-    """Seconds that the step of another model takes to trace, and to compile, as the first did."""
-    start = startup(observed)
-    return start.tracing_s or 0.0 if start is not None else 0.0
 
 
 def _ends_of_epochs(

@@ -49,6 +49,8 @@ class Cycles:
         self._fit_s: float | None = None
         self._tail: float | None = None
         self._seen = 0
+        self._anew: dict[str, Any] | None = None  # a turn whose `fit` is of another model
+        self._anew_at = 0.0  # when its first step began, which traces it
         self._stacks: StackSampler | None = None
         self._found: dict[str, Any] = {}
         self._process.record.write("cycles", limit_s=limit_s)
@@ -59,6 +61,9 @@ class Cycles:
     def fit_ended(self, sure: bool) -> None:
         """`fit` has returned; `sure` says that the loop around it has another turn."""
         now = self._clock()
+        if self._anew is not None:
+            self._first_step_over()
+            return
         self._fit_s = now - self._fit_at if self._seen else None
         self._tail = self._driver.leave(now)
         if not sure:
@@ -91,6 +96,8 @@ class Cycles:
 
     def step(self, same: bool) -> None:
         """A step of training begins; `same` says that it is one of the loop that was timed."""
+        if self._anew is not None:
+            self._first_step_over()
         if self._gap is None:
             return
         with self._lock:
@@ -99,11 +106,15 @@ class Cycles:
             gap, self._gap, self._began = self._gap, None, None
             self._seen += 1
             opening = self._clock() - self._fit_at
-            self._write(gap, complete=True, opening_s=opening, same=same, **self._found)
+            turn = {"complete": True, "opening_s": opening, **self._found}
+            if not same:  # what its model takes to trace shows once this step is over
+                self._anew, self._anew_at = {"gap": gap, **turn}, self._clock()
+                return
+            self._write(gap, **turn)
         whole = gap + opening + expected(self._driver)
         until = min(self._again_until, self._until)
         enough = self._seen >= MOST or self._clock() + whole > until
-        if not same or enough:
+        if enough:
             self._finish()
 
     # ------------------------------------------------------------------ internal
@@ -126,6 +137,15 @@ class Cycles:
             "cycle", gap_s=gap, fit_s=self._fit_s, tail_s=self._tail, **fields
         )
 
+    def _first_step_over(self) -> None:
+        """The first step of another model was made: nothing that comes after it is awaited."""
+        with self._lock:
+            if self._over or self._anew is None:
+                return
+            self._write(**self._anew, first_s=self._clock() - self._anew_at)
+            self._anew = None
+        self._finish()
+
     def _finish(self) -> None:
         with self._lock:
             self._over = True
@@ -139,7 +159,9 @@ class Cycles:
                 return
             self._over = True
             with Attempt(self._process, "what follows fit"):
-                if self._began is not None:
+                if self._anew is not None:
+                    self._write(**self._anew, first_s=self._clock() - self._anew_at)
+                elif self._began is not None:
                     gap = self._gap
                     if gap is None:
                         gap = self._clock() - self._began - self._aside_s

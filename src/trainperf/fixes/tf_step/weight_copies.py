@@ -58,7 +58,7 @@ class KerasWeightCopies(Fix):
         (callback, lines), *_ = sorted(found, key=lambda pair: -_seconds(pair[1]))
         seconds, step = _seconds(lines), evidence.lines
         numpy_s = sum(line.of("python") for line in lines)
-        numpy = f", {ms(numpy_s)} of that in NumPy" if numpy_s else ""
+        numpy = f", {ms(numpy_s)} of that in Python and NumPy" if numpy_s else ""
         gpu = evidence.device.kind == "GPU"
         waits = " Some of that may be waiting for the GPU to end the step." if gpu else ""
         return Cause(

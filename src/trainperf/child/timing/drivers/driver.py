@@ -82,7 +82,8 @@ class Driver:
         self._traced = 0
         self._own = 0.0
         self._collections = Collections()
-        self._collections.watch()
+        if not self.plan.counts_only:
+            self._collections.watch()
         self._epoch_ends = cycles.EpochEnds(self)
         self._of_epoch = self._of_source = 0
         self._pass: float | None = None  # batches of one pass over what the input repeats

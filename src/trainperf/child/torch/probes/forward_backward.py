@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...timing.budget import Budget
@@ -120,21 +120,8 @@ def matmul_precision(probing: Probing) -> None:
     before = torch.get_float32_matmul_precision()
     if before != "highest":
         raise NotNeeded(f"the precision is {before} already")
-
-    def run(precision: str) -> None:
-        torch.set_float32_matmul_precision(precision)
-        found()
-
-    try:
-        probing.compare(
-            "matmul_precision",
-            base=lambda: run("highest"),
-            candidate=lambda: run("high"),
-            once=found.once,
-            model=found.name,
-        )
-    finally:
-        torch.set_float32_matmul_precision(before)
+    set_to = torch.set_float32_matmul_precision
+    _switched(probing, "matmul_precision", found, set_to, "highest", "high")
 
 
 def cudnn_benchmark(probing: Probing) -> None:
@@ -148,20 +135,10 @@ def cudnn_benchmark(probing: Probing) -> None:
     if not any(isinstance(one, torch.nn.modules.conv._ConvNd) for one in found.module.modules()):
         raise NotNeeded("the model has no convolution")
 
-    def run(benchmark: bool) -> None:
+    def set_to(benchmark: bool) -> None:
         flags.benchmark = benchmark
-        found()
 
-    try:
-        probing.compare(
-            "cudnn_benchmark",
-            base=lambda: run(False),
-            candidate=lambda: run(True),
-            once=found.once,
-            model=found.name,
-        )
-    finally:
-        flags.benchmark = False
+    _switched(probing, "cudnn_benchmark", found, set_to, False, True)
 
 
 def anomaly(probing: Probing) -> None:
@@ -172,20 +149,31 @@ def anomaly(probing: Probing) -> None:
         raise NotNeeded("anomaly detection is off")
     found, checks_nan = probing.training_pass(), torch.is_anomaly_check_nan_enabled()
 
-    def run(on: bool) -> None:
+    def set_to(on: bool) -> None:
         torch.set_anomaly_enabled(on, checks_nan)
+
+    _switched(probing, "anomaly", found, set_to, True, False)
+
+
+def _switched(
+    probing: Probing, name: str, found: Pass, set_to: Callable[[Any], None], base: Any, other: Any
+) -> None:
+    """Compare the pass with a switch of PyTorch's as it is, and with the other value."""
+
+    def run(value: Any) -> None:
+        set_to(value)
         found()
 
     try:
         probing.compare(
-            "anomaly",
-            base=lambda: run(True),
-            candidate=lambda: run(False),
+            name,
+            base=lambda: run(base),
+            candidate=lambda: run(other),
             once=found.once,
             model=found.name,
         )
     finally:
-        torch.set_anomaly_enabled(True, checks_nan)
+        set_to(base)
 
 
 @contextlib.contextmanager

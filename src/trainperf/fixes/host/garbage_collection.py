@@ -10,6 +10,7 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.step import written_slice
 from trainperf.fixes.common.words import if_measured, ms
 from trainperf.model import Collections, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
@@ -94,9 +95,7 @@ def _slice(seen: Collections, evidence: Evidence) -> dict[str, Any]:
         return {}
     steps = math.ceil(1 / seen.full)
     seconds = steps * evidence.times.real
-    if seconds > LONGEST_SLICE_S:
-        return {}
-    return {"epoch": {"steps": steps, "seconds": seconds, "pause_s": 0.0, "written": True}}
+    return {} if seconds > LONGEST_SLICE_S else written_slice(steps, seconds)
 
 
 def _waits(evidence: Evidence) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.step import written_slice
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.practice.evaluation_between import SELDOM, evaluate_seldom
 from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
@@ -105,8 +106,7 @@ def _slice(turn: Outside) -> dict[str, Any]:
     """What a slice of a trial holds: turns as written, so many that an edited one saves."""
     if turn.turn == "epoch":
         return {"outside": True}
-    steps, seconds = SELDOM * turn.steps, SELDOM * turn.seconds
-    return {"epoch": {"steps": steps, "seconds": seconds, "pause_s": 0.0, "written": True}}
+    return written_slice(SELDOM * turn.steps, SELDOM * turn.seconds)
 
 
 def _write_beside(script: Script, site: Site) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common.step import written_slice
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, make_those_that_can_be, ms, percent
 from trainperf.model import Equivalence, Evidence, Finding, InPlace, Missing, Outside, Site, Spent
 from trainperf.model.outside import CALLED_EAGERLY
@@ -350,5 +351,4 @@ def outside_steps(evidence: Evidence) -> dict[str, Any]:
         turns = length.fits if turn.turn == "fit" else length.epochs
     if not turns or turns < FEWEST_TURNS or loop.steps_per_execution > 1:
         return {"outside": True}
-    epoch = {"steps": turn.steps, "seconds": turn.seconds, "pause_s": 0.0, "written": True}
-    return {"epoch": epoch}
+    return written_slice(turn.steps, turn.seconds)

@@ -7,10 +7,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Unpriced
 from trainperf.model import Finding, Site
 from trainperf.rewrite import Script
 
 FILE = "train.py"
+
+
+def finding_of(
+    fix: Fix,
+    *,
+    title: str = "",
+    text: str = "",
+    bound: float | None = None,
+    bound_basis: str = "",
+    data: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Finding:
+    """A finding of a fix, with what an edit or a report of it needs."""
+    cause = Cause(title, text, Unpriced(bound_basis), data=data or {}, **fields)
+    return fix.found(cause, bound, bound_basis)
 
 
 def marked(text: str) -> tuple[str, tuple[Site, ...]]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reporters.samples import INPUT_BOUND
+from rewriting import finding_of
 from trainperf.commands.elsewhere import with_elsewhere
 from trainperf.fixes import by_id
 from trainperf.model import Outcome, Site, Trial
@@ -26,8 +27,13 @@ def told(tmp_path):
         head = "import tensorflow as tf\ndef main(model, loss_fn, optimizer, data):\n"
         script.write_text(head + LOOP * loops)
         site = Site(str(script), line + 1, "main")
-        found = by_id()[fix].finding(
-            title="a title", text="It runs eagerly.", bound=None, bound_basis="", where=(site,)
+        found = finding_of(
+            by_id()[fix],
+            title="a title",
+            text="It runs eagerly.",
+            bound=None,
+            bound_basis="",
+            where=(site,),
         )
         diagnosis = replace(INPUT_BOUND, findings=(found,), trials=(trial,), cwd=str(tmp_path))
         return with_elsewhere(diagnosis).findings[0].text
@@ -56,8 +62,13 @@ def test_a_call_that_is_written_the_same_is_named_where_no_rule_is(tmp_path, exa
     script = tmp_path / "train.py"
     script.write_text(STRATEGY)
     site = Site(str(script), 1, "", 11, *((1, 61) if exact else ()))
-    found = by_id()["tf_strategy_single"].finding(
-        title="a title", text="One CPU.", bound=None, bound_basis="", where=(site,)
+    found = finding_of(
+        by_id()["tf_strategy_single"],
+        title="a title",
+        text="One CPU.",
+        bound=None,
+        bound_basis="",
+        where=(site,),
     )
     kept = replace(KEPT, fix="tf_strategy_single")
     diagnosis = replace(INPUT_BOUND, findings=(found,), trials=(kept,), cwd=str(tmp_path))

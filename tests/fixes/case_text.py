@@ -31,7 +31,7 @@ import pytest
 
 import zoo
 from fixes.laid_over import lay, parsed
-from rewriting import Example, changed, script_of, unmarked
+from rewriting import Example, changed, finding_of, script_of, unmarked
 from trainperf.fixes import by_id
 from trainperf.model import Evidence, Site
 from trainperf.rewrite import Script
@@ -146,9 +146,8 @@ def edited(id_: str, source: str, data: dict[str, Any]) -> str:
 
 def repair(id_: str, script: Script, sites: tuple[Site, ...], data: dict[str, Any]) -> None:
     """Edit a script at some places as a fix does, whose finding has these data."""
-    told: dict[str, Any] = {"title": "", "text": "", "bound": None, "bound_basis": ""}
     fix = by_id()[id_]
-    fix.rewrite(script, fix.finding(**told, where=sites, data=data))
+    fix.rewrite(script, finding_of(fix, where=sites, data=data))
 
 
 def edited_runs(id_: str, *keys: str) -> list[Any]:

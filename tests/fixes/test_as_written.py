@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fixes import case_text
-from rewriting import Example, script_of, unmarked
+from rewriting import Example, finding_of, script_of, unmarked
 from trainperf.fixes import by_id
 from trainperf.model import Equivalence
 
@@ -37,7 +37,7 @@ def test_the_source_says_whether_the_edit_changes_nothing(
     fix = by_id()[id_]
     script, sites = script_of(case.before)
     data = {**case.data, "edits": [usual]}
-    finding = fix.finding(title="", text="", bound=None, bound_basis="", where=sites, data=data)
+    finding = finding_of(fix, where=sites, data=data)
     found = fix.as_written(script, finding)
     if unmarked(case.before) == case.after:
         assert replace(found, advice=finding.advice, snippet=finding.snippet) == finding

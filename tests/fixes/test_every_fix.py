@@ -14,7 +14,7 @@ import pytest
 import zoo.seen
 from fixes import case_text
 from fixes.case_text import Case
-from rewriting import Example, marked, result, script_of, unmarked
+from rewriting import Example, finding_of, marked, result, script_of, unmarked
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import HEADINGS, Fix, all_fixes
 from trainperf.fixes._docs import catalogue_markdown
@@ -223,7 +223,7 @@ def test_it_rewrites_as_its_example_says(fix: Fix, case: Example) -> None:
 def rewritten(fix: Fix, case: Example, data: dict[str, object]) -> str | None:
     """The script after its rewrite, None where that was refused."""
     script, sites = script_of(case.before)
-    finding = fix.finding(title="", text="", bound=None, bound_basis="", where=sites, data=data)
+    finding = finding_of(fix, where=sites, data=data)
     with contextlib.suppress(CannotRewrite):
         fix.rewrite(script, finding)
     return result(script)

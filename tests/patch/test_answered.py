@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rewriting import finding_of
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Patch, Site
 from trainperf.patch.patch import answered
@@ -31,7 +32,8 @@ FIT = 12
 
 
 def finding(file: Path, *lines: int) -> Finding:
-    return by_id()["own_function"].finding(
+    return finding_of(
+        by_id()["own_function"],
         title="`act` takes the step",
         text="",
         bound=2.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriting import script_of
+from rewriting import finding_of, script_of
 from trainperf.fixes import by_id
 from trainperf.model import Finding
 from trainperf.patch.patch import write_edits
@@ -25,8 +25,8 @@ def findings(steps: int, together: int) -> tuple[Finding, Finding]:
         EPOCHS: (fitted, {"epoch": {"steps": steps, "seconds": 1.0, "pause_s": 0.0}}),
     }
     first, second = (
-        by_id()[name].finding(
-            title="", text="", bound=2.0, bound_basis="", where=(where,), data=data
+        finding_of(
+            by_id()[name], title="", text="", bound=2.0, bound_basis="", where=(where,), data=data
         )
         for name, (where, data) in made.items()
     )

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from reporters.samples import INPUT_BOUND
-from rewriting import marked
+from rewriting import finding_of, marked
 from trainperf import store
 from trainperf.commands.cli import cli
 from trainperf.errors import TrainperfError
@@ -35,7 +35,8 @@ def run(tmp_path):
     script = project / "train.py"
     script.write_bytes(b"\xef\xbb\xbf" + plain.encode())
     findings = tuple(
-        FIXES[id_].finding(
+        finding_of(
+            FIXES[id_],
             title="",
             text="",
             bound=2.0,
@@ -212,8 +213,7 @@ def test_modules_that_are_looked_for_and_not_there_are_no_hindrance(tmp_path):
     file = tmp_path / "train.py"
     file.write_text(plain)
     (tmp_path / "settings.py").write_text("args = make()\n")
-    finding = FIXES["batch_size"].finding(
-        title="", text="", bound=None, bound_basis="", where=(replace(site, file=str(file)),),
+    finding = finding_of(FIXES["batch_size"], where=(replace(site, file=str(file)),),
         data={"batch_size": 8, "samples_per_step": 2},
     )  # fmt: skip
     patch = write_edits(tmp_path, (finding,), FIXES, only=()).patch
@@ -348,8 +348,8 @@ def test_show_writes_the_same_patch(home, tmp_path):
 
 def of_trainer(site, **held):
     """A finding that is repaired by a setting of `TrainingArguments`."""
-    found = FIXES["torch_autocast"].finding(
-        title="", text="", bound=2.0, bound_basis="", where=(site,)
+    found = finding_of(
+        FIXES["torch_autocast"], title="", text="", bound=2.0, bound_basis="", where=(site,)
     )
     known = {
         "name": "bf16",

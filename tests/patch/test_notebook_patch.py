@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from reporters.samples import INPUT_BOUND
+from rewriting import finding_of
 from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.fixes import by_id
@@ -46,7 +47,7 @@ def book(*sources: str, printed: str = "größe") -> bytes:
 
 def finding(file: Path) -> Finding:
     site = Site(str(file), 2002, "<module>", 5, 2002, 13)
-    return by_id()[MAP].finding(title="", text="", bound=2.0, bound_basis="", where=(site,))
+    return finding_of(by_id()[MAP], bound=2.0, where=(site,))
 
 
 @pytest.fixture

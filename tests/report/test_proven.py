@@ -9,6 +9,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from recordings import recording
+from rewriting import finding_of
 from trainperf.diagnose.judging import _proven
 from trainperf.fixes import by_id
 from trainperf.model import Diagnosis, Evidence, Finding, Outcome, Patch, Site, Trial, Trials
@@ -122,7 +123,8 @@ def test_advice_on_code_that_the_patch_edits_is_answered(tmp_path: Path, edited:
     file = tmp_path / "train.py"
     file.write_text("one()\ntwo()\n")
     line = 1 if edited else 2
-    own = by_id()["own_function"].finding(
+    own = finding_of(
+        by_id()["own_function"],
         title="`act` takes the step",
         text="",
         bound=2.0,

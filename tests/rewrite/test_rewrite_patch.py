@@ -1,7 +1,7 @@
 import hashlib
 from dataclasses import replace
 
-from rewriting import Append, Variables, marked
+from rewriting import Append, Variables, finding_of, marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken
 from trainperf.patch.patch import added_lines, write_edits
@@ -199,6 +199,6 @@ def test_a_patch_names_its_root_and_the_hashes_of_what_it_starts_from(tmp_path):
 
 
 def test_a_fix_that_sets_variables_needs_no_place_to_be_written():
-    made = FIXES["variables"].finding(title="", text="", bound=None, bound_basis="")
+    made = finding_of(FIXES["variables"])
     assert made.rewritable
-    assert not FIXES["append"].finding(title="", text="", bound=None, bound_basis="").rewritable
+    assert not finding_of(FIXES["append"]).rewritable

@@ -11,14 +11,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from trainperf.fixes.cause import Cause
 from trainperf.fixes.rows import SetArgument, SetFlag, SetVariable
-from trainperf.model import Category, Equivalence, Evidence, Finding, Probe, Site
+from trainperf.model import Category, Equivalence, Evidence, Finding, Probe
 from trainperf.model.discover import discovered
 
 if TYPE_CHECKING:
@@ -161,55 +160,26 @@ class Fix:
         return own or isinstance(self.edit, SetVariable)
 
     def found(self, cause: Cause, bound: float | None, basis: str) -> Finding:
-        """Return a cause of this fix as a finding, with its price."""
-        finding = self.finding(
+        """Return a cause of this fix as a finding, with its price.
+
+        It is rewritable where the fix edits source and all places are exact, and where
+        it sets environment variables, unless the cause says otherwise.
+        """
+        exact = bool(cause.where) and all(site.exact for site in cause.where)
+        patched = (self.rewrites and exact) or self.sets_environment
+        return Finding(
+            id=self.id,
+            category=cause.category or self.category,
             title=cause.title,
             text=cause.text,
             bound=bound,
             bound_basis=basis,
+            equivalence=cause.equivalence or self.equivalence,
             where=cause.where,
-            advice=cause.advice,
+            advice=cause.advice or self.summary,
             snippet=cause.snippet,
+            rewritable=patched if cause.rewritable is None else cause.rewritable,
             data=cause.data,
-            equivalence=cause.equivalence,
-            rewritable=cause.rewritable,
-        )
-        return replace(finding, category=cause.category or self.category)
-
-    def finding(
-        self,
-        *,
-        title: str,
-        text: str,
-        bound: float | None,
-        bound_basis: str,
-        where: tuple[Site, ...] = (),
-        advice: str = "",
-        snippet: str = "",
-        data: dict[str, Any] | None = None,
-        equivalence: Equivalence | None = None,
-        rewritable: bool | None = None,
-    ) -> Finding:
-        """Build a `Finding` of this fix: id, category and equivalence filled in.
-
-        It is rewritable where the fix edits source and all places are exact, and where
-        it sets environment variables, unless `rewritable` says otherwise.
-        """
-        exact = bool(where) and all(site.exact for site in where)
-        patched = (self.rewrites and exact) or self.sets_environment
-        return Finding(
-            id=self.id,
-            category=self.category,
-            title=title,
-            text=text,
-            bound=bound,
-            bound_basis=bound_basis,
-            equivalence=equivalence or self.equivalence,
-            where=where,
-            advice=advice or self.summary,
-            snippet=snippet,
-            rewritable=patched if rewritable is None else rewritable,
-            data=data or {},
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fixes.case_text import evidence_of
-from rewriting import project_of, result, script_of
+from rewriting import finding_of, project_of, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import by_id
 from trainperf.fixes.common import trainers
@@ -285,7 +285,7 @@ def test_evaluations_that_may_end_the_training_come_as_often_as_before():
     for behind, taken in (("", True), ("trainer.add_callback(EarlyStoppingCallback(3))\n", False)):
         script, (site,) = script_of(f"args = ▸TrainingArguments('out', eval_steps=50)◂\n{behind}")
         evidence = run_by(replace(trainer, where=site))
-        found = trainers.governed(finding_of("evaluation_between"), evidence)
+        found = trainers.governed(bare("evaluation_between"), evidence)
         with contextlib.nullcontext() if taken else pytest.raises(CannotRewrite, match="goes by"):
             by_id()["evaluation_between"].write(script, found)
         assert ("eval_steps=250" in (result(script) or "")) == taken
@@ -299,7 +299,7 @@ def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():
     several = replace(ARGUMENTS, settings={"per_device_train_batch_size": 4})
     assert not setting.suits(several, data)  # two devices share the loader's batch
     evidence = run_by(trainer)
-    found = trainers.governed(replace(finding_of("batch_size"), data=data), evidence)
+    found = trainers.governed(replace(bare("batch_size"), data=data), evidence)
     for batch, words in ((None, "16"), (32, "32")):
         script, _ = script_of("x = 1\n")
         way = found if batch is None else replace(found, data={**found.data, "batch": batch})
@@ -307,20 +307,20 @@ def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():
         assert script.command.words == ("--per_device_train_batch_size", words)
 
 
-def finding_of(id_):
-    return by_id()[id_].finding(title="", text="", bound=2.0, bound_basis="")
+def bare(id_):
+    return finding_of(by_id()[id_], bound=2.0)
 
 
 def test_of_several_ways_none_is_advised_before_it_was_tried():
     evidence = run_by(ARGUMENTS)
     data = {"workers": 2, "variants": [{"workers": 2}, {"workers": 4}]}
-    found = trainers.governed(replace(finding_of("torch_workers"), data=data), evidence)
+    found = trainers.governed(replace(bare("torch_workers"), data=data), evidence)
     assert "`--dataloader_num_workers`" in found.advice
 
 
 def test_what_changes_the_experiment_keeps_its_own_advice():
     trainer = replace(ARGUMENTS, settings={"logging_steps": 1})
-    found = trainers.governed(finding_of("torch_step_logging"), run_by(trainer))
+    found = trainers.governed(bare("torch_step_logging"), run_by(trainer))
     assert found.advice.startswith(by_id()["torch_step_logging"].summary)
     assert "--logging_steps 50" in found.advice
 

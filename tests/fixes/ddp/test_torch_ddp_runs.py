@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import marked, result, script_of
+from rewriting import finding_of, marked, result, script_of
 from trainperf.fixes import by_id
 
 pytestmark = [
@@ -83,8 +83,8 @@ def edited(fix_id: str, data: dict[str, Any] | None = None, **sites: str) -> str
     """The script as a fix rewrites it; `sites` are the marked parts."""
     fix = by_id()[fix_id]
     script, places = script_of(SCRIPT.format(**{**PLAIN, **sites}))
-    finding = fix.finding(
-        title="", text="", bound=None, bound_basis="", where=places, data=data or {}
+    finding = finding_of(
+        fix, title="", text="", bound=None, bound_basis="", where=places, data=data or {}
     )
     fix.rewrite(script, finding)
     made = result(script)

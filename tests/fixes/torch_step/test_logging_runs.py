@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import changed, executed, marked, result, script_of
+from rewriting import changed, executed, finding_of, marked, result, script_of
 from trainperf.fixes import by_id
 from trainperf.fixes.torch_step._lookers import DETACH, SELDOM
 
@@ -44,7 +44,8 @@ def test_the_numbers_are_the_same() -> None:
     script, sites = script_of(LOOP)
     loop, sums = sites[0], sites[1:-1]
     fix = by_id()["torch_step_logging"]
-    finding = fix.finding(
+    finding = finding_of(
+        fix,
         title="",
         text="",
         bound=None,
@@ -69,7 +70,8 @@ def test_an_edit_that_cannot_be_made_whole_is_not_begun() -> None:
     )
     script, sites = script_of(text)
     fix = by_id()["torch_step_logging"]
-    finding = fix.finding(
+    finding = finding_of(
+        fix,
         title="",
         text="",
         bound=None,

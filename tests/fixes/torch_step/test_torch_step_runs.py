@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import marked, result, script_of
+from rewriting import finding_of, marked, result, script_of
 from trainperf.fixes import by_id
 
 pytestmark = [
@@ -101,7 +101,8 @@ def _rewritten(text: str, *fixes: str, cls: str = "Net") -> str:
     }
     for name in fixes:
         fix = by_id()[name]
-        finding = fix.finding(
+        finding = finding_of(
+            fix,
             title="",
             text="",
             bound=None,

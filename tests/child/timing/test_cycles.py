@@ -83,21 +83,22 @@ def test_what_is_not_over_in_time_is_recorded_as_far_as_it_was_seen(driver: Any)
     assert driver.record.of("done")
 
 
-@pytest.mark.parametrize("ending", ["step", "fit", "late"])
-def test_the_first_step_of_another_model_is_timed_to_its_end(driver: Any, ending: str) -> None:
+@pytest.mark.parametrize("in_time", [True, False])
+def test_the_first_step_of_another_model_is_timed_to_its_end(driver: Any, in_time: bool) -> None:
     seen = Cycles(driver, 30.0)
     seen.fit_ended(True)
     driver.clock.tick(2.0)
     seen.fit_begins()
     driver.clock.tick(0.5)
-    seen.step(False)
-    driver.clock.tick(4.0)
-    if ending == "step":
-        seen.step(True)
-    elif ending == "fit":
-        seen.fit_ended(True)
-    else:
-        seen._late()
+    assert seen.step(False)
+
+    def make() -> str:
+        driver.clock.tick(4.0)
+        if not in_time:
+            seen._late()
+        return "logs"
+
+    assert seen.first_step(make) == "logs"
     (found,) = driver.record.of("cycle")
     assert (found["gap_s"], found["opening_s"], found["first_s"]) == (2.0, 0.5, 4.0)
 

@@ -232,8 +232,9 @@ class _TrainFunction:
         ):
             return self._function(iterator)
         driver = loops.training.driver
-        if driver is not None and driver.cycles is not None:
-            driver.cycles.step(self._traced and driver.serves(self._model()))
+        cycles = None if driver is None else driver.cycles
+        if cycles is not None and cycles.step(self._traced and driver.serves(self._model())):
+            return cycles.first_step(lambda: self._function(iterator))
         self._traced = True  # another one is made where the model is compiled again
         self._epochs.begins()
         model = self._model()

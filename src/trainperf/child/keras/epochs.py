@@ -255,8 +255,9 @@ class EagerEpochs(Epochs):
             if loops.process.off or threading.get_ident() != loops.main:
                 return function(*given)
             driver = loops.training.driver
-            if driver is not None and driver.cycles is not None:
-                driver.cycles.step(driver.serves(model()))
+            cycles = None if driver is None else driver.cycles
+            if cycles is not None and cycles.step(driver.serves(model())):
+                return cycles.first_step(lambda: function(*given))
             self.begins()
             self._model = model
             loops.epochs = self

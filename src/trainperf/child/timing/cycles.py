@@ -6,6 +6,7 @@ turn, so what runs here is not what stands after the training.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock, Timer
 from typing import Any
 
@@ -61,9 +62,6 @@ class Cycles:
     def fit_ended(self, sure: bool) -> None:
         """`fit` has returned; `sure` says that the loop around it has another turn."""
         now = self._clock()
-        if self._anew is not None:
-            self._first_step_over()
-            return
         self._fit_s = now - self._fit_at if self._seen else None
         self._tail = self._driver.leave(now)
         if not sure:
@@ -94,28 +92,39 @@ class Cycles:
         """Leave seconds out of the time until it is called again."""
         self._aside_s += seconds
 
-    def step(self, same: bool) -> None:
-        """A step of training begins; `same` says that it is one of the loop that was timed."""
-        if self._anew is not None:
-            self._first_step_over()
+    def step(self, same: bool) -> bool:
+        """A step of training begins; `same` says that it is one of the loop that was timed.
+
+        Returns whether it is the first one of another model: `first_step` is to make it.
+        """
         if self._gap is None:
-            return
+            return False
         with self._lock:
             if self._over:
-                return
+                return False
             gap, self._gap, self._began = self._gap, None, None
             self._seen += 1
             opening = self._clock() - self._fit_at
             turn = {"complete": True, "opening_s": opening, **self._found}
             if not same:  # what its model takes to trace shows once this step is over
                 self._anew, self._anew_at = {"gap": gap, **turn}, self._clock()
-                return
+                return True
             self._write(gap, **turn)
         whole = gap + opening + expected(self._driver)
         until = min(self._again_until, self._until)
         enough = self._seen >= MOST or self._clock() + whole > until
         if enough:
             self._finish()
+        return False
+
+    def first_step(self, call: Callable[[], Any]) -> Any:
+        """Make the first step of another model, which traces it; nothing after it is awaited."""
+        result = call()
+        with self._lock:
+            if not self._over and self._anew is not None:
+                self._write(**self._anew, first_s=self._clock() - self._anew_at)
+        self._finish()
+        return result
 
     # ------------------------------------------------------------------ internal
 
@@ -136,15 +145,6 @@ class Cycles:
         self._process.record.write(
             "cycle", gap_s=gap, fit_s=self._fit_s, tail_s=self._tail, **fields
         )
-
-    def _first_step_over(self) -> None:
-        """The first step of another model was made: nothing that comes after it is awaited."""
-        with self._lock:
-            if self._over or self._anew is None:
-                return
-            self._write(**self._anew, first_s=self._clock() - self._anew_at)
-            self._anew = None
-        self._finish()
 
     def _finish(self) -> None:
         with self._lock:

@@ -268,6 +268,7 @@ def test_a_text_that_was_made_safe_holds_no_control_and_stays_as_it_is(text: str
 
 
 @quick
+@example(" ")
 @given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126), max_size=40))
 def test_a_text_of_plain_signs_is_shown_as_it_is(text: str) -> None:
     assert plain(text) == text

@@ -95,7 +95,7 @@ def to_ascii(text: str) -> str:
 
 def _last_shown(line: str) -> str:
     shown = [part for part in line.split("\r") if part.strip("\b ")]
-    return shown[-1] if shown else ""
+    return shown[-1] if shown else line.rpartition("\r")[2]
 
 
 def place(site: Site, cwd: str) -> str:

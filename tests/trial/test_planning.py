@@ -167,8 +167,8 @@ def test_a_stack_is_a_leg_like_the_others(subject):
 
 def test_only_the_leg_that_needs_a_whole_epoch_first_waits_for_it(subject):
     made = planned(subject(CACHE, PARALLEL))
-    assert names(made) == ["tf_map_parallel", "tf_cache"], "what waits comes last"
-    assert [one.run.leg.warm_up_epochs for one in made.chosen] == [0, 1]
+    assert names(made) == ["tf_cache", "tf_map_parallel"]
+    assert [one.run.leg.warm_up_epochs for one in made.chosen] == [1, 0]
     assert made.edits.run.leg.warm_up_epochs == 0
     assert made.edits.join(("tf_cache", "tf_map_parallel")).run.leg.warm_up_epochs == 1
 
@@ -202,7 +202,7 @@ def test_what_saves_little_of_the_whole_training_cannot_matter(subject, steps_s,
     )
     whole = Training(Length(100, "100 steps"), seconds_now=100.0, items=items)
     made = planned(subject(CACHE, PARALLEL, training=whole))
-    assert names(made) == (["tf_map_parallel", "tf_cache"] if tried else ["tf_cache"])
+    assert names(made) == (["tf_cache", "tf_map_parallel"] if tried else ["tf_cache"])
     assert {one.share for one in made.chosen} == {steps_s / 100}
     assert reasons(made) == ({} if tried else {"tf_map_parallel": NOT_WORTH.format(100 * 0.04 / 3)})
 

@@ -204,6 +204,34 @@ def test_the_rate_of_a_contest_is_what_it_may_save_in_each_second_that_it_still_
         assert overdue < rate(ready_s=None, hope=9.0)
 
 
+def test_what_pays_is_put_together_while_others_are_still_tried(monkeypatch):
+    """It starts as soon as there is room, and is asked for once."""
+    machine = Machine(**every("ab", step_s=0.05), **every("cdef"), **{"a+b": {"step_s": 0.03}})
+    joined = candidate("a+b", pairs=10)
+
+    def more(measured):
+        paying = {one.name for one in measured if one.ratio.low > 1.5}
+        return [joined] if paying >= {"a", "b"} else []
+
+    with machine.queue(monkeypatch, slots=4) as queue:
+        found = queue.compare([candidate(name) for name in "abcdef"], machine.clock(), more=more)
+    assert [one.name for one in found] == [*"abcdef", "a+b"]
+    assert len(found[-1].pairs) >= 10
+    assert found[-1].ratio.speedup == pytest.approx(10 / 3, rel=0.05)
+    order = machine.arrived_in_order
+    assert order.count("a+b") == 1
+    assert order.index("a+b") < max(order.index(name) for name in "cdef")
+
+
+def test_what_is_kept_leaves_less_to_save_for_others(monkeypatch):
+    with Machine().queue(monkeypatch) as queue:
+        leg, rates = queue._leg("a", queue.bench.run), []
+        for pairs in ([], [Pair(one * 10.0, 10.0, 10.0, 3) for one in (2.0, 2.1, 2.05)]):
+            queue._entered = [Contest(leg, candidate("b"), pairs, decided=True)]
+            rates.append(queue._rate(Contest(leg, candidate("a", hope=1.5)), False))
+    assert rates[1] < rates[0] / 1.9
+
+
 def test_a_leg_that_fails_is_ended_and_the_others_go_on(compared):
     machine = Machine(**every("ac", step_s=0.083), bad={"fails_at": 2, "step_s": 0.083})
     found = compared(machine, ["a", "bad", "c"])

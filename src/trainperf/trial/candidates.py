@@ -44,7 +44,8 @@ class Candidate:
     besides. Its step does `work` times what the unchanged script's does. `hope` is
     the speed-up that it may give, `share` the part of the whole training that this shortens. With a
     `difference`, as a share, it is tried in two processes until it is known to be faster or slower
-    by that, or neither.
+    by that, or neither. What pays alone and is put together has so many `pairs` at least: they
+    tell what each gives on top of the others.
     """
 
     fixes: tuple[str, ...]
@@ -65,6 +66,7 @@ class Candidate:
     share: float = 1.0
     difference: float | None = None
     most: float | None = None
+    pairs: int = 0
 
     @property
     def name(self) -> str:

@@ -117,6 +117,11 @@ class Contest:
         return None if self.candidate is None else self.candidate.difference
 
     @property
+    def joins(self) -> bool:
+        """Whether it is of several changes that pay alone."""
+        return self.candidate is not None and self.candidate.pairs > 0
+
+    @property
     def gains(self) -> bool:
         """Whether it has shown a gain, which is kept once the control has told of the noise."""
         return self.ratio is not None and self.ratio.low > 1 + SMALLEST_GAIN

@@ -6,7 +6,8 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
@@ -27,19 +28,22 @@ from trainperf.model import (
 from trainperf.model.trials import NOISE
 from trainperf.recording.run import Epoch
 from trainperf.run.caches import filled
-from trainperf.trial.budget import CACHES, LATE, NO_SLICE, Bench, Clock, budget_needed
+from trainperf.trial.budget import CACHES, LATE, NO_SLICE, Bench, Clock, Costs, budget_needed
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.contest import WORTH
 from trainperf.trial.legs.faults import ENDED
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Edits, Plan, Subject, ends_by_itself, plan
-from trainperf.trial.queue import Queue
+from trainperf.trial.queue import Queue, none_more
 from trainperf.trial.repeat import FOR_LIFE, left_to_whole_runs, needed_s, repeat
 from trainperf.trial.stack import Means, Stacked, stack
 from trainperf.trial.variants import SortedOut, of_another, sort_out
 
 ON_TOP = 10
 """So many pairs tell what one change gives on top of another."""
+BEHIND = 2
+"""So many that gave nothing alone are tried on top of what pays: each takes a leg of its own."""
 WITH_OTHERS = "that is alone; on top of the others it pays"
 """How a figure of a fix is meant that is kept for what it gives on top of another."""
 
@@ -131,7 +135,11 @@ def _run(
 
 def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tried:
     spent = clock.now() - subject.began
-    measured = engine.compare(planned.chosen, clock, _for_the_stack(engine, planned))
+    ahead = _Ahead(engine, planned)
+    more = none_more if subject.changes else ahead.more
+    measured = engine.compare(planned.chosen, clock, ahead.keep, more)
+    joined = [one for one in measured if one.candidate.pairs and not one.late]
+    measured = [one for one in measured if not one.candidate.pairs]
     costs, needed, late = planned.costs, None, f"{clock.reason} before it could be compared"
     assert costs is not None
     if any(one.late for one in measured) and not clock.interrupted():
@@ -143,7 +151,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     steps = length.steps if isinstance(length, Length) else None
     sorted_out = sort_out(measured, engine.baseline, late, steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
-    partners = _partners(sorted_out)
+    partners = _partners(sorted_out, measured)
 
     def means(holds: Epoch | None) -> Means:
         def join(ids: Sequence[str]) -> Candidate | str:
@@ -151,11 +159,13 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
             return made if isinstance(made, str) else replace(made, holds=holds)
 
         repeating_s = 0.0 if subject.changes else needed_s(costs.holding(holds))
-        compare = partial(engine.compare, at_least=ON_TOP)
+        compare = partial(ahead.compare, joined)
         return Means(holds, engine.baseline(holds), join, compare, clock.keeping(repeating_s))
 
     stacked = stack(sorted_out.winners, means, partners)
     for name, drop in stacked.dropped.items():
+        if name in partners and drop.outcome is Outcome.NOT_TRIED:
+            continue  # what it gave alone stands
         found[name] = found[name].dropped(drop.outcome, drop.reason)
     for name in set(partners) & set(stacked.fixes):
         found[name] = replace(
@@ -240,36 +250,105 @@ def _none_of(
     return Stacked((), None), found | gone
 
 
-def _partners(sorted_out: SortedOut) -> list[str]:
+def _partners(sorted_out: SortedOut, alone: Sequence[Measured]) -> list[str]:
     """The fixes that gave nothing alone, and may on top of one that was kept."""
     kept = {one.candidate.fixes[0] for one in sorted_out.winners}
     nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
     tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
     fixes = by_id()
-    return [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
+    made_for = [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
+    more = {name: gain for one in alone for name, gain in _more_on_top(one, sorted_out)}
+    largest = sorted(more, key=lambda name: -more[name])[:BEHIND]
+    return list(dict.fromkeys([*made_for, *largest]))
 
 
-def _for_the_stack(engine: Queue, planned: Plan) -> Callable[[Sequence[Measured]], float]:
-    """Return what says how many seconds are needed for what comes after the fixes alone.
+def _more_on_top(one: Measured, sorted_out: SortedOut) -> Iterator[tuple[str, float]]:
+    """A fix that gave too little to be told from noise, where it may be more of shorter steps.
 
-    Measuring the winners together, and once more.
+    Of a step that waits for its input most of the time the model's part is small. What a change
+    saves of it, in seconds, is a larger share once the input is faster, and the other way round.
     """
-    assert planned.costs is not None
-    of_steps = planned.costs
+    name, best = one.candidate.fixes[0], next(iter(sorted_out.winners), None)
+    trial = sorted_out.best[name]
+    if best is None or best.ratio is None or one.ratio is None or one.candidate.apart:
+        return
+    another = one.candidate.input != best.candidate.input and one.holds == best.holds
+    if trial.outcome is not Outcome.NO_EFFECT or trial.speedup != one.ratio.speedup or not another:
+        return
+    left = 1 / best.ratio.speedup - (1 - 1 / one.ratio.speedup)
+    gain = 1 / (best.ratio.speedup * left) if left > 0 else math.inf
+    if gain > 1 + WORTH:
+        yield name, gain
 
-    def keep(measured: Sequence[Measured]) -> float:
-        without_any = needed_s(of_steps)
-        compared = [one for one in measured if one.ratio is not None]
-        if not compared:
-            return without_any
-        sorted_out = sort_out(compared, engine.baseline, "")
-        winners = len(sorted_out.winners) + len(_partners(sorted_out))
-        if not winners:
-            return without_any
+
+@dataclass(frozen=True)
+class _Ahead:
+    """Puts winners together while others are still tried, and keeps time for what comes after.
+
+    What is measured then takes the place of the last stacks.
+    """
+
+    engine: Queue
+    planned: Plan
+
+    def keep(self, measured: Sequence[Measured]) -> float:
+        """Seconds needed to measure the winners together, where they are not, and once more."""
+        alone, joined = _apart(measured)
+        of_steps = self._costs
+        if not alone:
+            return needed_s(of_steps)
+        sorted_out = sort_out(alone, self.engine.baseline, "")
+        if not sorted_out.winners:
+            return needed_s(of_steps)
         costs = of_steps.holding(sorted_out.winners[0].holds)
-        return needed_s(costs) + costs.starting(winners - 1) + costs.comparing(winners - 1)
+        known = max((len(one.candidate.fixes) for one in joined), default=1)
+        stacks = max(0, len(sorted_out.winners) - known) + len(_partners(sorted_out, alone))
+        return needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
 
-    return keep
+    def more(self, measured: Sequence[Measured]) -> Sequence[Candidate]:
+        """All that pays in slices of one kind, together, once each way to make it is decided."""
+        alone, _ = _apart(measured)
+        ways = Counter(one.fixes[0] for one in self.planned.chosen)
+        ways.subtract(one.candidate.fixes[0] for one in alone)
+        sorted_out = sort_out(alone, self.engine.baseline, "")
+        winners = [one for one in sorted_out.winners if not ways[one.candidate.fixes[0]]]
+        winners = [one for one in winners if one.holds == winners[0].holds]
+        if len(winners) < 2:
+            return ()
+        edits = self.planned.edits.choosing(sorted_out.choices)
+        made = edits.join([one.candidate.fixes[0] for one in winners])
+        if isinstance(made, str):
+            return ()
+        gains = [one.ratio.speedup for one in winners if one.ratio is not None]
+        share, holds = winners[0].candidate.share, winners[0].holds
+        joined = replace(made, hope=math.prod(gains), share=share, holds=holds, pairs=ON_TOP)
+        return (joined,)
+
+    def compare(
+        self, known: Sequence[Measured], stacks: Sequence[Candidate], clock: Clock
+    ) -> list[Measured]:
+        """Measure stacks, those that are not among the `known`."""
+        of_run = [(one.candidate.run, one.holds) for one in known]
+        found = {
+            stack.name: replace(known[of_run.index((stack.run, stack.holds))], candidate=stack)
+            for stack in stacks
+            if (stack.run, stack.holds) in of_run
+        }
+        left = [replace(one, pairs=ON_TOP) for one in stacks if one.name not in found]
+        found |= {one.name: one for one in (self.engine.compare(left, clock) if left else ())}
+        return [found[stack.name] for stack in stacks]
+
+    @property
+    def _costs(self) -> Costs:
+        assert self.planned.costs is not None
+        return self.planned.costs
+
+
+def _apart(measured: Sequence[Measured]) -> tuple[list[Measured], list[Measured]]:
+    """What was measured alone, and of several together; both have a ratio."""
+    compared = [one for one in measured if one.ratio is not None]
+    joined = [one for one in compared if one.candidate.pairs]
+    return [one for one in compared if not one.candidate.pairs], joined
 
 
 def _stack(

@@ -276,9 +276,10 @@ def with_own_caches(
 def in_order(
     sliced: Sequence[Candidate], costs: Costs, spun: bool, training: Training | None
 ) -> tuple[list[Candidate], list[Trial]]:
-    """The candidates in the order of the report, and those that cannot matter.
+    """The candidates in the order in which they are tried, and those that cannot matter.
 
-    What waits for an epoch to pass comes after the others, and last what changes the experiment.
+    The first of the report, then what may save most of the training in a second of its trial, and
+    last what changes the experiment.
     Each is given what it may save of the whole `training`; what no rule gives a bound, by what it
     usually gives. Where threads `spun` beside neighbours while the bounds were measured, a low
     one says nothing.
@@ -301,8 +302,16 @@ def in_order(
             chosen.append(promising)
         else:
             skipped.append(candidate.skipped(NOT_WORTH.format(100 * saved)))
-    chosen.sort(key=lambda candidate: (candidate.apart, candidate.warm_up_epochs))
-    return chosen, skipped
+    first, *others = sorted(chosen, key=lambda candidate: candidate.apart)
+    others.sort(key=lambda candidate: (candidate.apart, -_saved_a_second(candidate, costs)))
+    return [first, *others], skipped
+
+
+def _saved_a_second(candidate: Candidate, costs: Costs) -> float:
+    """What a candidate may save of the whole training, for each second that its trial takes."""
+    whole = costs.holding(candidate.holds)
+    trial_s = whole.starting(1, candidate.warm_up_epochs) + whole.comparing(1)
+    return candidate.saves(candidate.hope) / trial_s
 
 
 def _share(training: Training | None, candidate: Candidate) -> float:

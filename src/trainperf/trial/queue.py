@@ -40,11 +40,18 @@ OVERDUE = 2.0
 
 Keep = Callable[[Sequence[Measured]], float]
 """Seconds to be kept of the time for what comes after, from what was measured until now."""
+More = Callable[[Sequence[Measured]], Sequence[Candidate]]
+"""What else is to be tried, as soon as there is room, by what was decided until now."""
 
 
 def nothing(measured: Sequence[Measured]) -> float:
     """Keep no time for anything else."""
     return 0.0
+
+
+def none_more(measured: Sequence[Measured]) -> Sequence[Candidate]:
+    """Try nothing but what was asked for."""
+    return ()
 
 
 class Queue:
@@ -68,7 +75,7 @@ class Queue:
         self._control = self._leg("control", bench.run)
         self._series: dict[Epoch | None, Series] = {}
         self._before: tuple[Series, Slice] | None = None  # what the script did last
-        self._round = self._at_least = 0
+        self._round = 0
         self._waiting: list[Candidate] = []
         self._entered: list[Contest] = []
         self._alone: dict[str, Candidate] = {}
@@ -111,27 +118,30 @@ class Queue:
         candidates: Sequence[Candidate],
         clock: Clock,
         keep: Keep = nothing,
-        at_least: int = 0,
+        more: More = none_more,
     ) -> list[Measured]:
         """Run the candidates in turn with the unchanged script until each is decided.
 
-        The first ones start first; who is decided makes room for the next. Each has `at_least` so
-        many pairs. Goes on until all are decided or the time is over, less what `keep` wants kept.
-        Raises `LegFailed` if the unchanged script cannot be run so.
+        The first ones start first; who is decided makes room for the next, and `more` may name
+        others then, which are the next. Goes on until all are decided or the time is over, less
+        what `keep` wants kept. Raises `LegFailed` if the unchanged script cannot be run so.
         """
-        self._at_least = at_least
         if self._slots == 1:
             return self._fresh.compare(candidates, clock, keep)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
         self._waiting, self._entered, failure = list(candidates), [], LATE
+        names = [candidate.name for candidate in candidates]
         early, known = clock.keeping(keep(())), 0
         try:
             while not (early.over() and (self._entered or clock.over())):
                 decided = [contest for contest in self._entered if contest.decided]
                 if len(decided) != known:
-                    known = len(decided)
-                    early = clock.keeping(keep([self._measured(contest) for contest in decided]))
+                    known, told = len(decided), [self._measured(contest) for contest in decided]
+                    early = clock.keeping(keep(told))
+                    others = [one for one in more(told) if one.name not in names]
+                    self._waiting[:0] = others
+                    names += [candidate.name for candidate in others]
                 self._enter(early)
                 if not self._advance(early):
                     break
@@ -149,7 +159,7 @@ class Queue:
         found += self._tried_alone(clock.keeping(keep(found)))
         found += [Measured(candidate, None, None, failure) for candidate in self._waiting]
         by_name = {measured.name: measured for measured in found}
-        return [by_name[candidate.name] for candidate in candidates]
+        return [by_name[name] for name in names]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as it was measured in slices that hold epochs, or steps.
@@ -250,10 +260,12 @@ class Queue:
     def _rates(self) -> dict[Contest, float]:
         """Those who may run next, each with what it may save in a second.
 
-        The first of the report is tried first, and what is judged is in all its processes.
+        The first of the report is tried first, then what pays together, and what is judged is in
+        all its processes.
         """
         judged = [contest for contest in self._entered if contest.twin is not None]
         first = [*judged, *self._controls] if judged else self._entered[:1]
+        first += [contest for contest in self._entered if contest.joins]
         waits = [one for one in self._open if self._series_of(one.holds).waits(one)]
         rates = {
             contest: self._rate(contest, contest in first)
@@ -311,7 +323,8 @@ class Queue:
 
         Unless it holds up all others.
         """
-        rate = self._series_of(contest.holds).rate(contest, self._start_s(contest.candidate), waits)
+        series, start_s = self._series_of(contest.holds), self._start_s(contest.candidate)
+        rate = series.rate(contest, start_s, self._kept(contest), waits)
         return rate + (first and contest.leg.starting and not self._overdue(contest))
 
     def _overdue(self, contest: Contest) -> bool:
@@ -422,7 +435,7 @@ class Queue:
             return
         if candidate.difference is None:
             worth = candidate.worth(contest.worth, self._kept(contest))
-            over = len(contest.pairs) >= self._at_least
+            over = len(contest.pairs) >= candidate.pairs
             over = over and self._over(contest, series.least, worth)
         else:
             found = series.both(contest)
@@ -449,7 +462,7 @@ class Queue:
         Not with what changes the experiment, or is the same change made otherwise.
         """
         best = 1.0
-        for contest in self._entered if not self._at_least else ():
+        for contest in self._entered:
             own, other = contest.candidate, but.candidate
             if own is None or other is None or own.apart or set(own.fixes) & set(other.fixes):
                 continue

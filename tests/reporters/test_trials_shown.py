@@ -98,6 +98,13 @@ def test_what_was_only_measured_alone_is_not_called_untried() -> None:
     assert f"\n  {ALONE}\n" not in text(TRIED)
 
 
+def test_what_was_measured_on_top_of_another_is_not_called_its_own_gain() -> None:
+    trials = [replace(one, on_top=("tf_cache",)) for one in ONE_KEPT.trials if one.kept]
+    report = text(replace(ONE_KEPT, trials=(*trials,)), 100)
+    assert "as fast on top of tf_cache, measured" in " ".join(report.split())
+    assert "measured on top of tf_cache" in report.split("Tried on the script itself")[1]
+
+
 def test_a_way_that_another_beat_is_no_reason_to_reject_the_fix() -> None:
     kept = trial(WHOLE_RUNS, Outcome.KEPT)
     beaten = replace(kept, outcome=Outcome.REDUNDANT, kept=False, variant="workers=8")

@@ -130,13 +130,39 @@ def test_what_is_small_alone_is_tried_on_top_where_the_rest_of_the_step_is_gone(
     faster_input = alone("cache", 3.0, input=True)
     model = alone("autocast", 1.04, width=0.05)
 
-    def behind(*others):
+    def on_top(*others, hidden=()):
         measured = [faster_input, *others]
-        return _partners(sort_out(measured, lambda _: QUIET, ""), measured)
+        return _partners(sort_out(measured, lambda _: QUIET, ""), measured, dict(hidden))
 
-    assert behind(model) == ["autocast"]
-    assert behind(alone("autocast", 1.01, width=0.05)) == []
-    assert behind(alone("parallel", 1.04, width=0.05, input=True)) == []
-    assert behind(alone("batch", 1.04, width=0.05, apart=True)) == []
+    assert on_top(model) == ["autocast"]
+    assert on_top(alone("autocast", 1.01, width=0.05)) == []
+    assert on_top(alone("parallel", 1.04, width=0.05, input=True)) == []
+    assert on_top(alone("batch", 1.04, width=0.05, apart=True)) == []
     many = [alone(name, 1.03 + at / 1000, width=0.05) for at, name in enumerate("abc")]
-    assert behind(*many) == ["c", "b"]
+    assert on_top(*many) == ["c", "b"]
+    assert on_top(model, hidden={"compiled": 0.1, "fused": 0.01}.items()) == [
+        "compiled",
+        "autocast",
+    ]
+
+
+def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():
+    def of_input(fix, speedup, variant="", **fields):
+        return alone(fix, speedup, variant, input=True, most=2.3, hope=2.3, **fields)
+
+    three, four = of_input("workers", 2.26, "3"), of_input("workers", 2.0, "4")
+    prefetch, model = of_input("prefetch", 1.0).candidate, alone("fused", 1.0).candidate
+    plan = ahead(three, four)
+    reason = "workers (3) gives all that a faster input can"
+    assert plan.needless(four.candidate, [three]) == reason
+    assert plan.needless(prefetch, [three]) == reason
+    assert plan.needless(prefetch, [four]) == ""
+    assert plan.needless(model, [three]) == ""
+    assert plan.needless(replace(prefetch, hope=4.0), [three]) == ""
+    assert plan.needless(replace(prefetch, most=None), [three]) == "", "nobody knows its limit"
+
+
+def test_what_the_input_hides_is_tried_where_that_became_faster():
+    measured = [alone("fused", 1.5)]
+    partners = _partners(sort_out(measured, lambda _: QUIET, ""), measured, {"compiled": 0.3})
+    assert partners == []

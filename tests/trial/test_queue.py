@@ -7,6 +7,7 @@ import pytest
 from kit.simulated import Machine, candidate
 from trainperf.recording.run import Epoch
 from trainperf.trial.contest import MIN_PAIRS, OF_CONTROL, Contest
+from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.ratio import Pair
 
@@ -209,18 +210,36 @@ def test_what_pays_is_put_together_while_others_are_still_tried(monkeypatch):
     machine = Machine(**every("ab", step_s=0.05), **every("cdef"), **{"a+b": {"step_s": 0.03}})
     joined = candidate("a+b", pairs=10)
 
-    def more(measured):
-        paying = {one.name for one in measured if one.ratio.low > 1.5}
-        return [joined] if paying >= {"a", "b"} else []
+    class Together(Rest):
+        def more(self, measured):
+            paying = {one.name for one in measured if one.ratio.low > 1.5}
+            return [joined] if paying >= {"a", "b"} else []
 
     with machine.queue(monkeypatch, slots=4) as queue:
-        found = queue.compare([candidate(name) for name in "abcdef"], machine.clock(), more=more)
+        given = [candidate(name) for name in "abcdef"]
+        found = queue.compare(given, machine.clock(), Together())
     assert [one.name for one in found] == [*"abcdef", "a+b"]
     assert len(found[-1].pairs) >= 10
     assert found[-1].ratio.speedup == pytest.approx(10 / 3, rel=0.05)
     order = machine.arrived_in_order
     assert order.count("a+b") == 1
     assert order.index("a+b") < max(order.index(name) for name in "cdef")
+
+
+@pytest.mark.parametrize("slots", [8, 2])
+def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slots):
+    class AsGood(Rest):
+        def needless(self, candidate, measured):
+            there = any(one.name == "a" and one.ratio for one in measured)
+            return "a gives all" if there and candidate.name != "c" else ""
+
+    machine = Machine(**every("a", step_s=0.05), **every("bcd", start_s=3.0))
+    with machine.queue(monkeypatch, slots=slots) as queue:
+        given = [candidate(name) for name in "abcd"]
+        found = queue.compare(given, machine.clock(), AsGood())
+    assert [one.needless for one in found] == ["", "a gives all", "", "a gives all"]
+    assert [one.ratio is not None for one in found] == [True, False, True, False]
+    assert not any(one.late for one in found)
 
 
 def test_what_is_kept_leaves_less_to_save_for_others(monkeypatch):

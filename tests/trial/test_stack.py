@@ -296,6 +296,7 @@ def test_a_partner_that_gives_nothing_alone_stays_where_it_pays_on_top():
     found = stack(winners, bench.means, ["layout"])
     assert found.fixes == ("autocast", "layout")
     assert found.ratio.speedup == pytest.approx(2.8, rel=0.01)
+    assert found.gains["layout"].speedup == pytest.approx(1.4, rel=0.01)
 
 
 def test_a_partner_that_adds_nothing_is_left_out():

@@ -13,8 +13,8 @@ from trainperf.diagnose import Request
 from trainperf.diagnose.fewer_devices import with_fewer_devices
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, Parts
-from trainperf.fixes import by_id, concern
-from trainperf.fixes.findings import findings_to_try, shown_findings
+from trainperf.fixes import Fix, by_id, concern
+from trainperf.fixes.findings import findings_behind_input, findings_to_try, shown_findings
 from trainperf.machine import after_run, with_late_answers
 from trainperf.model import (
     Diagnosis,
@@ -75,13 +75,24 @@ def judged(
         )
         evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
     evidence = replace(evidence, unread=(*parts.faults, *evidence.unread))
+
+    def untold(fix: Fix, error: Exception) -> None:
+        """What fails here has failed as the findings were told, and was noted."""
+
     first = first_verdict(request, recording, evidence)
-    hidden = _hidden(request, first, evidence)
+    known = {one.id for one in first.findings}
+    hidden = _untold(request, findings_to_try(evidence, known, untold))
     findings = (*first.findings, *hidden)
     if request.only:
         findings = tuple(one for one in findings if one.id in request.only)
-    found = Found(findings, patch_root(request.run, findings))
-    tried = _try(request, found, first.training, recording, evidence, began, interrupted, on_event)
+    known |= {one.id for one in hidden}
+    behind = _untold(request, findings_behind_input(evidence, known, untold))
+    if request.only:
+        behind = ()
+    found = Found(findings, patch_root(request.run, (*findings, *behind)))
+    tried = _try(
+        request, found, behind, first.training, recording, evidence, began, interrupted, on_event
+    )
     if tried is None:
         return replace(first, seconds=time.monotonic() - began), recording
     until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
@@ -91,7 +102,7 @@ def judged(
     observed_s = recording.ended - recording.started if over else None
     before, run = first.training, request.run
     tried, whole = confirm(tried, found, before, run, folder, clock, on_event, plain_s, observed_s)
-    diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
+    diagnosis = replace(_proven(first, evidence, (*hidden, *behind), tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
@@ -140,6 +151,7 @@ def _as_written(findings: Iterable[Finding], cwd: str) -> tuple[Finding, ...]:
 def _try(
     request: Request,
     found: Found,
+    behind: tuple[Finding, ...],
     before: Training | None,
     recording: Recording,
     evidence: Evidence,
@@ -169,17 +181,16 @@ def _try(
         allow_semantic=request.allow_semantic,
         neighbours_cores=busy_cores(LOOK_S),
         training=before,
+        behind=behind,
     )
     return try_fixes(subject, interrupted, on_event)
 
 
-def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Finding, ...]:
+def _untold(request: Request, asked: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Findings to be tried that the times and probes cannot prove, what may give most first."""
-    found = findings_to_try(evidence, (one.id for one in first.findings), lambda fix, error: None)
-    kept = ignored.suppressed(found, default_reader).kept
-    asked = (one for one in kept if one.id not in request.ignore)
-    order = sorted(asked, key=lambda one: -(one.most or by_id()[one.id].usual))
-    return _as_written(order, request.run.cwd)
+    kept = ignored.suppressed(asked, default_reader).kept
+    order = sorted(kept, key=lambda one: -(one.most or by_id()[one.id].usual))
+    return _as_written((one for one in order if one.id not in request.ignore), request.run.cwd)
 
 
 def _proven(

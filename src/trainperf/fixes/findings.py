@@ -14,7 +14,16 @@ from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import at_most
 from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
-from trainperf.model import Category, Evidence, Finding, Missing, Probe, Ratio, is_taken
+from trainperf.model import (
+    Category,
+    Equivalence,
+    Evidence,
+    Finding,
+    Missing,
+    Probe,
+    Ratio,
+    is_taken,
+)
 from trainperf.model.outside import MOST_OF_IT
 from trainperf.model.timing import WIDE
 from trainperf.model.words import share as percent
@@ -79,6 +88,34 @@ def findings_to_try(
 
     asked = _asked(evidence, ask, failed, among)
     return tuple(finding for finding in asked if finding.rewritable)
+
+
+BEHIND = 1.25
+"""A step that could run so many times as fast with free input may hide what is slow in itself."""
+
+
+def findings_behind_input(
+    evidence: Evidence, found: Iterable[str], failed: Failed | None = None
+) -> tuple[Finding, ...]:
+    """Return what may pay in the step itself once its input is faster, beside the ids `found`.
+
+    Where batches are made while the step computes (workers, `prefetch`), and it waits for them, no
+    repair of the step shows before the input is repaired. Bounds are of the step with free input.
+    """
+    times = evidence.times
+    if not (is_taken(times.real_) and is_taken(times.resident_) and evidence.input_bound):
+        return ()
+    if times.real < BEHIND * times.resident:
+        return ()
+    asked = findings_to_try(replace(evidence, times=times.input_free()), found, failed)
+    return tuple(
+        replace(finding, bound_basis=f"{finding.bound_basis}; once the input is free")
+        for finding in asked
+        if finding.category in ("model", "host")
+        and not {"epoch", "outside"} & finding.data.keys()
+        and finding.equivalence is not Equivalence.SEMANTICS
+        and (finding.most is None or finding.most > PROBE_LEAST)
+    )
 
 
 def _shown(fix: Fix, evidence: Evidence, noisy: Evidence) -> Finding | None:

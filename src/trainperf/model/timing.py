@@ -93,6 +93,15 @@ class Times:
             waiting_noise=None if self.waiting_noise is None else 0.0,
         )
 
+    def input_free(self) -> Times:
+        """The same times as if each batch were there: those of the resident step."""
+        return replace(
+            self,
+            real_=self.resident_,
+            input_=Missing("as if it took no time"),
+            waiting_noise=None,
+        )
+
     def favourable(self) -> Times:
         """The same times at the end of their intervals at which waiting less gains the most.
 

@@ -51,9 +51,10 @@ class Ratio:
 class Trial:
     """A fix tried on the real script, or why it was not.
 
-    `speedup` with `low` and `high` is of the fix alone, as in `Ratio`; `bound` is what
-    was predicted. `parity` says in words how its losses compare, `same` whether they are those of
-    the unchanged script, None where that was not told. `one_off_s` is what the fix costs once
+    `speedup` with `low` and `high` is of the fix alone, as in `Ratio`, or of what it gives `on_top`
+    of the fixes with these ids, where it gives nothing alone; `bound` is what was predicted.
+    `parity` says in words how its losses compare, `same` whether they are those of the unchanged
+    script, None where that was not told. `one_off_s` is what the fix costs once
     (compiling, filling a cache) and `break_even_steps` how many steps earn that back; None where
     nothing was to be earned back. `variant` says which
     of several ways to make the fix this was ("workers=4"). `note` says how it was measured
@@ -80,6 +81,7 @@ class Trial:
     break_even_steps: int | None = None
     variant: str = ""
     note: str = ""
+    on_top: tuple[str, ...] = ()
     basis: Literal["steps", "whole runs", "calls", "in the loop"] = "steps"
 
     @property
@@ -104,7 +106,13 @@ class Trial:
     @property
     def why(self) -> str:
         """The reason for its outcome, and how it was measured if not as the others."""
-        return "; ".join(one.rstrip(".") for one in (self.reason, self.note) if one)
+        return "; ".join(one.rstrip(".") for one in (self.reason, self.how) if one)
+
+    @property
+    def how(self) -> str:
+        """How it was measured where that was another way than that of the others."""
+        beneath = f"measured on top of {', '.join(self.on_top)}" if self.on_top else ""
+        return "; ".join(one for one in (beneath, self.note) if one)
 
 
 def by_fix(trials: Iterable[Trial]) -> dict[str, Trial]:

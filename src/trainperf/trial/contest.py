@@ -81,6 +81,7 @@ class Contest:
     candidate: Candidate | None = None
     pairs: list[Pair] = field(default_factory=list)
     failure: str = ""
+    needless: str = ""
     decided: bool = False
     twin: Contest | None = None
     again: bool = False

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
@@ -30,12 +30,21 @@ from trainperf.recording.run import Epoch
 from trainperf.run.caches import filled
 from trainperf.trial.budget import CACHES, LATE, NO_SLICE, Bench, Clock, Costs, budget_needed
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.contest import WORTH
+from trainperf.trial.contest import AS_GOOD, WORTH
+from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.faults import ENDED
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
-from trainperf.trial.planning import SEED, Edits, Plan, Subject, ends_by_itself, plan
-from trainperf.trial.queue import Queue, none_more
+from trainperf.trial.planning import (
+    SEED,
+    Edits,
+    GivenChanges,
+    Plan,
+    Subject,
+    ends_by_itself,
+    plan,
+)
+from trainperf.trial.queue import Queue
 from trainperf.trial.repeat import FOR_LIFE, left_to_whole_runs, needed_s, repeat
 from trainperf.trial.stack import Means, Stacked, stack
 from trainperf.trial.variants import SortedOut, of_another, sort_out
@@ -44,8 +53,7 @@ ON_TOP = 10
 """So many pairs tell what one change gives on top of another."""
 BEHIND = 2
 """So many that gave nothing alone are tried on top of what pays: each takes a leg of its own."""
-WITH_OTHERS = "that is alone; on top of the others it pays"
-"""How a figure of a fix is meant that is kept for what it gives on top of another."""
+BEHIND_INPUT = "the step waits for its input, which hides what it gives"
 
 
 @dataclass(frozen=True)
@@ -135,9 +143,8 @@ def _run(
 
 def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tried:
     spent = clock.now() - subject.began
-    ahead = _Ahead(engine, planned)
-    more = none_more if subject.changes else ahead.more
-    measured = engine.compare(planned.chosen, clock, ahead.keep, more)
+    ahead = _Ahead(engine, planned, _hidden(subject))
+    measured = engine.compare(planned.chosen, clock, ahead)
     joined = [one for one in measured if one.candidate.pairs and not one.late]
     measured = [one for one in measured if not one.candidate.pairs]
     costs, needed, late = planned.costs, None, f"{clock.reason} before it could be compared"
@@ -151,7 +158,10 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     steps = length.steps if isinstance(length, Length) else None
     sorted_out = sort_out(measured, engine.baseline, late, steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
-    partners = _partners(sorted_out, measured)
+    partners = _partners(sorted_out, measured, ahead.behind)
+    for one in subject.behind:
+        if one.id in partners:
+            found[one.id] = Trial(one.id, Outcome.NOT_TRIED, BEHIND_INPUT, bound=one.bound)
 
     def means(holds: Epoch | None) -> Means:
         def join(ids: Sequence[str]) -> Candidate | str:
@@ -168,8 +178,10 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
             continue  # what it gave alone stands
         found[name] = found[name].dropped(drop.outcome, drop.reason)
     for name in set(partners) & set(stacked.fixes):
+        under = stacked.fixes[: stacked.fixes.index(name)]
+        gain = asdict(stacked.gains[name])
         found[name] = replace(
-            found[name], outcome=Outcome.KEPT, reason="", note=WITH_OTHERS, kept=True
+            found[name].dropped(Outcome.KEPT, ""), on_top=under, **gain, kept=True
         )
     baseline = engine.baseline(stacked.holds)
     once = _once(stacked, baseline, engine.beside)
@@ -250,39 +262,49 @@ def _none_of(
     return Stacked((), None), found | gone
 
 
-def _partners(sorted_out: SortedOut, alone: Sequence[Measured]) -> list[str]:
-    """The fixes that gave nothing alone, and may on top of one that was kept."""
+def _partners(
+    sorted_out: SortedOut, alone: Sequence[Measured], behind: Mapping[str, float]
+) -> list[str]:
+    """The fixes that gave nothing alone, and may on top of what pays.
+
+    So what was made for one that is kept, and what saves the other side of the step too little to
+    be told from noise: of a step that waits for its input most of the time the model's part is
+    small, and a larger share once the input is faster. `behind` are fixes that the input hides,
+    each with the share of today's step that it may save.
+    """
     kept = {one.candidate.fixes[0] for one in sorted_out.winners}
     nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
     tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
     fixes = by_id()
     made_for = [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
-    more = {name: gain for one in alone for name, gain in _more_on_top(one, sorted_out)}
-    largest = sorted(more, key=lambda name: -more[name])[:BEHIND]
-    return list(dict.fromkeys([*made_for, *largest]))
+    best = next(iter(sorted_out.winners), None)
+    if best is None or best.ratio is None:
+        return made_for
+    saves = dict(behind) if best.candidate.input else {}
+    for one in alone:
+        trial, another = sorted_out.best[one.candidate.fixes[0]], one.candidate.input
+        too_little = trial.outcome is Outcome.NO_EFFECT and trial.variant == one.candidate.variant
+        alike = another != best.candidate.input and one.holds == best.holds
+        if one.ratio is not None and too_little and alike and not one.candidate.apart:
+            saves[trial.fix] = 1 - 1 / one.ratio.speedup
+    left = {name: 1 - best.ratio.speedup * share for name, share in saves.items()}
+    worthwhile = sorted(
+        (name for name in left if left[name] < 1 / (1 + WORTH)), key=left.__getitem__
+    )
+    return list(dict.fromkeys([*made_for, *worthwhile[:BEHIND]]))
 
 
-def _more_on_top(one: Measured, sorted_out: SortedOut) -> Iterator[tuple[str, float]]:
-    """A fix that gave too little to be told from noise, where it may be more of shorter steps.
-
-    Of a step that waits for its input most of the time the model's part is small. What a change
-    saves of it, in seconds, is a larger share once the input is faster, and the other way round.
-    """
-    name, best = one.candidate.fixes[0], next(iter(sorted_out.winners), None)
-    trial = sorted_out.best[name]
-    if best is None or best.ratio is None or one.ratio is None or one.candidate.apart:
-        return
-    another = one.candidate.input != best.candidate.input and one.holds == best.holds
-    if trial.outcome is not Outcome.NO_EFFECT or trial.speedup != one.ratio.speedup or not another:
-        return
-    left = 1 / best.ratio.speedup - (1 - 1 / one.ratio.speedup)
-    gain = 1 / (best.ratio.speedup * left) if left > 0 else math.inf
-    if gain > 1 + WORTH:
-        yield name, gain
+def _hidden(subject: Subject) -> dict[str, float]:
+    """What the input hides, each with the share of today's step that it may save."""
+    if not subject.behind:
+        return {}
+    step = subject.evidence.utilization
+    gains = {one.id: one.most or by_id()[one.id].usual for one in subject.behind}
+    return {name: step * (1 - 1 / gain) for name, gain in gains.items()}
 
 
 @dataclass(frozen=True)
-class _Ahead:
+class _Ahead(Rest):
     """Puts winners together while others are still tried, and keeps time for what comes after.
 
     What is measured then takes the place of the last stacks.
@@ -290,6 +312,7 @@ class _Ahead:
 
     engine: Queue
     planned: Plan
+    behind: Mapping[str, float] = field(default_factory=dict)
 
     def keep(self, measured: Sequence[Measured]) -> float:
         """Seconds needed to measure the winners together, where they are not, and once more."""
@@ -302,11 +325,15 @@ class _Ahead:
             return needed_s(of_steps)
         costs = of_steps.holding(sorted_out.winners[0].holds)
         known = max((len(one.candidate.fixes) for one in joined), default=1)
-        stacks = max(0, len(sorted_out.winners) - known) + len(_partners(sorted_out, alone))
+        stacks = max(0, len(sorted_out.winners) - known) + len(
+            _partners(sorted_out, alone, self.behind)
+        )
         return needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
 
     def more(self, measured: Sequence[Measured]) -> Sequence[Candidate]:
         """All that pays in slices of one kind, together, once each way to make it is decided."""
+        if isinstance(self.planned.edits, GivenChanges):
+            return ()
         alone, _ = _apart(measured)
         ways = Counter(one.fixes[0] for one in self.planned.chosen)
         ways.subtract(one.candidate.fixes[0] for one in alone)
@@ -323,6 +350,17 @@ class _Ahead:
         share, holds = winners[0].candidate.share, winners[0].holds
         joined = replace(made, hope=math.prod(gains), share=share, holds=holds, pairs=ON_TOP)
         return (joined,)
+
+    def needless(self, candidate: Candidate, measured: Sequence[Measured]) -> str:
+        """Why a change of the input can give no more: another gives what free input would."""
+        alone, _ = _apart(measured)
+        if not alone or not candidate.input or candidate.most is None or candidate.epoch:
+            return ""
+        best = next(iter(sort_out(alone, self.engine.baseline, "").winners), None)
+        if best is None or best.ratio is None or best.holds != candidate.holds:
+            return ""
+        gains_all = best.candidate.input and candidate.hope <= AS_GOOD * best.ratio.speedup
+        return f"{best.name} gives all that a faster input can" if gains_all else ""
 
     def compare(
         self, known: Sequence[Measured], stacks: Sequence[Candidate], clock: Clock

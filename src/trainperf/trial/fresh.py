@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainperf.model import Ratio, Run
@@ -29,6 +29,22 @@ class Process:
     failure: str = ""
 
 
+class Rest:
+    """What comes beside and after the candidates, by what was measured until now: nothing here."""
+
+    def keep(self, measured: Sequence[Measured]) -> float:
+        """Seconds to be kept of the time for what comes after."""
+        return 0.0
+
+    def more(self, measured: Sequence[Measured]) -> Sequence[Candidate]:
+        """What else is to be tried, as soon as there is room."""
+        return ()
+
+    def needless(self, candidate: Candidate, measured: Sequence[Measured]) -> str:
+        """Why a candidate could change nothing any more, "" where it may."""
+        return ""
+
+
 class FreshProcesses:
     """Compares candidates with the unchanged script, one process alive at a time.
 
@@ -48,18 +64,22 @@ class FreshProcesses:
         self,
         candidates: Sequence[Candidate],
         clock: Clock,
-        keep: Callable[[Sequence[Measured]], float],
+        rest: Rest,
     ) -> list[Measured]:
         """Run each candidate twice, between two processes of the unchanged script.
 
-        Ends when the time is over, less what `keep` wants kept of it.
+        Ends when the time is over, less what the `rest` wants kept of it.
         Raises `LegFailed` if the unchanged script cannot be run so.
         """
         found: list[Measured] = []
         self._kinds |= dict.fromkeys(candidate.holds for candidate in candidates)
         for number, candidate in enumerate(candidates):
             holds = candidate.holds
-            if clock.keeping(keep(found)).over() and self._unchanged:
+            needless = rest.needless(candidate, found)
+            if needless:
+                found.append(Measured(candidate, None, None, needless=needless))
+                continue
+            if clock.keeping(rest.keep(found)).over() and self._unchanged:
                 found.append(Measured(candidate, None, None, LATE))
                 continue
             self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))

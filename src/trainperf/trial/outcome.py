@@ -62,7 +62,7 @@ class Measured:
     """The result for a candidate: its pairs, the ratio if there were enough, and the losses.
 
     `start` is what passed up to its first update of the weights, `note` how it was measured where
-    that was another way than that of the others.
+    that was another way than that of the others. `needless` says why it could change nothing.
     """
 
     candidate: Candidate
@@ -72,6 +72,7 @@ class Measured:
     start: Start | None = None
     pairs: tuple[Pair, ...] = ()
     note: str = ""
+    needless: str = ""
 
     @property
     def name(self) -> str:
@@ -86,7 +87,7 @@ class Measured:
     @property
     def late(self) -> bool:
         """Whether nothing but time was missing for a ratio."""
-        return self.ratio is None and self.failure in ("", LATE)
+        return self.ratio is None and self.failure in ("", LATE) and not self.needless
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,8 @@ def trial(
 ) -> Trial:
     """The trial of one fix alone; `why_late` says why there was no time for it."""
     candidate, found = measured.candidate, measured.ratio
+    if found is None and measured.needless:
+        return candidate.skipped(measured.needless)
     untried = replace(candidate.skipped(why_late), note=measured.note)
     if found is None and measured.late:
         return untried

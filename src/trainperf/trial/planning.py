@@ -84,7 +84,8 @@ class Subject:
     `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
     were busy when the trials began and nothing of ours ran. `training` is the whole of it by its
     ledger, None if it has none. Where there are `changes`, these are tried and no finding is: each
-    is the observed run with one change, by its name.
+    is the observed run with one change, by its name. `behind` are findings that give nothing before
+    the input is faster.
     """
 
     recording: Recording
@@ -100,6 +101,7 @@ class Subject:
     neighbours_cores: float | None = None
     training: Training | None = None
     changes: tuple[Candidate, ...] = ()
+    behind: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,8 @@ def plan(subject: Subject, clock: Clock) -> Plan:
 
 def _to_try(subject: Subject, run: Run) -> tuple[Edits, list[Candidate], list[Trial]]:
     """What can be tried on the leg `run`, how its edits are written, and what is not tried."""
-    edits = Edits(run, subject.findings, writer(subject.root, by_id()))
+    findings = (*subject.findings, *subject.behind)
+    edits = Edits(run, findings, writer(subject.root, by_id()))
     if subject.changes:
         given = GivenChanges(run, (), edits.write_for, subject.changes)
         joined = [given.join((change.name,)) for change in subject.changes]

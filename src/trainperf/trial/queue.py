@@ -9,7 +9,7 @@ nothing waits for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 
@@ -20,7 +20,7 @@ from trainperf.trial import parity
 from trainperf.trial.budget import LATE, NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, beaten, enough, is_told
-from trainperf.trial.fresh import FreshProcesses
+from trainperf.trial.fresh import FreshProcesses, Rest
 from trainperf.trial.legs.leg import Leg, LegFailed, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, start_of
@@ -37,21 +37,6 @@ MORE_TIMES = 3.0
 """A leg may take so much longer to start than the slowest that has, if it does not compile."""
 OVERDUE = 2.0
 """From so many times the usual start on a leg is none of those that start next."""
-
-Keep = Callable[[Sequence[Measured]], float]
-"""Seconds to be kept of the time for what comes after, from what was measured until now."""
-More = Callable[[Sequence[Measured]], Sequence[Candidate]]
-"""What else is to be tried, as soon as there is room, by what was decided until now."""
-
-
-def nothing(measured: Sequence[Measured]) -> float:
-    """Keep no time for anything else."""
-    return 0.0
-
-
-def none_more(measured: Sequence[Measured]) -> Sequence[Candidate]:
-    """Try nothing but what was asked for."""
-    return ()
 
 
 class Queue:
@@ -78,6 +63,7 @@ class Queue:
         self._round = 0
         self._waiting: list[Candidate] = []
         self._entered: list[Contest] = []
+        self._left_out: list[Measured] = []
         self._alone: dict[str, Candidate] = {}
         self._fresh = FreshProcesses(bench, self._guard)
 
@@ -117,31 +103,32 @@ class Queue:
         self,
         candidates: Sequence[Candidate],
         clock: Clock,
-        keep: Keep = nothing,
-        more: More = none_more,
+        rest: Rest | None = None,
     ) -> list[Measured]:
         """Run the candidates in turn with the unchanged script until each is decided.
 
-        The first ones start first; who is decided makes room for the next, and `more` may name
-        others then, which are the next. Goes on until all are decided or the time is over, less
-        what `keep` wants kept. Raises `LegFailed` if the unchanged script cannot be run so.
+        The first ones start first; who is decided makes room for the next, and the `rest` may name
+        others then, which are the next, and leave some out. Goes on until all are decided or the
+        time is over, less what the `rest` wants kept. Raises `LegFailed` if the unchanged script
+        cannot be run so.
         """
+        rest = rest or Rest()
         if self._slots == 1:
-            return self._fresh.compare(candidates, clock, keep)
+            return self._fresh.compare(candidates, clock, rest)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
         self._waiting, self._entered, failure = list(candidates), [], LATE
+        self._left_out = []
         names = [candidate.name for candidate in candidates]
-        early, known = clock.keeping(keep(())), 0
+        early, known = clock.keeping(rest.keep(())), 0
         try:
             while not (early.over() and (self._entered or clock.over())):
                 decided = [contest for contest in self._entered if contest.decided]
                 if len(decided) != known:
-                    known, told = len(decided), [self._measured(contest) for contest in decided]
-                    early = clock.keeping(keep(told))
-                    others = [one for one in more(told) if one.name not in names]
-                    self._waiting[:0] = others
-                    names += [candidate.name for candidate in others]
+                    told = [self._measured(contest) for contest in decided if not contest.again]
+                    early = clock.keeping(rest.keep(told))
+                    names += self._take_in(rest, told, names)
+                    known = sum(contest.decided for contest in self._entered)
                 self._enter(early)
                 if not self._advance(early):
                     break
@@ -156,10 +143,32 @@ class Queue:
             end_all([contest.leg for contest in self._entered])
         self._take_out()
         found = [self._measured(contest) for contest in self._entered if not contest.again]
-        found += self._tried_alone(clock.keeping(keep(found)))
+        found += self._tried_alone(clock.keeping(rest.keep(found)))
         found += [Measured(candidate, None, None, failure) for candidate in self._waiting]
+        found += self._left_out
         by_name = {measured.name: measured for measured in found}
         return [by_name[name] for name in names]
+
+    def _take_in(self, rest: Rest, told: Sequence[Measured], known: Sequence[str]) -> list[str]:
+        """Let in what else is to be tried, by what was told; decide what is needless by now.
+
+        Returns the names of the new ones, which are none of those `known`.
+        """
+        new = [candidate for candidate in rest.more(told) if candidate.name not in known]
+        left_out = {one.name: rest.needless(one, told) for one in self._waiting}
+        self._left_out += [
+            Measured(one, None, None, needless=left_out[one.name])
+            for one in self._waiting
+            if left_out[one.name]
+        ]
+        self._waiting = [*new, *(one for one in self._waiting if not left_out[one.name])]
+        for contest in self._open:
+            contest.needless = rest.needless(contest.candidate, told) if contest.candidate else ""
+            if contest.needless:
+                contest.decided = True
+                contest.leg.end()
+                self._end_twin(contest)
+        return [candidate.name for candidate in new]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as it was measured in slices that hold epochs, or steps.
@@ -525,7 +534,7 @@ class Queue:
             return [Measured(candidate, None, None, LATE, note=RAN_OUT) for candidate in chosen]
         self.close()
         try:
-            found = self._fresh.compare(chosen, clock, nothing)
+            found = self._fresh.compare(chosen, clock, Rest())
         except LegFailed as failed:
             why = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
             found = [Measured(candidate, None, None, why) for candidate in chosen]
@@ -540,6 +549,7 @@ class Queue:
             ratio=self._series_of(contest.holds).both(contest),
             losses=parity.read_losses(contest.first.trained),
             failure=contest.failure,
+            needless=contest.needless,
             start=start_of(contest.first),
             pairs=tuple(contest.pairs),
         )

@@ -33,7 +33,7 @@ class Stacked:
     """The fixes that go into the patch, what they give together, and who was dropped.
 
     `ratio` is None where there are no fixes; it is of slices that hold such epochs, or steps.
-    `start` is how long they took to start.
+    `start` is how long they took to start. `gains` say what fixes give on top of those before them.
     """
 
     fixes: tuple[str, ...]
@@ -41,6 +41,7 @@ class Stacked:
     dropped: Mapping[str, Dropped] = field(default_factory=dict)
     start: Start | None = None
     holds: Epoch | None = None
+    gains: Mapping[str, Ratio] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,18 +72,18 @@ def stack(
     """
     if not winners:
         return Stacked((), None)
-    best, dropped = winners[0], dict[str, Dropped]()
+    best, dropped, gains = winners[0], dict[str, Dropped](), dict[str, Ratio]()
     longer = [one for one in winners if _length(one.holds) > _length(best.holds)]
     alike = [one.candidate.fixes[0] for one in winners[1:] if one not in longer]
     fixes, top = _added(
-        (best.candidate.fixes, best), [*alike, *partners], means(best.holds), dropped
+        (best.candidate.fixes, best), [*alike, *partners], means(best.holds), dropped, gains
     )
     if longer:
         holds = max((one.holds for one in longer), key=_length)
         names = [one.candidate.fixes[0] for one in longer]
-        fixes, top = _added((fixes, top), names, means(holds), dropped)
+        fixes, top = _added((fixes, top), names, means(holds), dropped, gains)
     dropped = {name: drop for name, drop in dropped.items() if name not in fixes}
-    return Stacked(fixes, top.ratio, dropped, top.start, top.holds)
+    return Stacked(fixes, top.ratio, dropped, top.start, top.holds, gains)
 
 
 def _length(holds: Epoch | None) -> int:
@@ -90,8 +91,16 @@ def _length(holds: Epoch | None) -> int:
     return 0 if holds is None else 1 + holds.written
 
 
-def _added(top: Top, names: Sequence[str], means: Means, dropped: dict[str, Dropped]) -> Top:
+def _added(
+    top: Top,
+    names: Sequence[str],
+    means: Means,
+    dropped: dict[str, Dropped],
+    gains: dict[str, Ratio],
+) -> Top:
     """What pays of some fixes on top of what there is; why another does not goes into `dropped`.
+
+    What each that pays gives there goes into `gains`.
 
     The stacks of the first, the first two, … are alive together, so that each is compared with the
     one before it. A fix that breaks its stack (it fails, or trains differently), or adds nothing to
@@ -123,6 +132,7 @@ def _added(top: Top, names: Sequence[str], means: Means, dropped: dict[str, Drop
                 if drop.outcome is Outcome.REDUNDANT:
                     with_idle = _largest(stacks[at:], found, baseline)
                 break
+            gains[name] = on_top(measured, best)
             fixes, best = candidate.fixes, measured
     if _speedup(with_idle[1]) > (1 + floor(baseline.control)) * _speedup(best):
         return with_idle

@@ -108,7 +108,9 @@ def of_another(
     """
     named = {(one.candidate.fixes[0], one.candidate.variant): one for one in measured}
     for one in trials:
-        found = named[one.fix, one.variant]
+        found = named.get((one.fix, one.variant))
+        if found is None:  # it was measured on top of others only
+            continue
         usual = baseline_of(found.holds)
         gains = (one.low or 0.0) > 1 + floor(usual.control)
         differs = one.outcome is Outcome.LOSSES_DIFFER and gains

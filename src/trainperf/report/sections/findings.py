@@ -111,6 +111,7 @@ def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
         way = f" with {trial.variant}" if trial.variant else ""
         way += of_what(trial, diagnosis)
         alone = trial.outcome is Outcome.NOT_TRIED
+        way += f" on top of {', '.join(trial.on_top)}" if trial.on_top else ""
         words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
         why = f"; {trial.reason}" if alone or trial.outcome is Outcome.CHANGES else ""
@@ -141,7 +142,7 @@ def alone(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
     """Print one finding by itself: what it gives, how its losses compare, why and how."""
     if finding not in diagnosis.practices:
         trial = by_fix(diagnosis.trials).get(finding.id)
-        came = () if trial is None else (trial.note, trial.parity)
+        came = () if trial is None else (trial.how, trial.parity)
         text = "; ".join(one for one in (gives(finding, diagnosis), *came) if one)
         page.prose(f"{text[0].upper()}{text[1:]}.")
     _body(finding, diagnosis, page)

@@ -133,7 +133,7 @@ def row(trial: Trial, diagnosis: Diagnosis) -> Tried:
         kept=trial.kept,
         pairs=f"{trial.pairs:,}",
         steps=f"{trial.steps:,}" if trial.basis == "steps" else "",
-        reason=trial.why if trial.outcome in SAYS_WHY else trial.note,
+        reason=trial.why if trial.outcome in SAYS_WHY else trial.how,
         once=once(trial),
     )
 

@@ -24,6 +24,8 @@ FAR_BEYOND = 2.0
 PAIRS = 8
 PAIRS_S = 15.0
 """So many pairs of slices each process with the changes has, fewer where they take longer."""
+AGAIN = 3
+"""So many times as many pairs where neighbours leave open whether there is a gain."""
 WHOLE_RUNS_S = 60.0
 """Plain runs of the whole script are made in place of this where they take no longer."""
 MARGIN = 1.15
@@ -83,7 +85,8 @@ def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -
     costs = bench.costs.holding(candidate.holds)
 
     def compared(contest: Contest, _: float, __: float) -> bool:
-        return len(contest.pairs) >= _pairs(costs)
+        told = contest.ratio is not None and (contest.candidate is None or contest.ratio.low > 1)
+        return len(contest.pairs) >= _pairs(costs) * (1 if told else AGAIN)
 
     two = low < FAR_BEYOND and needed_s(costs, 4) <= clock.left
     names = ("first", "second") if two else ("first",)

@@ -103,9 +103,9 @@ def findings_behind_input(
     repair of the step shows before the input is repaired. Bounds are of the step with free input.
     """
     times = evidence.times
-    if not (is_taken(times.real_) and is_taken(times.resident_) and evidence.input_bound):
+    if not (is_taken(times.real_) and is_taken(times.resident_)):
         return ()
-    if times.real < BEHIND * times.resident:
+    if times.real < BEHIND * times.resident or not evidence.as_if_exact().input_bound:
         return ()
     asked = findings_to_try(replace(evidence, times=times.input_free()), found, failed)
     return tuple(

@@ -8,7 +8,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from trainperf.fixes import by_id
-from trainperf.fixes.findings import findings_behind_input, findings_to_try, shown_findings
+from trainperf.fixes.findings import findings_to_try, shown_findings, with_free_input
 from trainperf.model import Finding
 
 
@@ -40,12 +40,13 @@ def test_what_is_only_tried_promises_no_more_than_the_verdict() -> None:
 def test_what_the_input_hides_is_priced_as_if_it_were_free() -> None:
     """A `PyDataset` makes each batch in 31 ms, while the step of 1 ms before it runs."""
     case = evidence_of("loop_pydataset")
-    alone = [one.id for one in (*shown_findings(case), *findings_to_try(case, ()))]
-    hidden = {one.id: one for one in findings_behind_input(case, alone)}
-    assert "keras_steps_per_execution" in hidden.keys() - set(alone)
-    assert hidden["keras_steps_per_execution"].bound > 1.2
-    assert all(one.bound_basis.endswith("; once the input is free") for one in hidden.values())
-    assert findings_behind_input(evidence_of("healthy"), ()) == ()
+    free = with_free_input(case)
+    assert free is not None
+    steps = [by_id()["keras_steps_per_execution"]]
+    assert findings_to_try(case, (), among=steps) == ()
+    (hidden,) = findings_to_try(free, (), among=steps)
+    assert hidden.bound > 1.2
+    assert with_free_input(evidence_of("healthy")) is None
 
 
 def test_a_probe_that_takes_longer_than_the_step_saves_no_more_than_the_step() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from trainperf.diagnose.fewer_devices import with_fewer_devices
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, Parts
 from trainperf.fixes import Fix, by_id, concern
-from trainperf.fixes.findings import findings_behind_input, findings_to_try, shown_findings
+from trainperf.fixes.findings import Failed, findings_to_try, shown_findings, with_free_input
 from trainperf.machine import after_run, with_late_answers
 from trainperf.model import (
     Diagnosis,
@@ -38,7 +38,7 @@ from trainperf.report.assemble.notes import experiment_changes
 from trainperf.rewrite.script import default_reader
 from trainperf.run.spawn import Interrupted
 from trainperf.samplers.contention import busy_cores
-from trainperf.trial import Subject, Tried, try_fixes
+from trainperf.trial import Freed, Subject, Tried, try_fixes
 from trainperf.trial.budget import Clock
 from trainperf.trial.repeat import WHOLE_RUNS_S
 from trainperf.whole_training import Found, confirm, ledger, reserved_s
@@ -85,13 +85,12 @@ def judged(
     findings = (*first.findings, *hidden)
     if request.only:
         findings = tuple(one for one in findings if one.id in request.only)
-    known |= {one.id for one in hidden}
-    behind = _untold(request, findings_behind_input(evidence, known, untold))
-    if request.only:
-        behind = ()
+    free = None if request.only else _freed(request, evidence, findings, untold)
+    ids = {one.id for one in findings}
+    behind = tuple(one for one in free.findings if one.id not in ids) if free else ()
     found = Found(findings, patch_root(request.run, (*findings, *behind)))
     tried = _try(
-        request, found, behind, first.training, recording, evidence, began, interrupted, on_event
+        request, found, free, first.training, recording, evidence, began, interrupted, on_event
     )
     if tried is None:
         return replace(first, seconds=time.monotonic() - began), recording
@@ -151,7 +150,7 @@ def _as_written(findings: Iterable[Finding], cwd: str) -> tuple[Finding, ...]:
 def _try(
     request: Request,
     found: Found,
-    behind: tuple[Finding, ...],
+    freed: Freed | None,
     before: Training | None,
     recording: Recording,
     evidence: Evidence,
@@ -181,9 +180,26 @@ def _try(
         allow_semantic=request.allow_semantic,
         neighbours_cores=busy_cores(LOOK_S),
         training=before,
-        behind=behind,
+        freed=freed,
     )
     return try_fixes(subject, interrupted, on_event)
+
+
+def _freed(
+    request: Request, evidence: Evidence, found: Sequence[Finding], failed: Failed
+) -> Freed | None:
+    """What is to be tried on top of a repair of the input, None where steps hardly wait for it."""
+    free = with_free_input(evidence)
+    if free is None:
+        return None
+    asked = [
+        replace(one, bound_basis=f"{one.bound_basis}; once the input is free")
+        for one in _untold(request, findings_to_try(free, (), failed))
+        if one.category != "input" and not {"epoch", "outside"} & one.data.keys()
+    ]
+    ids = {one.id for one in asked}
+    others = (one for one in found if one.category != "input" and one.id not in ids)
+    return Freed(free, (*asked, *others))
 
 
 def _untold(request: Request, asked: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -16,7 +16,6 @@ from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
 from trainperf.model import (
     Category,
-    Equivalence,
     Evidence,
     Finding,
     Missing,
@@ -94,28 +93,18 @@ BEHIND = 1.25
 """A step that could run so many times as fast with free input may hide what is slow in itself."""
 
 
-def findings_behind_input(
-    evidence: Evidence, found: Iterable[str], failed: Failed | None = None
-) -> tuple[Finding, ...]:
-    """Return what may pay in the step itself once its input is faster, beside the ids `found`.
+def with_free_input(evidence: Evidence) -> Evidence | None:
+    """Return the evidence as if each batch were there, None where steps hardly wait for theirs.
 
     Where batches are made while the step computes (workers, `prefetch`), and it waits for them, no
-    repair of the step shows before the input is repaired. Bounds are of the step with free input.
+    repair of the step shows before the input is repaired; else it shows as less than it is then.
     """
     times = evidence.times
     if not (is_taken(times.real_) and is_taken(times.resident_)):
-        return ()
+        return None
     if times.real < BEHIND * times.resident or not evidence.as_if_exact().input_bound:
-        return ()
-    asked = findings_to_try(replace(evidence, times=times.input_free()), found, failed)
-    return tuple(
-        replace(finding, bound_basis=f"{finding.bound_basis}; once the input is free")
-        for finding in asked
-        if finding.category in ("model", "host")
-        and not {"epoch", "outside"} & finding.data.keys()
-        and finding.equivalence is not Equivalence.SEMANTICS
-        and (finding.most is None or finding.most > PROBE_LEAST)
-    )
+        return None
+    return replace(evidence, times=times.input_free())
 
 
 def _shown(fix: Fix, evidence: Evidence, noisy: Evidence) -> Finding | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -84,8 +84,9 @@ class Subject:
     `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
     were busy when the trials began and nothing of ours ran. `training` is the whole of it by its
     ledger, None if it has none. Where there are `changes`, these are tried and no finding is: each
-    is the observed run with one change, by its name. `behind` are findings that give nothing before
-    the input is faster.
+    is the observed run with one change, by its name. Where steps wait for their input, `freed` is
+    the evidence as if they did not, and what may pay then. What is tried on top of others has these
+    `beneath`.
     """
 
     recording: Recording
@@ -101,16 +102,41 @@ class Subject:
     neighbours_cores: float | None = None
     training: Training | None = None
     changes: tuple[Candidate, ...] = ()
-    behind: tuple[Finding, ...] = ()
+    freed: Freed | None = None
+    beneath: tuple[Finding, ...] = ()
+
+    def on_top_of(self, beneath: tuple[Finding, ...], known: Collection[str]) -> Subject:
+        """The subject of what is tried on top of kept changes of the input, without the `known`."""
+        assert self.freed is not None
+        findings = tuple(one for one in self.freed.findings if one.id not in known)
+        evidence = self.freed.evidence
+        return replace(self, evidence=evidence, findings=findings, beneath=beneath, freed=None)
+
+    def all_edits(self, edits: Edits) -> Edits:
+        """Edits of all findings that may have been tried."""
+        freed = () if self.freed is None else self.freed.findings
+        ids = {one.id for one in edits.findings}
+        return replace(
+            edits, findings=(*edits.findings, *(one for one in freed if one.id not in ids))
+        )
+
+
+@dataclass(frozen=True)
+class Freed:
+    """What a script is found to be once its steps wait for no input."""
+
+    evidence: Evidence
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)
 class Edits:
-    """Writes the edits of some fixes, and the leg that runs with them."""
+    """Writes the edits of some fixes, and the leg that runs with them on top of those `beneath`."""
 
     run: Run
     findings: tuple[Finding, ...]
     write_for: WriteFor
+    beneath: tuple[str, ...] = ()
 
     @property
     def write(self) -> Write:
@@ -124,7 +150,23 @@ class Edits:
 
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate with the edits of all `ids`, or why there is none."""
-        return together(self.run, ids, self.findings, by_id(), self.write)
+        all_ids = (*self.beneath, *ids)
+        made = together(self.run, all_ids, self.findings, by_id(), self.write)
+        return made if isinstance(made, str) else replace(made, fixes=tuple(ids))
+
+    def on_top(self, candidate: Candidate) -> Candidate | str:
+        """The candidate with the edits of those beneath it, or why there is none."""
+        fix, finding = candidate.fixes[0], candidate.finding
+        made = self.choosing({} if finding is None else {fix: finding}).join(candidate.fixes)
+        if isinstance(made, str):
+            return f"does not go together with {', '.join(self.beneath)}: {made}"
+        return replace(
+            candidate,
+            run=made.run,
+            equivalence=made.equivalence,
+            warm_up_epochs=made.warm_up_epochs,
+            compiles=made.compiles,
+        )
 
 
 @dataclass(frozen=True)
@@ -247,16 +289,24 @@ def plan(subject: Subject, clock: Clock) -> Plan:
 
 def _to_try(subject: Subject, run: Run) -> tuple[Edits, list[Candidate], list[Trial]]:
     """What can be tried on the leg `run`, how its edits are written, and what is not tried."""
-    findings = (*subject.findings, *subject.behind)
-    edits = Edits(run, findings, writer(subject.root, by_id()))
+    findings = (*subject.findings, *subject.beneath)
+    beneath = tuple(one.id for one in subject.beneath)
+    edits = Edits(run, findings, writer(subject.root, by_id()), beneath)
     if subject.changes:
-        given = GivenChanges(run, (), edits.write_for, subject.changes)
+        given = GivenChanges(run, (), edits.write_for, changes=subject.changes)
         joined = [given.join((change.name,)) for change in subject.changes]
         return given, [one for one in joined if isinstance(one, Candidate)], []
     semantic = subject.allow_semantic
     chosen, untried = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
     chosen, decided = decided_in_the_loop(chosen, subject.findings, subject.evidence)
-    return edits, chosen, [*untried, *decided]
+    made = []
+    for one in chosen:
+        candidate = edits.on_top(one) if beneath else one
+        if isinstance(candidate, str):
+            untried.append(one.skipped(candidate))
+        else:
+            made.append(candidate)
+    return edits, made, [*untried, *decided]
 
 
 def with_own_caches(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trainperf.model import Outcome, Ratio
 from trainperf.recording.run import Epoch
@@ -228,6 +228,27 @@ def on_top(stacked: Measured, before: Measured) -> Ratio:
         gain * math.exp(above),
         min(one.pairs, other.pairs),
         min(one.steps, other.steps),
+    )
+
+
+def both(first: Stacked, later: Stacked) -> Stacked:
+    """What was kept first, and later on top of it."""
+    dropped = {**first.dropped, **later.dropped}
+    if first.ratio is None or later.ratio is None:
+        kept = later if first.ratio is None else first
+        return replace(kept, dropped=dropped)
+    one, other = first.ratio, later.ratio
+    gain = one.speedup * other.speedup
+    below = math.hypot(math.log(one.speedup / one.low), math.log(other.speedup / other.low))
+    above = math.hypot(math.log(one.high / one.speedup), math.log(other.high / other.speedup))
+    pairs, steps = min(one.pairs, other.pairs), min(one.steps, other.steps)
+    return Stacked(
+        (*first.fixes, *later.fixes),
+        Ratio(gain, gain * math.exp(-below), gain * math.exp(above), pairs, steps),
+        dropped,
+        later.start,
+        first.holds or later.holds,
+        {**first.gains, **later.gains},
     )
 
 

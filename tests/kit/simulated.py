@@ -50,7 +50,7 @@ class Machine:
     ) -> SimulatedLeg:
         plan = self.made.get(name or "base", {})
         made = SimulatedLeg(self, name, **(plan.pop(0) if isinstance(plan, list) else plan))
-        made.slow = slow
+        made.slow, made.run = slow, run or RUN
         return made
 
     def clock(self, seconds: float = 600.0) -> Clock:

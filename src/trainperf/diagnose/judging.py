@@ -100,6 +100,8 @@ def judged(
     over = recording.ending is Ending.FINISHED
     observed_s = recording.ended - recording.started if over else None
     before, run = first.training, request.run
+    kept = {trial.fix for trial in tried.trials if trial.kept}
+    found = replace(found, findings=(*findings, *(one for one in behind if one.id in kept)))
     tried, whole = confirm(tried, found, before, run, folder, clock, on_event, plain_s, observed_s)
     diagnosis = replace(_proven(first, evidence, (*hidden, *behind), tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording

@@ -44,6 +44,10 @@ class Rest:
         """Why a candidate could change nothing any more, "" where it may."""
         return ""
 
+    def goes_on(self, candidate: Candidate) -> bool:
+        """Whether others may be tried on top of a candidate, if it is the best."""
+        return False
+
 
 class FreshProcesses:
     """Compares candidates with the unchanged script, one process alive at a time.

@@ -35,6 +35,8 @@ TURN_S = 2.0
 MORE_S = 15.0
 MORE_TIMES = 3.0
 """A leg may take so much longer to start than the slowest that has, if it does not compile."""
+FEW_SLOTS = 3
+"""With no more than so many none is kept alive that is decided."""
 OVERDUE = 2.0
 """From so many times the usual start on a leg is none of those that start next."""
 
@@ -45,26 +47,33 @@ class Queue:
     Who runs out of memory beside others is tried alone, in fresh processes, and from then on no
     more live beside each other than did then. Where two legs fit the control meets the unchanged
     script first, then each candidate does; where one fits each runs by itself. Use as a context
-    manager: no process is left when it closes.
+    manager: no process is left when it closes. A `base` is a leg of the script that runs already.
     """
 
-    def __init__(self, bench: Bench, over: Rule = enough, controlled: bool = True) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        over: Rule = enough,
+        controlled: bool = True,
+        base: Leg | None = None,
+    ) -> None:
         self.bench = bench
         self._over = over
         self._controlled = controlled
         self._guard = bench.guard()
         self._made: list[Leg] = []
         self._slots = bench.costs.slots
-        self._base = self._leg("", bench.run)
+        self._base = base or self._leg("", bench.run)
         self._reference = self._base  # the leg whose training the others are compared with
         self._control = self._leg("control", bench.run)
         self._series: dict[Epoch | None, Series] = {}
         self._before: tuple[Series, Slice] | None = None  # what the script did last
-        self._round = 0
+        self._round, self._rest = 0, Rest()
         self._waiting: list[Candidate] = []
         self._entered: list[Contest] = []
         self._left_out: list[Measured] = []
         self._alone: dict[str, Candidate] = {}
+        self._leading: Contest | None = None  # its leg may go on as another's base
         self._fresh = FreshProcesses(bench, self._guard)
 
     def __enter__(self) -> Queue:
@@ -81,7 +90,16 @@ class Queue:
 
     def close(self) -> None:
         """End the script's legs, of which the baseline stays."""
-        end_all((self._base, self._control))
+        leading = () if self._leading is None else (self._leading.leg,)
+        end_all((self._base, self._control, *leading))
+
+    def leading(self, run: Run) -> Leg | None:
+        """Hand over the leg of the best change, if it is of this run and still goes on."""
+        contest, self._leading = self._leading, None
+        if contest is None or (contest.leg.alive and contest.leg.run == run):
+            return None if contest is None else contest.leg
+        contest.leg.end()
+        return None
 
     @property
     def beside(self) -> bool:
@@ -112,7 +130,7 @@ class Queue:
         time is over, less what the `rest` wants kept. Raises `LegFailed` if the unchanged script
         cannot be run so.
         """
-        rest = rest or Rest()
+        rest = self._rest = rest or Rest()
         if self._slots == 1:
             return self._fresh.compare(candidates, clock, rest)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
@@ -140,7 +158,7 @@ class Queue:
             failure = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
             self._no_more(failure)
         finally:
-            end_all([contest.leg for contest in self._entered])
+            end_all([contest.leg for contest in self._entered if contest is not self._leading])
         self._take_out()
         found = [self._measured(contest) for contest in self._entered if not contest.again]
         found += self._tried_alone(clock.keeping(rest.keep(found)))
@@ -455,8 +473,23 @@ class Queue:
             return
         contest.decided = bool(contest.failure) or over or beaten(contest, self._entered)
         if contest.decided:
-            contest.leg.end()
+            if not self._leads(contest):
+                contest.leg.end()
             self._end_twin(contest)
+
+    def _leads(self, contest: Contest) -> bool:
+        """Whether a decided contest is the best of those that others may be put on top of."""
+        before, candidate = self._leading, contest.candidate
+        if contest.failure or contest.ratio is None or candidate is None:
+            return False
+        if self._slots <= FEW_SLOTS or not contest.gains or not self._rest.goes_on(candidate):
+            return False
+        if before is not None and before.ratio is not None:
+            if before.ratio.speedup >= contest.ratio.speedup:
+                return False
+            before.leg.end()
+        self._leading = contest
+        return True
 
     def _end_twin(self, contest: Contest) -> None:
         """Decide the other process of a change with it."""

@@ -94,7 +94,7 @@ def in_rounds(
         return _round(engine, planned, clock, late, steps)
     first = [one for one in planned.chosen if one in of_input or one is planned.chosen[0]]
     others = [one for one in planned.chosen if one not in first]
-    came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps)
+    came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps, another=True)
     kept = came.stacked.fixes
     if not kept:
         rest = replace(planned, chosen=tuple(others))
@@ -109,13 +109,14 @@ def in_rounds(
     changed = edits.join(kept)
     if not second.chosen or second.costs is None or isinstance(changed, str):
         return came.then(Came(skipped=second.skipped))
+    base = engine.leading(changed.run)
     engine.close()
     assert planned.costs is not None
     costs = replace(second.costs, epoch_s=planned.costs.epoch_s)  # a cache is filled in a first one
     folder = engine.bench.folder / "on-top"
     bench = replace(engine.bench, run=changed.run, costs=costs, folder=folder)
     try:
-        with Queue(bench) as queue:
+        with Queue(bench, base=base) as queue:
             later = _round(queue, replace(second, costs=costs), clock, late, steps)
     except LegFailed as failed:
         why = late() if clock.over() else f"with {', '.join(kept)} the script {failed}"
@@ -130,12 +131,13 @@ def _round(
     clock: Clock,
     late: Callable[[], str],
     steps: int | None,
+    another: bool = False,
 ) -> Came:
     """Try what is planned, each alone, and put together what pays.
 
     The training has so many `steps`, None if not known. Raises `LegFailed`.
     """
-    costs, ahead = planned.costs, Ahead(engine, planned)
+    costs, ahead = planned.costs, Ahead(engine, planned, another)
     assert costs is not None
     measured = engine.compare(planned.chosen, clock, ahead)
     joined = [one for one in measured if one.candidate.pairs and not one.late]
@@ -193,11 +195,16 @@ def _partners(sorted_out: SortedOut) -> list[str]:
 class Ahead(Rest):
     """Puts winners together while others are still tried, and keeps time for what comes after.
 
-    What is measured then takes the place of the last stacks.
+    What is measured then takes the place of the last stacks. After it there may be `another` round.
     """
 
     engine: Queue
     planned: Plan
+    another: bool = False
+
+    def goes_on(self, candidate: Candidate) -> bool:
+        """Whether another round may be on top of it: where there is one, if it is of the input."""
+        return self.another and (candidate.input or candidate.pairs > 0)
 
     def keep(self, measured: Sequence[Measured]) -> float:
         """Seconds needed to measure the winners together, where they are not, and once more."""

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import zoo
 from fixes.case_text import evidence_of
 from recordings import recording
 from rewriting import finding_of
-from trainperf.diagnose.judging import _proven
+from trainperf.diagnose import Request
+from trainperf.diagnose.judging import _freed, _proven
 from trainperf.fixes import by_id
 from trainperf.model import Diagnosis, Evidence, Finding, Outcome, Patch, Site, Trial, Trials
 from trainperf.model.findings import Equivalence
@@ -52,6 +54,26 @@ def test_a_hidden_repair_that_a_trial_kept_is_shown_and_named(tmp_path: Path) ->
     assert after.verdict.text.startswith("Model-bound: the data is there in time")
     assert "The model computes in float32. Repaired, the steps ran" in after.verdict.text
     assert "1.43×" in after.verdict.text
+
+
+def test_where_steps_wait_for_their_input_the_rest_is_what_may_pay_without_it(
+    tmp_path: Path,
+) -> None:
+    """A `PyDataset` makes each batch in 31 ms, while the step of 1 ms before it runs."""
+
+    def failed(fix: object, error: Exception) -> None:
+        raise error
+
+    recorded = zoo.load("loop_pydataset")
+    request = Request(recorded.recording.run, tmp_path)
+    freed = _freed(request, recorded.evidence, (HIDDEN,), failed)
+    assert freed is not None
+    by_name = {one.id: one for one in freed.findings}
+    assert by_name["keras_steps_per_execution"].bound_basis.endswith("; once the input is free")
+    assert by_name["torch_autocast"] is HIDDEN, "what was found before and is not priced anew"
+    assert {one.category for one in freed.findings} <= {"model", "host", "sync"}
+    healthy = zoo.load("healthy").evidence
+    assert _freed(request, healthy, (HIDDEN,), failed) is None
 
 
 def test_what_came_to_nothing_is_part_of_the_claim_of_health(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from trainperf.trial.planning import (
     NOT_WORTH,
     SEED,
     WARM_UP_STEPS,
+    Freed,
     Subject,
     costs_of,
     plan,
@@ -163,6 +164,35 @@ def test_a_stack_is_a_leg_like_the_others(subject):
     ((_, text),) = both.run.sources.items()
     assert b"map(load, num_parallel_calls=tf.data.AUTOTUNE)" in text
     assert b"interleave(read, num_parallel_calls=tf.data.AUTOTUNE)" in text
+
+
+def test_what_is_tried_on_top_of_others_has_their_edits_and_is_named_by_its_own(subject):
+    first = subject(PARALLEL, XLA, INTERLEAVE)
+    first = replace(first, freed=Freed(first.evidence, (XLA, INTERLEAVE)))
+    made = planned(first.on_top_of((PARALLEL,), {"tf_interleave_parallel"}))
+    (jit,) = made.chosen
+    assert jit.fixes == ("keras_jit_compile",)
+    ((_, text),) = jit.run.sources.items()
+    assert b"num_parallel_calls=tf.data.AUTOTUNE" in text
+    assert b"jit_compile=True" in text
+    assert made.edits.run.sources == {}
+    assert made.edits.join(("keras_jit_compile",)).run == jit.run
+    assert [one.id for one in first.all_edits(planned(first).edits).findings] == [
+        "tf_map_parallel",
+        "keras_jit_compile",
+        "tf_interleave_parallel",
+    ]
+
+
+def test_what_does_not_go_together_with_what_is_beneath_is_named(subject):
+    first = subject(PARALLEL)
+    twice = replace(PARALLEL, id="tf_interleave_parallel")
+    first = replace(first, freed=Freed(first.evidence, (XLA, twice)))
+    made = planned(first.on_top_of((PARALLEL,), ()))
+    assert names(made) == ["keras_jit_compile"]
+    assert reasons(made)["tf_interleave_parallel"].startswith(
+        "does not go together with tf_map_parallel: "
+    )
 
 
 def test_only_the_leg_that_needs_a_whole_epoch_first_waits_for_it(subject):

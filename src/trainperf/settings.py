@@ -39,7 +39,8 @@ class Settings:
     to report. `run_dir` is where the ranks of a job leave their records, None for a folder
     of `output_dir` with the job's own name. `trace` is where a trace of a few steps goes.
     `price_per_hour` is what the machine costs, US dollars for one host. `output_format` are
-    the formats of the report, each with the file it goes to behind a "=", or without.
+    the formats of the report, each with the file it goes to behind a "=", or without. `python` is
+    the interpreter that runs the script, or the folder of its environment.
     """
 
     steps: int | None = None
@@ -65,6 +66,7 @@ class Settings:
     color: Color = "auto"
     price_per_hour: float | None = None
     output_format: tuple[str, ...] = ()
+    python: Path | None = None
 
 
 def default_output_dir() -> Path:
@@ -277,6 +279,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "full": _flag,
     "keep_secrets": _flag,
     "output_dir": _path,
+    "python": _path,
     "run_dir": _path,
     "json": _path,
     "patch": _path,

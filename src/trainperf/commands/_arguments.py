@@ -66,6 +66,8 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 _SHARED = {
     "module": click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` "
                            "does."),
+    "python": click.option("--python", metavar="PATH", help="The Python that runs the script, or "
+                           "its environment [default: the active one, a .venv, trainperf's own]."),
     "steps": click.option("--steps", type=click.IntRange(min=3), help="Time so many steps "
                           "[default: as many as fit in a few seconds]."),
     "budget": click.option("--budget", metavar="TIME", help="What all of it may take: 90s, 3min "

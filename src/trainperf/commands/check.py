@@ -63,7 +63,9 @@ takes longer because its own times vary."""
               "at least e.g. `1.2` times.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Fail as well where noise or the machine leave it "
               "undecided.")  # fmt: skip
-@options("module", "budget", "steps", "stall", "output_dir", "json", "output_format", "ignore")
+@options(
+    "module", "python", "budget", "steps", "stall", "output_dir", "json", "output_format", "ignore"
+)
 @options("quiet")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
 def check(
@@ -107,7 +109,7 @@ def check(
         )
     if against is None:
         _one_of(baseline, save_baseline, update, command)
-    target = session.target(module, command, Path.cwd(), "check --against REV")
+    target = session.target(module, command, Path.cwd(), "check --against REV", settings.python)
     check_whole_job(target.command, "check")
     if against is not None:
         check_outputs(settings)

@@ -44,7 +44,7 @@ def cli() -> None:
 @cli.command(
     cls=ScriptCommand, short_help="Run a script for a few dozen steps and say why it is slow."
 )
-@options("module")
+@options("module", "python")
 @click.option("--pid", type=click.IntRange(min=1), metavar="N", help="Run what process N runs, in "
               "its folder and environment; that one goes on.")  # fmt: skip
 @options("steps", "budget")
@@ -98,7 +98,8 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
     if pid is not None:
         target, own = session.running_target(pid), None
     else:
-        target, own = session.target(module, command, Path.cwd()), ranks.find(os.environ)
+        target = session.target(module, command, Path.cwd(), python=settings.python)
+        own = ranks.find(os.environ)
     if own is not None:
         from trainperf.commands import observe_rank
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
+from trainperf.commands.interpreter import interpreter_for
 from trainperf.commands.progress import Progress
 from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
@@ -53,15 +54,21 @@ class Target:
 
 
 def target(
-    module: str | None, command: tuple[str, ...], cwd: Path, called: str = "diagnose"
+    module: str | None,
+    command: tuple[str, ...],
+    cwd: Path,
+    called: str = "diagnose",
+    python: Path | None = None,
 ) -> Target:
     """Make the command to run from `-m MODULE ARGS`, `-- COMMAND` or `SCRIPT ARGS`.
 
-    `called` is the command of ours that is to run it, as its errors name it. Raises
-    `TrainperfError` if the script is missing, is not Python, or does not parse.
+    `called` is the command of ours that is to run it, as its errors name it; `python` the
+    interpreter that was asked for, or its environment. Raises `TrainperfError` if the script is
+    missing, is not Python, or does not parse, or there is no such interpreter.
     """
     if module is not None:
-        return Target((sys.executable, "-m", module, *command), f"-m {module}", cwd)
+        own, notes = _python(None, python, cwd)
+        return Target((own, "-m", module, *command), f"-m {module}", cwd, notes=notes)
     if not command:
         raise TrainperfError(
             "which script?",
@@ -72,15 +79,28 @@ def target(
     if command[0] == "--":
         if len(command) == 1:
             raise TrainperfError("no command after `--`", hint=f"trainperf {called} -- torchrun …")
+        if python is not None:
+            raise TrainperfError(
+                f"--python has no place before `-- {command[1]}`", "put that Python on the PATH"
+            )
         return Target(command[1:], " ".join(command[1:]), cwd)
     path = cwd / command[0]
     check_script(path, called)
+    own, notes = _python(path, python, cwd)
     if is_notebook(path.name):  # it runs in its own folder, as Jupyter starts it
         from trainperf.commands import notebooks
 
-        own = (sys.executable, path.name, *command[1:])
-        return Target(own, command[0], path.parent, path.name, notebooks.notes(path))
-    return Target((sys.executable, *command), command[0], cwd, command[0])
+        words = (own, path.name, *command[1:])
+        notes = (*notes, *notebooks.notes(path))
+        return Target(words, command[0], path.parent, path.name, notes)
+    return Target((own, *command), command[0], cwd, command[0], notes)
+
+
+def _python(script: Path | None, given: Path | None, cwd: Path) -> tuple[str, tuple[str, ...]]:
+    """The Python that runs a script, and what is to be said of it."""
+    chosen, lacking = interpreter_for(script, given, cwd, os.environ)
+    taken = f"run by {chosen.path}: {chosen.why}" if chosen.why else ""
+    return chosen.path, tuple(filter(None, (taken, lacking)))
 
 
 def _is_script(words: tuple[str, ...]) -> bool:

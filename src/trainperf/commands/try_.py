@@ -117,7 +117,7 @@ def try_(
     settings = read_settings(given(flags))
     inputs = [*command, *(path for one in changes for path in (*one.diffs, one.file or ""))]
     check_outputs(settings, inputs=inputs)
-    target = session.target(module, command, Path.cwd(), "try --diff FILE")
+    target = session.target(module, command, Path.cwd(), "try --diff FILE", settings.python)
     check_whole_job(target.command, "try")
 
     def pipeline(request: Request, on_event: OnEvent) -> tuple[Diagnosis, Recording]:

@@ -1,0 +1,155 @@
+"""The Python that runs the script: that of the user's environment, not that of trainperf.
+
+trainperf may be installed in an environment of its own (`pipx`, `uv tool`, `uvx`), which has no
+framework. What observes the script needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+
+from trainperf.errors import TrainperfError
+
+FRAMEWORKS = frozenset({"torch", "tensorflow", "keras", "lightning", "pytorch_lightning"})
+OLDEST = (3, 11)
+ASKED_S = 20.0
+"""So long an interpreter may take to say what it is; on a network file system it can be slow."""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python, and why it was taken: "" for trainperf's own."""
+
+    path: str
+    why: str = ""
+
+    @property
+    def prefix(self) -> Path:
+        """The folder of its environment."""
+        return Path(self.path).parent.parent
+
+    def has(self, module: str) -> bool:
+        """Whether a module lies among the packages of its environment."""
+        if not self.why:
+            return util.find_spec(module) is not None
+        packages = self.prefix.glob("lib*/python3*/*-packages")
+        return any(
+            (folder / f"{module}{end}").exists() for folder in packages for end in ("", ".py")
+        )
+
+
+def interpreter_for(
+    script: Path | None, given: Path | None, cwd: Path, environment: Mapping[str, str]
+) -> tuple[Interpreter, str]:
+    """Return the Python for a script, and a sentence on what it lacks ("" if nothing).
+
+    `given` is one that was asked for, or the folder of its environment. Else it is the first of the
+    active environment (`VIRTUAL_ENV`, `CONDA_PREFIX`), a `.venv` beside the script, in the working
+    folder or of the uv project around it, and trainperf's own, that has the frameworks that the
+    script imports. Raises `TrainperfError` where it is none, or too old.
+    """
+    own = Interpreter(sys.executable)
+    around = list(_around(script, cwd, environment))
+    found = [*around, own]
+    wanted = sorted(frameworks_of(script)) if script is not None else []
+
+    def complete(one: Interpreter) -> bool:
+        return all(one.has(module) for module in wanted)
+
+    if given is not None:
+        chosen = Interpreter(_executable(given, cwd), "as you asked")
+    else:
+        chosen = next(filter(complete, found), found[0])
+        passed = [one for one in around if one.why and not complete(one)]
+        if complete(chosen) and wanted and passed and chosen.why != passed[0].why:
+            lacking = f"{passed[0].path} has no {' or '.join(wanted)}"
+            chosen = Interpreter(chosen.path, f"{chosen.why or 'trainperf’s own'}; {lacking}")
+    if chosen.prefix == own.prefix:
+        chosen = own
+    if chosen.why:
+        _check(chosen.path)
+    if complete(chosen):
+        return chosen, ""
+    missing = " and ".join(module for module in wanted if not chosen.has(module))
+    others = [one.path for one in found if one is not chosen and complete(one)]
+    elsewhere = f"{', '.join(others)} has" if others else "no environment that was looked at has"
+    return chosen, f"{chosen.path} has no {missing} among its packages; {elsewhere}: --python PATH"
+
+
+def frameworks_of(script: Path) -> frozenset[str]:
+    """The frameworks that a script imports by name; none of what cannot be read as Python."""
+    try:
+        tree = ast.parse(script.read_bytes())
+    except (OSError, ValueError, SyntaxError):
+        return frozenset()
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return FRAMEWORKS & names
+
+
+def _around(
+    script: Path | None, cwd: Path, environment: Mapping[str, str]
+) -> Iterator[Interpreter]:
+    """The environments of the user, each once, those that are active first."""
+    beside = script.absolute().parent if script is not None else cwd
+    project = next(
+        (one for one in (cwd, *cwd.absolute().parents) if (one / "uv.lock").exists()), cwd
+    )
+    named = environment.get("UV_PROJECT_ENVIRONMENT", ".venv")
+    places: list[tuple[str | Path, str]] = [
+        (environment.get("VIRTUAL_ENV", ""), "VIRTUAL_ENV names it"),
+        (environment.get("CONDA_PREFIX", ""), "CONDA_PREFIX names it"),
+        (beside / ".venv", "the .venv beside the script"),
+        (cwd / ".venv", "the .venv of the working folder"),
+        (project / named, "the environment of the uv project"),
+    ]
+    seen = set[str]()
+    for place, why in places:
+        python = Path(place, "bin", "python")
+        prefix = os.path.realpath(os.fspath(place))
+        if place and prefix not in seen and os.access(python, os.X_OK):
+            seen.add(prefix)
+            own = prefix == os.path.realpath(sys.prefix)
+            yield Interpreter(sys.executable if own else str(python), "" if own else why)
+
+
+def _executable(given: Path, cwd: Path) -> str:
+    for path in (cwd / given / "bin" / "python", cwd / given):
+        if path.is_file() and os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    found = shutil.which(str(given)) if os.sep not in str(given) else None
+    if found is None:
+        raise TrainperfError(
+            f"there is no interpreter {given}", "name one, or its environment, such as .venv"
+        )
+    return found
+
+
+def _check(python: str) -> None:
+    """Raise `TrainperfError` where it cannot be observed."""
+    code = "import sys; print(*sys.version_info[:2])"
+    try:
+        done = subprocess.run(
+            (python, "-I", "-S", "-c", code), capture_output=True, text=True, timeout=ASKED_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TrainperfError(f"{python} could not be started: {error}") from error
+    words = done.stdout.split()
+    if len(words) != len(OLDEST) or not all(word.isdigit() for word in words):
+        raise TrainperfError(f"{python} is no Python", "name one with --python PATH")
+    if tuple(map(int, words)) < OLDEST:
+        raise TrainperfError(
+            f"{python} is Python {'.'.join(words)}", "trainperf observes Python 3.11 and later"
+        )

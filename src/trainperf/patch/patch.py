@@ -74,7 +74,7 @@ def write_edits(
         root=draft.script.root,
         files=tuple(files),
         environment=draft.environment,
-        arguments=draft.script.command.words,
+        arguments=draft.script.arguments,
         cells=draft.shown if draft.shown != draft.diff else "",
     )
     return Written(patch, draft.script.contents())
@@ -211,7 +211,7 @@ class _Draft:
                 raise CannotRewrite(f"another fix sets {name} to {self.environment[name]}")
         environment = {**self.environment, **added}
         same = (diff, environment) == (self.diff, self.environment)
-        if same and script.command == self.script.command:
+        if same and script.options == self.script.options:
             raise CannotRewrite(ALREADY)
         return _Draft(script, diff, shown, environment)
 

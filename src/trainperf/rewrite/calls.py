@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
 
 from trainperf.errors import CannotRewrite
+from trainperf.rewrite.diff import of_file, shown
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, render
 from trainperf.source.text import Source, Span
 
@@ -21,8 +24,19 @@ class EditedFile:
     edits: tuple[Edit, ...] = ()
     calls: dict[int, CallChange] = field(default_factory=dict)
 
+    @property
+    def data(self) -> bytes:
+        """Its bytes as they were."""
+        return self.source.data
+
+    @property
+    def before(self) -> str:
+        """Its text as it was."""
+        return self.source.text
+
+    @cached_property
     def text(self) -> str:
-        """Return the text with all edits; raises `CannotRewrite` if it is not Python."""
+        """The text with all edits, made once; raises `CannotRewrite` if it is not Python."""
         edits = list(self.edits)
         for change in self.calls.values():
             edits += call_edits(self.source, change)
@@ -34,6 +48,18 @@ class EditedFile:
             raise CannotRewrite(reason) from error
         self.source.encode(text)
         return text
+
+    def content(self) -> bytes:
+        """Return the bytes with all edits, in the encoding of the file."""
+        return self.source.encode(self.text)
+
+    def diff(self) -> str:
+        """Return the change for `git apply`; raises `CannotRewrite` as `of_file` does."""
+        return of_file(self.source.name.replace(os.sep, "/"), self.source, self.text)
+
+    def shown(self) -> str:
+        """Return the change as it is to be read."""
+        return shown(self.source.name.replace(os.sep, "/"), self.source, self.text)
 
 
 @dataclass(frozen=True)

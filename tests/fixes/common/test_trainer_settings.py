@@ -62,7 +62,7 @@ def written(trainer, text, **laid):
     script, (site,) = script_of(text)
     made = replace(trainer, where=site) if trainer.where is not None else trainer
     by_id()["torch_autocast"].write(script, autocast(run_by(made, **laid)))
-    return result(script), script.command.words
+    return result(script), script.arguments
 
 
 # ----------------------------------------------------------------- what is left alone
@@ -221,7 +221,7 @@ def test_a_file_that_sets_it_is_changed_where_it_is_named():
     trainer = replace(ARGUMENTS, made="file", source="/project/conf.json")
     by_id()["torch_autocast"].write(script, autocast(run_by(trainer)))
     assert script.contents() == {"/project/conf.json": b'{"seed": 1,\n "bf16": true}\n'}
-    assert script.command.words == ()
+    assert script.arguments == ()
 
 
 def test_a_file_that_cannot_be_changed_is_named_with_its_line():
@@ -304,7 +304,7 @@ def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():
         script, _ = script_of("x = 1\n")
         way = found if batch is None else replace(found, data={**found.data, "batch": batch})
         by_id()["batch_size"].write(script, way)
-        assert script.command.words == ("--per_device_train_batch_size", words)
+        assert script.arguments == ("--per_device_train_batch_size", words)
 
 
 def bare(id_):

@@ -31,7 +31,7 @@ from trainperf.model import (
     Training,
     Verdict,
 )
-from trainperf.patch.patch import added_lines, answered, as_written, write_edits
+from trainperf.patch.patch import Edits, answered, as_written
 from trainperf.report import ignored
 from trainperf.report.assemble.diagnosis import assemble, cost_after, without_loop
 from trainperf.report.assemble.notes import experiment_changes
@@ -80,7 +80,7 @@ def judged(
     findings = (*first.findings, *hidden)
     if request.only:
         findings = tuple(one for one in findings if one.id in request.only)
-    found = Found(findings, patch_root(request.run, findings))
+    found = Found(findings, edits_of(request.run, findings))
     tried = _try(request, found, first.training, recording, evidence, began, interrupted, on_event)
     if tried is None:
         return replace(first, seconds=time.monotonic() - began), recording
@@ -91,7 +91,7 @@ def judged(
     observed_s = recording.ended - recording.started if over else None
     before, run = first.training, request.run
     tried, whole = confirm(tried, found, before, run, folder, clock, on_event, plain_s, observed_s)
-    diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
+    diagnosis = replace(_proven(first, evidence, hidden, tried, found.edits), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
@@ -112,9 +112,10 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
     )
     found = parts.read_or(asked.kept, "your source", _as_written, asked.kept, cwd)
     findings = parts.read_or(found, "the order of the findings", rank.ranked, found, evidence)
-    findings = parts.read_or(findings, "their lines", pasteable, findings, cwd)
+    edits = edits_of(request.run, findings)
+    findings = parts.read_or(findings, "their lines", pasteable, findings, edits)
     verdict = parts.read_or(UNTOLD, "the verdict", rank.verdict, evidence, findings)
-    patch = parts.read_or(None, "the patch", _patch, request.run, findings)
+    patch = parts.read_or(None, "the patch", _patch, findings, edits)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
     return replace(
         diagnosis,
@@ -161,7 +162,7 @@ def _try(
         evidence=evidence,
         findings=found.findings,
         machine=request.inspect(),
-        root=found.root,
+        edits=found.edits,
         folder=request.folder,
         began=began,
         deadline=until,
@@ -183,7 +184,11 @@ def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Fin
 
 
 def _proven(
-    first: Diagnosis, evidence: Evidence, hidden: tuple[Finding, ...], tried: Tried
+    first: Diagnosis,
+    evidence: Evidence,
+    hidden: tuple[Finding, ...],
+    tried: Tried,
+    edits: Edits,
 ) -> Diagnosis:
     """The first verdict with what the trials gave: only what was proven is patched."""
     kept = {trial.fix for trial in tried.trials if trial.kept}
@@ -192,10 +197,10 @@ def _proven(
         *(one for one in first.findings if one not in told),
         *(one for one in hidden if one.id in kept),
     )
-    shown = pasteable((tried.choices.get(one.id, one) for one in found), first.cwd)
+    shown = pasteable((tried.choices.get(one.id, one) for one in found), edits)
     apart = {one.fix for one, _ in tried.apart}
     others = (one for one in (*first.findings, *hidden) if one.id in apart)
-    changing = pasteable((tried.choices.get(one.id, one) for one in others), first.cwd)
+    changing = pasteable((tried.choices.get(one.id, one) for one in others), edits)
     share = None
     if tried.own_s is not None and tried.step_s:
         share = tried.own_s / tried.step_s
@@ -261,14 +266,19 @@ def _passing(tried: Tried) -> Iterator[str]:
         )
 
 
-def pasteable(findings: Iterable[Finding], root: str) -> tuple[Finding, ...]:
+def pasteable(findings: Iterable[Finding], edits: Edits) -> tuple[Finding, ...]:
     """The findings, each with the user's own lines as its edit leaves them, if it has one."""
-    written = ((one, added_lines(root, one, by_id().get(one.id))) for one in findings)
+    written = ((one, edits.lines(one)) for one in findings)
     return tuple(replace(one, snippet=lines) if lines else one for one, lines in written)
 
 
-def _patch(run: Run, findings: tuple[Finding, ...]) -> Patch:
-    return write_edits(patch_root(run, findings), findings, by_id()).patch
+def _patch(findings: tuple[Finding, ...], edits: Edits) -> Patch:
+    return edits.write(findings).patch
+
+
+def edits_of(run: Run, findings: tuple[Finding, ...]) -> Edits:
+    """The edits of findings, in the folder that their patch is relative to."""
+    return Edits(patch_root(run, findings), by_id())
 
 
 def patch_root(run: Run, findings: tuple[Finding, ...]) -> str:

@@ -12,7 +12,7 @@ from trainperf.model import Site
 from trainperf.rewrite.editing import Editing, check_expression, replaced, run_together
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
 from trainperf.rewrite.statements import removal
-from trainperf.source.arguments import keyword, positional, written
+from trainperf.source.arguments import keyword, written
 from trainperf.source.text import Source, Span
 
 _ATOMS = (
@@ -176,9 +176,8 @@ class ExpressionEdits(Editing):
         self._wrap(site.file, self._argument(site, argument), template)
 
     def _argument(self, site: Site, argument: int | str) -> ast.expr:
-        call = self.call(site)
-        named = isinstance(argument, str)
-        node = written(call, argument) if named else positional(call, argument)
+        name, index = (argument, None) if isinstance(argument, str) else ("", argument)
+        node = written(self.call(site), name, index)
         if node is None:
             raise CannotRewrite(f"the call does not write out its argument {argument}")
         return node

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite.editing import EditedFile, Editing
+from trainperf.rewrite.calls import EditedFile
+from trainperf.rewrite.editing import Editing
 from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace
 from trainperf.rewrite.statements import below, indentation
 from trainperf.source.iterations import of_own_loop

@@ -92,9 +92,7 @@ class Script(ExpressionEdits, StatementEdits, LoopEdits):
 
     def _changed(self) -> list[Configuration | EditedFile]:
         """The files that are changed, those of settings first, in the order of their names."""
-        return [
-            file
-            for files in (self._configurations, self._files)
-            for _, file in sorted(files.items())
-            if file.text != file.before
-        ]
+        files = list[Configuration | EditedFile]()
+        files += [file for _, file in sorted(self._configurations.items())]
+        files += [file for _, file in sorted(self._files.items())]
+        return [file for file in files if file.text != file.before]

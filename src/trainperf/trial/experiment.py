@@ -32,7 +32,7 @@ from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.faults import ENDED
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
-from trainperf.trial.planning import SEED, Edits, Plan, Subject, ends_by_itself, plan
+from trainperf.trial.planning import SEED, Changes, Plan, Subject, ends_by_itself, plan
 from trainperf.trial.queue import Queue
 from trainperf.trial.repeat import FOR_LIFE, left_to_whole_runs, needed_s, repeat
 from trainperf.trial.stack import Means, Stacked, stack
@@ -121,7 +121,7 @@ def _run(
 
     assert planned.costs is not None
     given = os.environ | subject.recording.run.env
-    bench = Bench(planned.edits.run, subject.folder, planned.costs, say)
+    bench = Bench(planned.changes.run, subject.folder, planned.costs, say)
     with filled(given, subject.folder / CACHES), Queue(bench) as queue:
         try:
             return _measure(queue, planned, subject, clock), queue.legs, ""
@@ -142,12 +142,12 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     length = subject.evidence.length_
     steps = length.steps if isinstance(length, Length) else None
     sorted_out = sort_out(measured, engine.baseline, late, steps)
-    found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
+    found, changes = dict(sorted_out.best), planned.changes.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
 
     def means(holds: Epoch | None) -> Means:
         def join(ids: Sequence[str]) -> Candidate | str:
-            made = edits.join(ids)
+            made = changes.join(ids)
             return made if isinstance(made, str) else replace(made, holds=holds)
 
         repeating_s = 0.0 if subject.changes else needed_s(costs.holding(holds))
@@ -164,9 +164,9 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     baseline = engine.baseline(stacked.holds)
     once = _once(stacked, baseline, engine.beside)
     if stacked.fixes and engine.beside and not subject.changes:
-        stacked, found = _repeated(engine, planned, edits, subject, clock, stacked, found)
-    written = edits.write(stacked.fixes)
-    kept = [one for one in edits.findings if one.id in stacked.fixes]
+        stacked, found = _repeated(engine, planned, changes, subject, clock, stacked, found)
+    written = changes.write(stacked.fixes)
+    kept = [one for one in changes.findings if one.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
     apart = of_another(found.values(), measured, engine.baseline)
     return Tried(
@@ -185,7 +185,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         step_s=baseline.step_s,
         start_s=None if baseline.start is None else baseline.start.seconds,
         choices=sorted_out.choices,
-        apart=tuple((one, edits.write((one.fix,)).patch) for one in apart),
+        apart=tuple((one, changes.write((one.fix,)).patch) for one in apart),
         passing=passing,
     )
 
@@ -193,7 +193,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
 def _repeated(
     engine: Queue,
     planned: Plan,
-    edits: Edits,
+    changes: Changes,
     subject: Subject,
     clock: Clock,
     stacked: Stacked,
@@ -205,9 +205,9 @@ def _repeated(
     if left_to_whole_runs(subject.training, share, stacked.ratio.speedup, clock.left):
         return stacked, found
     engine.close()
-    own = {name: value for name, value in edits.run.env.items() if name not in planned.ours}
-    run = replace(edits.run, env=own)
-    candidate = replace(edits, run=run).join(stacked.fixes)
+    own = {name: value for name, value in changes.run.env.items() if name not in planned.ours}
+    run = replace(changes.run, env=own)
+    candidate = replace(changes, run=run).join(stacked.fixes)
     assert isinstance(candidate, Candidate)
     candidate = replace(candidate, holds=stacked.holds)
     bench = replace(engine.bench, run=run, folder=engine.bench.folder / "again")

@@ -27,19 +27,16 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.patch.patch import Written
+from trainperf.patch.patch import Edits, Written
 from trainperf.run.caches import private
 from trainperf.run.spawn import GPU_MEMORY
 from trainperf.trial.budget import CACHES, Clock, Costs, budget_needed
 from trainperf.trial.candidates import (
     Candidate,
-    Write,
-    WriteFor,
     candidates,
     decided_in_the_loop,
     loosest,
     together,
-    writer,
 )
 from trainperf.trial.contest import WORTH
 from trainperf.trial.legs.pages import huge_pages
@@ -80,7 +77,7 @@ DECIDED = "what could be tried gained nothing in the loop"
 class Subject:
     """The subject of trials: the observed run, what was found in it, and how it may be tried.
 
-    `root` is the folder the patch is relative to, `folder` the trials' own; `began` and
+    `edits` are those of the findings, `folder` is the trials' own; `began` and
     `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
     were busy when the trials began and nothing of ours ran. `training` is the whole of it by its
     ledger, None if it has none. Where there are `changes`, these are tried and no finding is: each
@@ -91,7 +88,7 @@ class Subject:
     evidence: Evidence
     findings: tuple[Finding, ...]
     machine: Machine
-    root: str
+    edits: Edits
     folder: Path
     began: float
     deadline: float
@@ -103,38 +100,36 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Edits:
-    """Writes the edits of some fixes, and the leg that runs with them."""
+class Changes:
+    """Makes the changes of some fixes together, on the leg that runs with them."""
 
     run: Run
     findings: tuple[Finding, ...]
-    write_for: WriteFor
+    edits: Edits
 
-    @property
-    def write(self) -> Write:
-        """Writes the edits of the fixes with some ids."""
-        return self.write_for(self.findings)
+    def write(self, ids: Sequence[str]) -> Written:
+        """Write the edits of the fixes with some ids."""
+        return self.edits.together(self.findings, ids)
 
-    def choosing(self, chosen: Mapping[str, Finding]) -> Edits:
+    def choosing(self, chosen: Mapping[str, Finding]) -> Changes:
         """The same with these findings, by id, in place of those that offered a choice."""
         findings = tuple(chosen.get(one.id, one) for one in self.findings)
         return replace(self, findings=findings)
 
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate with the edits of all `ids`, or why there is none."""
-        return together(self.run, ids, self.findings, by_id(), self.write)
+        return together(self.run, ids, self.findings, by_id(), self.edits)
 
 
 @dataclass(frozen=True)
-class GivenChanges(Edits):
+class GivenChanges(Changes):
     """Changes that were given as runs: they are laid over the leg, and over each other."""
 
     changes: tuple[Candidate, ...] = ()
 
-    @property
-    def write(self) -> Write:
-        """Writes no patch: whoever gave the changes has them."""
-        return lambda ids: Written(Patch("", tuple(ids)), {})
+    def write(self, ids: Sequence[str]) -> Written:
+        """Write no patch: whoever gave the changes has them."""
+        return Written(Patch("", tuple(ids)), {})
 
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate of these changes, or at what they meet."""
@@ -162,7 +157,7 @@ class Plan:
     Among the `skipped` are those that the loop has decided.
     """
 
-    edits: Edits
+    changes: Changes
     chosen: tuple[Candidate, ...]
     skipped: tuple[Trial, ...]
     how: Trials
@@ -192,11 +187,11 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         ),
         env={**env, **ours, **subject.recording.run.env, **compiled},
     )
-    edits, chosen, skipped = _to_try(subject, run)
+    changes, chosen, skipped = _to_try(subject, run)
 
     def none(reason: str, untried: Sequence[Candidate] = (), needed: float | None = None) -> Plan:
         left_out = (*skipped, *(one.skipped(reason) for one in untried))
-        return Plan(edits, (), left_out, Trials("none", reason=reason, budget_needed_s=needed))
+        return Plan(changes, (), left_out, Trials("none", reason=reason, budget_needed_s=needed))
 
     decided = any(one.outcome is not Outcome.NOT_TRIED for one in skipped)
     chosen = with_own_caches(chosen, given, subject.folder / CACHES)
@@ -239,21 +234,20 @@ def plan(subject: Subject, clock: Clock) -> Plan:
             f"of the budget were left; with --budget {needed:.0f}s its fixes would be tried"
         )
         how = replace(how, mode="none", reason=reason, budget_needed_s=needed)
-        return Plan(edits, (), tuple(skipped), how, costs)
-    return Plan(edits, tuple(chosen), tuple(skipped), how, costs, frozenset(ours))
+        return Plan(changes, (), tuple(skipped), how, costs)
+    return Plan(changes, tuple(chosen), tuple(skipped), how, costs, frozenset(ours))
 
 
-def _to_try(subject: Subject, run: Run) -> tuple[Edits, list[Candidate], list[Trial]]:
-    """What can be tried on the leg `run`, how its edits are written, and what is not tried."""
-    edits = Edits(run, subject.findings, writer(subject.root, by_id()))
+def _to_try(subject: Subject, run: Run) -> tuple[Changes, list[Candidate], list[Trial]]:
+    """What can be tried on the leg `run`, how its changes are made, and what is not tried."""
+    findings, edits, semantic = subject.findings, subject.edits, subject.allow_semantic
     if subject.changes:
-        given = GivenChanges(run, (), edits.write_for, subject.changes)
+        given = GivenChanges(run, (), edits, subject.changes)
         joined = [given.join((change.name,)) for change in subject.changes]
         return given, [one for one in joined if isinstance(one, Candidate)], []
-    semantic = subject.allow_semantic
-    chosen, untried = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
-    chosen, decided = decided_in_the_loop(chosen, subject.findings, subject.evidence)
-    return edits, chosen, [*untried, *decided]
+    chosen, untried = candidates(run, findings, by_id(), edits, semantic)
+    chosen, decided = decided_in_the_loop(chosen, findings, subject.evidence)
+    return Changes(run, findings, edits), chosen, [*untried, *decided]
 
 
 def with_own_caches(

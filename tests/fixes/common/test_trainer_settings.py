@@ -17,7 +17,7 @@ from trainperf.fixes import by_id
 from trainperf.fixes.common import trainers
 from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.model import LogCall, Site, Trainer
-from trainperf.patch.patch import write_edits
+from trainperf.patch.patch import Edits
 from trainperf.trainer_settings import GOVERNS, TRIED, Setting, names
 
 LOOP = "torch_memmap_gpt"
@@ -133,7 +133,7 @@ def test_two_settings_of_one_command_go_into_one_patch():
     evidence = run_by(ARGUMENTS)
     one = autocast(evidence)
     workers = trainers.governed(replace(one, id="torch_workers", data={"workers": 2}), evidence)
-    made = write_edits("/project", (one, workers), by_id(), read=_no_file)
+    made = Edits("/project", by_id(), _no_file).write((one, workers))
     assert made.patch.arguments == ("--bf16", "True", "--dataloader_num_workers", "2")
     assert made.patch.findings == ("torch_autocast", "torch_workers")
     assert not made.patch.diff
@@ -145,7 +145,7 @@ def test_two_values_of_one_setting_do_not_go_together():
         trainers.governed(replace(autocast(evidence), id=id_, data={"workers": n}), evidence)
         for id_, n in (("torch_workers", 2), ("torch_too_many_workers", 4))
     ]
-    made = write_edits("/project", found, by_id(), read=_no_file)
+    made = Edits("/project", by_id(), _no_file).write(found)
     assert made.patch.arguments == ("--dataloader_num_workers", "2")
     (left,) = made.patch.skipped
     assert "sets --dataloader_num_workers to 2" in left.reason

@@ -20,7 +20,7 @@ from trainperf.rewrite.diff import changed_lines
 from trainperf.rewrite.script import Reader, Script, default_reader
 from trainperf.source.notebooks.notebook import as_run
 from trainperf.source.scopes import FUNCTIONS, LOOPS
-from trainperf.source.text import parsed
+from trainperf.source.text import Source, parsed
 
 SEMANTICS = "changes the experiment (semantics): not in the default patch"
 ALREADY = "the source has it already"
@@ -266,22 +266,19 @@ def _edits(patch: Patch, place: Site, training: Site | None, read: Reader) -> bo
     if not changed or is_notebook(place.file):
         return False
     try:
-        around = [node for node, _ in parsed(place.file, read(place.file)).around(place)]
+        source = parsed(place.file, read(place.file))
+        return bool(changed & _lines_of(source, place, training))
     except (OSError, ValueError, CannotRewrite):
         return False
-    return bool(changed & _lines_of(around, place, training))
 
 
-def _lines_of(around: Sequence[ast.stmt], place: Site, training: Site | None) -> set[int]:
+def _lines_of(source: Source, place: Site, training: Site | None) -> set[int]:
     """The lines of the innermost statement, its head where it holds others, and of the loop."""
-    inner, loop = around[-1], None
+    inner, _ = source.statement(place)
     body = getattr(inner, "body", None)
     lines = set(range(inner.lineno, body[0].lineno if body else _end(inner) + 1))
-    for node in around:
-        if isinstance(node, LOOPS):
-            loop = node
-        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            loop = None
+    around = [] if isinstance(inner, (*FUNCTIONS, ast.ClassDef)) else source.module.loops(inner)
+    loop = inner if isinstance(inner, LOOPS) else next(iter(around), None)
     if loop is None or training is None:
         return lines
     trains = training.file == place.file and loop.lineno <= training.line <= _end(loop)

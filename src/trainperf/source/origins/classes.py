@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from trainperf.source.arguments import keyword
+from trainperf.source.arguments import argument, keyword, starred
 from trainperf.source.origins.project import Definition, Project
 from trainperf.source.origins.values import Contents, File, Node, Unknown, Value
 from trainperf.source.scopes import FUNCTIONS
@@ -87,20 +87,17 @@ def _set_on_self(
 
 def _given(calls: list[tuple[File, ast.Call]], fields: list[str], entries: Entries) -> None:
     """Put what calls give to the fields of a dataclass before the defaults."""
-    for name in list(fields):
+    for place, name in enumerate(dict.fromkeys(fields)):
         values: list[Node | Value] = []
         for file, call in calls:
-            given = keyword(call, name)
-            place = fields.index(name)
+            given = argument(call, name, place)
             if given is not None:
-                values.append((file, given.value))
-            elif any(each.arg is None for each in call.keywords):
-                values += [*entries[name], Unknown(f"{name} may be among **keywords")]
-            elif any(isinstance(each, ast.Starred) for each in call.args):
-                values += [*entries[name], Unknown(f"{name} may be among *arguments")]
-            elif place < len(call.args):
-                values.append((file, call.args[place]))
-            else:
-                values += entries[name]
+                values.append((file, given))
+                continue
+            values += entries[name]
+            if starred(call):
+                named = any(each.arg is None for each in call.keywords)
+                among = "**keywords" if named else "*arguments"
+                values.append(Unknown(f"{name} may be among {among}"))
         if calls:
             entries[name] = tuple(dict.fromkeys(values))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from trainperf.source.arguments import keyword
+from trainperf.errors import CannotRewrite
+from trainperf.source.arguments import written
 from trainperf.source.origins import dictionaries
 from trainperf.source.origins.classes import held
 from trainperf.source.origins.options import of_click, parsed
@@ -134,22 +135,16 @@ def given(
     file: File, function: Function, parameter: ast.arg, call: ast.Call
 ) -> ast.expr | Unknown | None:
     """Return what a call gives a parameter; None where it leaves it to the default."""
-    named = keyword(call, parameter.arg)
-    if named is not None:
-        return named.value
-    spec = function.args
-    places = [*spec.posonlyargs, *spec.args]
+    places = [*function.args.posonlyargs, *function.args.args]
     if isinstance(file.module.parent(function), ast.ClassDef) and not any(
         isinstance(each, ast.Name) and each.id == "staticmethod" for each in function.decorator_list
     ):
         places = places[1:]
-    if parameter in places:
-        place = places.index(parameter)
-        if any(isinstance(each, ast.Starred) for each in call.args[: place + 1]):
-            return Unknown(f"{parameter.arg} may be among *arguments")
-        if place < len(call.args):
-            return call.args[place]
-    return None
+    try:
+        place = places.index(parameter) if parameter in places else None
+        return written(call, parameter.arg, place)
+    except CannotRewrite:
+        return Unknown(f"{parameter.arg} may be among *arguments")
 
 
 def _default(function: Function, parameter: ast.arg) -> ast.expr | None:

@@ -236,14 +236,6 @@ class ExpressionEdits(Editing):
         file = self._file(site.file)
         self._edit(file, [Replace(_last_call(file.source, file.source.call(site)), "")])
 
-    def replace_last_call(self, site: Site, call: str) -> None:
-        """Put `call`, such as `.cache()`, in place of the last call of the chain at `site`."""
-        check_expression(f"_{call}")
-        file = self._file(site.file)
-        source, node = file.source, file.source.call(site)
-        gone = Replace(_last_call(source, node), "")
-        self._edit(file, [gone, *_appended(source, node, call)])
-
     def move_call(self, site: Site, ahead_of: Site) -> None:
         """Move the last call of the chain at `site` ahead of another: `x.a().b().c()` → `x.c()…`.
 

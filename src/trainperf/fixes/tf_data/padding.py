@@ -426,4 +426,5 @@ def _into_buckets(script: Script, site: Site, boundaries: list[int], leaf: int) 
         f"[{text}] * {len(boundaries) + 1}",
         *(f"{name}={ast.unparse(value)}" for name, value in given.items() if value is not None),
     ]
-    script.replace_last_call(site, f".bucket_by_sequence_length({', '.join(parts)})")
+    script.drop_call(site)
+    script.append_call(site, f".bucket_by_sequence_length({', '.join(parts)})")

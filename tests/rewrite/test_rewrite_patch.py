@@ -145,6 +145,25 @@ def test_of_a_long_edit_the_middle_of_what_it_moves_is_left_out():
     )
 
 
+def test_an_edit_is_made_once_however_often_it_is_shown_and_written():
+    class Counts(Append):
+        """Count how often the edit is made."""
+
+        made = 0
+
+        def rewrite(self, script, finding):
+            Counts.made += 1
+            super().rewrite(script, finding)
+
+    findings = [finding("append", call=".a()"), finding("append", call=".b()")]
+    edits = Edits("/project", {"append": Counts()}, read)
+    again = replace(findings[0], bound=3.0)
+    assert edits.lines(findings[0]) == edits.lines(again) != ""
+    assert edits.write(findings) == edits.together(findings, ("append",))
+    assert edits.together([again], ("append",)).patch.diff == edits.write(findings[:1]).patch.diff
+    assert Counts.made == 2  # one on the script as it is, one on top of the other
+
+
 def test_an_edit_that_cannot_be_written_has_no_lines():
     assert Edits("/project", FIXES, read).lines(finding("half")) == ""
     assert Edits("/project", FIXES, read).lines(finding("broken")) == ""

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from trainperf import verdict as rank
 from trainperf.diagnose import Request
@@ -75,12 +75,13 @@ def judged(
         )
         evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
     evidence = replace(evidence, unread=(*parts.faults, *evidence.unread))
-    first = first_verdict(request, recording, evidence)
+    edits = cache(edits_in)  # each is made once, from the first verdict to the last run
+    first = first_verdict(request, recording, evidence, edits)
     hidden = _hidden(request, first, evidence)
     findings = (*first.findings, *hidden)
     if request.only:
         findings = tuple(one for one in findings if one.id in request.only)
-    found = Found(findings, edits_of(request.run, findings))
+    found = Found(findings, edits(patch_root(request.run, findings)))
     tried = _try(request, found, first.training, recording, evidence, began, interrupted, on_event)
     if tried is None:
         return replace(first, seconds=time.monotonic() - began), recording
@@ -95,7 +96,17 @@ def judged(
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
-def first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:
+def edits_in(root: str) -> Edits:
+    """The edits of findings, in the folder that their patch is relative to."""
+    return Edits(root, by_id())
+
+
+def first_verdict(
+    request: Request,
+    recording: Recording,
+    evidence: Evidence,
+    edits: Callable[[str], Edits] = edits_in,
+) -> Diagnosis:
     """The diagnosis of one observed run: findings with upper bounds, none of them tried."""
     faults: list[str] = []
     parts, cwd = Parts(), request.run.cwd
@@ -112,10 +123,11 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
     )
     found = parts.read_or(asked.kept, "your source", _as_written, asked.kept, cwd)
     findings = parts.read_or(found, "the order of the findings", rank.ranked, found, evidence)
-    edits = edits_of(request.run, findings)
-    findings = parts.read_or(findings, "their lines", pasteable, findings, edits)
+    root = parts.read_or(cwd, "the folder of the patch", patch_root, request.run, findings)
+    made = edits(root)
+    findings = parts.read_or(findings, "their lines", pasteable, findings, made)
     verdict = parts.read_or(UNTOLD, "the verdict", rank.verdict, evidence, findings)
-    patch = parts.read_or(None, "the patch", _patch, findings, edits)
+    patch = parts.read_or(None, "the patch", _patch, findings, made)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
     return replace(
         diagnosis,
@@ -274,11 +286,6 @@ def pasteable(findings: Iterable[Finding], edits: Edits) -> tuple[Finding, ...]:
 
 def _patch(findings: tuple[Finding, ...], edits: Edits) -> Patch:
     return edits.write(findings).patch
-
-
-def edits_of(run: Run, findings: tuple[Finding, ...]) -> Edits:
-    """The edits of findings, in the folder that their patch is relative to."""
-    return Edits(patch_root(run, findings), by_id())
 
 
 def patch_root(run: Run, findings: tuple[Finding, ...]) -> str:

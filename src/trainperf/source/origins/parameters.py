@@ -38,11 +38,8 @@ def objects(trace: Tracing, file: File, parameter: ast.arg) -> list[Contents]:
     found: list[Contents] = []
     nobody = False
     for each in passed(trace, file, parameter):
-        if isinstance(each, Unknown | Origin):
-            nobody = nobody or isinstance(each, Unknown)
-            found.append(Contents(open=each if isinstance(each, Unknown) else None))
-        else:
-            found += trace.objects(*each)
+        nobody = nobody or isinstance(each, Unknown)
+        found += trace.held(each)
     if not nobody or len(found) > 1:
         return found
     if parameter.annotation is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trainperf.source.module import Module, file_of
-from trainperf.source.origins.values import Contents, File, Value
+from trainperf.source.origins.values import Contents, File, Given, Value
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import last_name
 
@@ -182,3 +182,6 @@ class Tracing(Protocol):
 
     def objects(self, file: File, node: ast.expr) -> tuple[Contents, ...]:
         """Return all that an expression, whose attributes or entries are asked for, may hold."""
+
+    def held(self, bound: Given) -> Sequence[Contents]:
+        """Return all that something may hold that is bound so."""

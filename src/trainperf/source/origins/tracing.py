@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainperf.source.origins import dictionaries, parameters
-from trainperf.source.origins.classes import held
+from trainperf.source.origins import classes, dictionaries, parameters
 from trainperf.source.origins.options import PARSES, parsed
 from trainperf.source.origins.project import OWN, Project
 from trainperf.source.origins.values import (
     Contents,
     File,
+    Given,
     Node,
     Origin,
     Unknown,
@@ -42,9 +42,6 @@ BAGS = ("SimpleNamespace", "Namespace", "EasyDict", "AttrDict", "ConfigDict", "M
 OF_CLASSES = ("cli", "structured", "parse", "parse_args_into_dataclasses")
 """Makers of a dataclass's object from the command line: `tyro`, `simple_parsing`, …"""
 
-_Bound = tuple[File, ast.expr | ast.arg]
-"""The expression or parameter that a name is bound to, and the file in which that stands."""
-
 
 class Tracer:
     """Follows expressions of a project.
@@ -58,7 +55,7 @@ class Tracer:
 
     # ------------------------------------------------------------------- names
 
-    def bindings(self, file: File, node: ast.Name) -> Iterator[Unknown | _Bound]:
+    def bindings(self, file: File, node: ast.Name) -> Iterator[Given]:
         """Yield what a name is bound to, in this file or one that it is imported from."""
         bindings = file.module.bindings(node)
         if bindings is None:
@@ -68,9 +65,7 @@ class Tracer:
         if bindings is file.module.top.bindings.get(node.id) and "*" in file.module.top.bindings:
             yield Unknown(f"{node.id} may be imported with *")
 
-    def bound(
-        self, file: File, name: str, bindings: Sequence[Binding]
-    ) -> Iterator[Unknown | _Bound]:
+    def bound(self, file: File, name: str, bindings: Sequence[Binding]) -> Iterator[Given]:
         """Yield what some bindings of a name give it."""
         for each in bindings:
             plain = isinstance(each.node, ast.Assign) and len(each.node.targets) > 1
@@ -106,14 +101,14 @@ class Tracer:
             return Unknown(f"{name} is worked out")
         return found[0], parts.elts[place]
 
-    def _imported(self, file: File, origin: str, name: str) -> Iterator[Unknown | _Bound]:
+    def _imported(self, file: File, origin: str, name: str) -> Iterator[Given]:
         bound = self.project.bound(origin, file.path)
         if bound is None:
             yield Unknown(f"{name} is imported from elsewhere")
         else:
             yield from self.bound(bound[0], bound[1], bound[0].top(bound[1]))
 
-    def _starred(self, file: File, name: str) -> Iterator[Unknown | _Bound]:
+    def _starred(self, file: File, name: str) -> Iterator[Given]:
         stars = [each.origin for each in file.module.top.bindings.get("*", [])]
         for star in stars:
             bound = self.project.bound(f"{star[:-1]}{name}", file.path)
@@ -141,12 +136,9 @@ class Tracer:
         if ENVIRONMENT.search(ast.unparse(node)):
             return (Unknown(f"{ast.unparse(node)} reads the environment", elsewhere=True),)
         if isinstance(node, ast.IfExp):
-            found: list[Value] = []
-            for branch in _branches(node):
-                found += self.values(file, branch)
-            return found
+            return [value for branch in _branches(node) for value in self.values(file, branch)]
         if isinstance(node, ast.Name):
-            return self._name(file, node)
+            return [value for each in self.bindings(file, node) for value in self.given(each)]
         if isinstance(node, ast.Attribute):
             return self._attribute(file, node)
         if isinstance(node, ast.Subscript):
@@ -163,23 +155,20 @@ class Tracer:
         own = (file, node) if asks_the_machine(file, node) else None
         return (Unknown(f"it is worked out: {ast.unparse(node)}", node=own),)
 
-    def _name(self, file: File, node: ast.Name) -> Sequence[Value]:
-        found: list[Value] = []
-        for each in self.bindings(file, node):
-            if isinstance(each, Unknown):
-                found.append(each)
-            elif isinstance(each[1], ast.arg):
-                found += parameters.values(self, each[0], each[1])
-            else:
-                found += self.values(*each)  # type: ignore[arg-type]
-        return found
+    def given(self, bound: Given) -> Sequence[Value]:
+        """Return all that something may be that is bound so."""
+        if isinstance(bound, Unknown | Origin):
+            return (bound,)
+        file, node = bound
+        if isinstance(node, ast.arg):
+            return parameters.values(self, file, node)
+        return self.values(file, node)
 
     # -------------------------------------------------------- attributes, entries
 
     def _attribute(self, file: File, node: ast.Attribute) -> Sequence[Value]:
-        outside: list[Value] = []
-        for each in self._set_from_outside(file, node):
-            outside += self.values(*each) if isinstance(each, tuple) else (each,)
+        places = self._set_from_outside(file, node)
+        outside = [value for each in places for value in self.given(each)]
         dotted = file.module.name(node)
         bound = self.project.bound(dotted, file.path) if dotted and "." in dotted else None
         found: list[Value] = []
@@ -188,7 +177,7 @@ class Tracer:
         else:
             for one in self.bound(bound[0], bound[1], bound[0].top(bound[1])):
                 whole = isinstance(one, tuple) and isinstance(one[1], ast.expr)
-                found += self.values(*one) if whole else unknown("it is worked out")  # type: ignore
+                found += self.given(one) if whole else unknown("it is worked out")
         if outside:  # what an object lacks at first is given to it there
             found = [each for each in found if each != _lacks(node.attr)]
         return [*found, *outside]
@@ -218,10 +207,7 @@ class Tracer:
 
     def of_entry(self, held: Contents, name: str) -> Sequence[Value]:
         """Return the values of one entry."""
-        found: list[Value] = []
-        for each in held.entries[name]:
-            found += self.values(*each) if isinstance(each, tuple) else (each,)
-        return found
+        return [value for each in held.entries[name] for value in self.given(each)]
 
     def _set_from_outside(self, file: File, node: ast.Attribute) -> Iterator[Node | Unknown]:
         """Yield what an attribute of any object but `self` is set to, wherever that is."""
@@ -271,8 +257,8 @@ class Tracer:
         if isinstance(node, ast.Attribute):
             found = list(self._inside(file, node.value, node.attr))
             for each in self._set_from_outside(file, node):
-                more = self.objects(*each) if isinstance(each, tuple) else (Contents(open=each),)
-                found = [one for one in found if one.open != _lacks(node.attr)] + list(more)
+                found = [one for one in found if one.open != _lacks(node.attr)]
+                found += self.held(each)
             return found
         if isinstance(node, ast.Subscript) and literal(node.slice) is not None:
             return self._inside(file, node.value, str(ast.literal_eval(node.slice)))
@@ -285,31 +271,35 @@ class Tracer:
         if owner is None or not isinstance(owner.node, ast.ClassDef):
             return Contents(open=Unknown("self is of no class"))
         wanted = file, owner.node
-        return held(self.project, wanted, self.project.calls_of(wanted))
+        return classes.held(self.project, wanted, self.project.calls_of(wanted))
 
     def _named(self, file: File, node: ast.Name) -> Sequence[Contents]:
         defined = self.project.defined(file, node)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
-            return [held(self.project, defined, [])]
+            return [classes.held(self.project, defined, [])]
         steps = dictionaries.built(self, file, node)
         if steps is not None:
             return steps
         found: list[Contents] = []
         for each in self.bindings(file, node):
-            if isinstance(each, Unknown):
-                found.append(Contents(open=replace(each, derived=False)))
-            elif isinstance(each[1], ast.arg):
-                found += parameters.objects(self, each[0], each[1])
-            else:
-                found += self.objects(*each)  # type: ignore[arg-type]
+            each = replace(each, derived=False) if isinstance(each, Unknown) else each
+            found += self.held(each)
         return found
+
+    def held(self, bound: Given) -> Sequence[Contents]:
+        """Return all that something may hold that is bound so."""
+        if isinstance(bound, Unknown | Origin):
+            return (Contents(open=bound if isinstance(bound, Unknown) else None),)
+        file, node = bound
+        if isinstance(node, ast.arg):
+            return parameters.objects(self, file, node)
+        return self.objects(file, node)
 
     def _inside(self, file: File, base: ast.expr, name: str) -> Sequence[Contents]:
         found: list[Contents] = []
         for outer in self.objects(file, base):
             for each in outer.entries.get(name, ()):
-                whole = isinstance(each, tuple)
-                found += self.objects(*each) if whole else (Contents(open=each),)  # type: ignore
+                found += self.held(each)
             if name not in outer.entries:
                 found.append(Contents(open=outer.open or _lacks(name)))
         return found
@@ -319,7 +309,7 @@ class Tracer:
         project = self.project
         defined = project.defined(file, call.func) or project.method(file, call.func)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
-            return [held(self.project, defined, [(file, call)])]
+            return [classes.held(self.project, defined, [(file, call)])]
         if defined is not None and isinstance(defined[1], FUNCTIONS):
             return self._returned(*defined)
         if called in PARSES:

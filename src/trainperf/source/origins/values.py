@@ -70,6 +70,10 @@ class Unknown:
 Value = Origin | Unknown
 
 
+Given = Value | tuple[File, ast.expr | ast.arg]
+"""What is bound to a name or an entry: a value, or an expression or parameter of a file."""
+
+
 @dataclass(frozen=True)
 class Contents:
     """The known contents of an object by name: attributes, or the entries of a dictionary.

@@ -85,22 +85,21 @@ def plan(diagnosis: Diagnosis, only: Iterable[str], fixes: Mapping[str, Fix], di
     `TrainperfError` where a fix cannot be written, or where a file is not what it was
     in the run: then nothing at all is to be written.
     """
-    patch = diagnosis.patch or Patch("", ())
     asked = chosen(diagnosis, tuple(only))
+    root = diagnosis.patch.root if diagnosis.patch else ""
     if not asked:
-        return Plan(patch.root)
-    if not patch.root:
+        return Plan(root)
+    if not root:
         raise TrainperfError(
             "this diagnosis does not say which folder its patch is for", hint="diagnose again"
         )
-    attempt = _Attempt(diagnosis, patch, fixes, disk)
-    changed: dict[str, str] | None = None
-    for there in dict.fromkeys(((), disk.applied, patch.findings)):
-        found = attempt(asked, there)
+    patched = diagnosis.patch.findings if diagnosis.patch else ()
+    changed: dict[str, str] = {}
+    for there in dict.fromkeys(((), disk.applied, patched)):
+        found = _attempt(diagnosis, fixes, disk, asked, there)
         if isinstance(found, Plan):
             return found
-        changed = found if changed is None else changed
-    assert changed is not None
+        changed = changed or found
     raise TrainperfError(
         f"{', '.join(f'{name} {what}' for name, what in changed.items())}: nothing was written",
         hint="diagnose the script as it is now, or bring back what was run",
@@ -136,56 +135,54 @@ def _every(diagnosis: Diagnosis) -> dict[str, Finding]:
 CHANGED = "was changed since the run"
 
 
-@dataclass(frozen=True)
-class _Attempt:
-    """Writes fixes on top of those that are taken to be in the source already."""
+def _attempt(
+    diagnosis: Diagnosis,
+    fixes: Mapping[str, Fix],
+    disk: Disk,
+    asked: tuple[str, ...],
+    there: tuple[str, ...],
+) -> Plan | dict[str, str]:
+    """Plan fixes on top of those that are taken to be in the source already.
 
-    diagnosis: Diagnosis
-    patch: Patch
-    fixes: Mapping[str, Fix]
-    disk: Disk
+    Or return the files that hold something else, and what is the matter.
+    """
+    patch, findings = diagnosis.patch, _every(diagnosis)
+    assert patch is not None
+    files = _Originals(diagnosis, patch, disk)
+    edits = Edits(patch.root, fixes, files)
 
-    def __call__(self, asked: tuple[str, ...], there: tuple[str, ...]) -> Plan | dict[str, str]:
-        """Return the plan; or the files that hold something else, and what is the matter."""
-        files = _Originals(self.diagnosis, self.patch, self.disk)
-        findings = _every(self.diagnosis)
-        edits = Edits(self.patch.root, self.fixes, files)
+    def written(*ids: str) -> Written:
+        return edits.together(tuple(findings.values()), ids)
 
-        def written(*ids: str) -> Written:
-            return edits.together(tuple(findings.values()), ids)
-
-        order = dict.fromkeys((*self.patch.findings, *findings))  # so that its bytes come out again
-        ids = tuple(id_ for id_ in order if id_ in (*asked, *there))
-        after, before = written(*ids), written(*there)
-        wrong = files.changed(before.contents)
-        if wrong:
-            return wrong
-        self._check(asked, after)
-        alone = written(*asked)
-        return Plan(
-            self.patch.root,
-            asked,
-            ids,
-            tuple(files.changes(after.contents)),
-            environment=alone.patch.environment,
-            arguments=alone.patch.arguments,
-            in_source=bool(alone.contents),
-        )
-
-    def _check(self, asked: tuple[str, ...], after: Written) -> None:
-        for skipped in after.patch.skipped:
-            if skipped.what in asked and skipped.reason != ALREADY:
-                raise TrainperfError(
-                    f"{skipped.what} cannot be written: {skipped.reason}",
-                    hint="choose other fixes with --only; nothing was written",
-                )
-        same = _edits(after.patch.shown) == _edits(self.patch.shown)
-        if after.patch.findings == self.patch.findings and not same:
+    order = dict.fromkeys((*patch.findings, *findings))  # so that its bytes come out again
+    ids = tuple(id_ for id_ in order if id_ in (*asked, *there))
+    after, before = written(*ids), written(*there)
+    wrong = files.changed(before.contents)
+    if wrong:
+        return wrong
+    for skipped in after.patch.skipped:
+        if skipped.what in asked and skipped.reason != ALREADY:
             raise TrainperfError(
-                "this trainperf writes the edits in another way than the one that tried them "
-                f"({self.diagnosis.trainperf_version})",
-                hint="`trainperf show RUN --patch fix.diff` gives those that were tried",
+                f"{skipped.what} cannot be written: {skipped.reason}",
+                hint="choose other fixes with --only; nothing was written",
             )
+    same = _edits(after.patch.shown) == _edits(patch.shown)
+    if after.patch.findings == patch.findings and not same:
+        raise TrainperfError(
+            "this trainperf writes the edits in another way than the one that tried them "
+            f"({diagnosis.trainperf_version})",
+            hint="`trainperf show RUN --patch fix.diff` gives those that were tried",
+        )
+    alone = written(*asked)
+    return Plan(
+        patch.root,
+        asked,
+        ids,
+        tuple(files.changes(after.contents)),
+        environment=alone.patch.environment,
+        arguments=alone.patch.arguments,
+        in_source=bool(alone.contents),
+    )
 
 
 def _edits(diff: str) -> list[str]:

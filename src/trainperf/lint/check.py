@@ -64,7 +64,17 @@ def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
     is a cell of a notebook that cannot be; its other cells are checked.
     """
     rules, files = tuple(rules), tuple(find(paths))
-    project = Project(_Checked(files), ())
+    named = {os.path.abspath(path): path for path in files if path.suffix == ".py"}
+
+    def parsed(path: str) -> Module | None:
+        try:
+            text = _text(_data(named[path]))
+            return Module(parse(text), text)
+        except _FAILURES:
+            return None  # it is said of the file itself
+
+    # nothing outside of what was named is looked at
+    project = Project(lambda path: b"" if path in named else None, parsed, ())
     unread, comments = list[Unread](), list[Unread]()
     seen = [one for path in files for one in _file(path, rules, project, unread, comments)]
     return Lint(tuple(seen), tuple(unread), len(files), tuple(comments))
@@ -147,23 +157,6 @@ def _placed(remark: Remark, path: Path) -> Remark:
     cell, line = cell_and_line(remark.line)
     last = line + remark.last_line - remark.line
     return replace(remark, path=path, cell=cell, line=line, last_line=last)
-
-
-class _Checked:
-    """The files that are checked, for `Project`: nothing outside of what was named is looked at."""
-
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._paths = {os.path.abspath(path): path for path in paths if path.suffix == ".py"}
-
-    def data(self, path: str) -> bytes | None:
-        return b"" if path in self._paths else None
-
-    def module(self, path: str) -> Module | None:
-        try:
-            text = _text(_data(self._paths[path]))
-            return Module(parse(text), text)
-        except _FAILURES:
-            return None  # it is said of the file itself
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:

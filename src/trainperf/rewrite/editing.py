@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, count
 from pathlib import Path
+from typing import TypeVar
 
 from trainperf import bounded
 from trainperf.errors import CannotRewrite
@@ -26,6 +27,7 @@ from trainperf.source.text import Function, Source, Span, parsed
 LARGEST = 64 * bounded.MIB
 """No source is as large; what names one may be a name that the script made up."""
 Reader = Callable[[str], bytes]
+Found = TypeVar("Found")
 
 
 def default_reader(path: str) -> bytes:
@@ -119,7 +121,8 @@ class Editing:
 
     def project(self, start: Sequence[str]) -> Project:
         """Return the user's files as they import each other, reached from `start`."""
-        return Project(_Files(self), [self.path(name) for name in start])
+        parse = _or_none(lambda path: self.source(path).module)
+        return Project(_or_none(self.data), parse, [self.path(name) for name in start])
 
     def definition(self, site: Site) -> Function:
         """Return the function whose head is at `site`, to be read and never changed."""
@@ -229,20 +232,13 @@ class Editing:
         return {name for text in texts for name in names_imported(text)}
 
 
-class _Files:
-    """The files that may be read, for what follows names through them."""
+def _or_none(read: Callable[[str], Found]) -> Callable[[str], Found | None]:
+    """Have None in place of what may not be read."""
 
-    def __init__(self, editing: Editing) -> None:
-        self._editing = editing
-
-    def data(self, path: str) -> bytes | None:
+    def found(path: str) -> Found | None:
         try:
-            return self._editing.data(path)
+            return read(path)
         except CannotRewrite:
             return None
 
-    def module(self, path: str) -> Module | None:
-        try:
-            return self._editing.source(path).module
-        except CannotRewrite:
-            return None
+    return found

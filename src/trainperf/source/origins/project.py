@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -28,25 +28,21 @@ OWN = ("self", "cls")
 Definition = tuple[File, Function | ast.ClassDef]
 
 
-class Files(Protocol):
-    """The user's files, by their absolute paths."""
-
-    def data(self, path: str) -> bytes | None:
-        """Return the bytes of a file, None where there is none that may be read."""
-
-    def module(self, path: str) -> Module | None:
-        """Return a file as it is parsed, None where it cannot be."""
-
-
 class Project:
     """Files of the user's, by the names under which they import each other.
 
-    `start` are the files that everything is reached from. A file is parsed only where a word
-    that is looked for stands in it.
+    `read` returns the bytes of a file by its absolute path, `parse` the file as it is parsed: None
+    where there is none that may be read, or it cannot be. `start` are the files that everything is
+    reached from. A file is parsed only where a word that is looked for stands in it.
     """
 
-    def __init__(self, files: Files, start: Sequence[str]) -> None:
-        self._user = files
+    def __init__(
+        self,
+        read: Callable[[str], bytes | None],
+        parse: Callable[[str], Module | None],
+        start: Sequence[str],
+    ) -> None:
+        self._read, self._parse = read, parse
         self._start = tuple(dict.fromkeys(start))
         self._data: dict[str, bytes | None] = {}
         self._files: dict[str, File | None] = {}
@@ -54,7 +50,7 @@ class Project:
     def file(self, path: str) -> File | None:
         """Return a file by its path, parsed once."""
         if path not in self._files:
-            module = self._user.module(path) if self._there(path) else None
+            module = self._parse(path) if self._there(path) else None
             self._files[path] = None if module is None else File(path, module)
         return self._files[path]
 
@@ -93,7 +89,7 @@ class Project:
 
     def _there(self, path: str) -> bool:
         if path not in self._data:
-            self._data[path] = self._user.data(path)
+            self._data[path] = self._read(path)
         return self._data[path] is not None
 
     def bound(self, name: str, path: str, depth: int = 0) -> tuple[File, str] | None:

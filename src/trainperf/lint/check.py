@@ -98,7 +98,7 @@ def _file(
     except _FAILURES as error:
         unread.append(_failure(path, error))
         return []
-    module = Module(tree, text, path, project)
+    module = Module(tree, text, str(path), project)
     seen: list[Remark] = []
     for rule in rules:
         try:

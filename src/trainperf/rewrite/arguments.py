@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.source.arguments import keyword, written
+from trainperf.source.module import Module
 from trainperf.source.origins import readers
 from trainperf.source.origins.calls import Elsewhere, LeftOut, RecordedCall, given, live
 from trainperf.source.origins.project import Project
 from trainperf.source.origins.tracing import ENVIRONMENT, Tracer
-from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, literal
+from trainperf.source.origins.values import Node, Origin, Unknown, Value, literal
 from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def set_at_origin(
 
 
 def _origins(
-    trace: Tracer, file: File, call: ast.Call, wanted: Wanted, seen: RecordedCall, shared: bool
+    trace: Tracer, file: Module, call: ast.Call, wanted: Wanted, seen: RecordedCall, shared: bool
 ) -> tuple[Origin | LeftOut, ...]:
     """Return the places that the argument may have come from; raises `CannotRewrite` for none."""
     called = last_name(call.func)
@@ -146,7 +147,7 @@ def _origins(
     return found
 
 
-def _never_zero(trace: Tracer, file: File, call: ast.Call, name: str) -> bool:
+def _never_zero(trace: Tracer, file: Module, call: ast.Call, name: str) -> bool:
     """Whether an argument of a call is a number but 0 wherever it may come from."""
     named = keyword(call, name)
     values: list[Value] = []
@@ -235,7 +236,7 @@ def _turn_on(script: Script, origin: Origin) -> None:
         script.add_entry(origin.file.path, origin.flag, "default", "True")
 
 
-def _add_entry(script: Script, file: File, display: ast.Dict | ast.Call, wanted: Wanted) -> None:
+def _add_entry(script: Script, file: Module, display: ast.Dict | ast.Call, wanted: Wanted) -> None:
     """Name an argument in a dictionary, or a call, whose entries a call is given."""
     value = wanted.value
     if wanted.needs:
@@ -253,7 +254,7 @@ def _add_entry(script: Script, file: File, display: ast.Dict | ast.Call, wanted:
 
 def _common_display(
     project: Project, left: Sequence[LeftOut], called: str, wanted: Wanted
-) -> tuple[File, ast.Dict | ast.Call]:
+) -> tuple[Module, ast.Dict | ast.Call]:
     """Return the one dictionary to name the argument in: all that may have run pass it.
 
     One that has the argument which this needs comes first, and one that other code reads as
@@ -285,9 +286,9 @@ def _entry(display: ast.expr, name: str) -> ast.expr | None:
     return None
 
 
-def _collapsed(file: File, node: ast.expr, same: Callable[[ast.expr], bool]) -> ast.IfExp | None:
+def _collapsed(file: Module, node: ast.expr, same: Callable[[ast.expr], bool]) -> ast.IfExp | None:
     """Return the choice `a if c else b` around a branch that becomes what the other one is."""
-    around = file.module.parent(node)
+    around = file.parent(node)
     if not isinstance(around, ast.IfExp) or node is around.test:
         return None
     return around if same(around.orelse if node is around.body else around.body) else None

@@ -117,7 +117,7 @@ class Editing:
 
     def linked(self, file: str) -> Module:
         """Return a file whose imports lead into the user's other files, to be read only."""
-        return self.source(file).module.linked(Path(self.path(file)), self.project([file]))
+        return self.source(file).module.linked(self.path(file), self.project([file]))
 
     def project(self, start: Sequence[str]) -> Project:
         """Return the user's files as they import each other, reached from `start`."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.source.arguments import written
+from trainperf.source.module import Module
 from trainperf.source.origins import dictionaries
 from trainperf.source.origins.tracing import Tracer
 from trainperf.source.origins.values import (
     Contents,
-    File,
     Node,
     Origin,
     Unknown,
@@ -59,7 +59,7 @@ class RecordedCall:
 
 
 def live(
-    trace: Tracer, file: File, call: ast.Call, name: str, position: int | None, ran: RecordedCall
+    trace: Tracer, file: Module, call: ast.Call, name: str, position: int | None, ran: RecordedCall
 ) -> tuple[Origin | LeftOut, ...]:
     """Return where the value came from that the argument `name` of `call` had in a run.
 
@@ -102,7 +102,7 @@ def _no(reason: Unknown, name: str) -> CannotRewrite:
     return CannotRewrite(f"{name} cannot be told from the source: {reason.reason}")
 
 
-def given(trace: Tracer, file: File, call: ast.Call) -> tuple[Contents, ...]:
+def given(trace: Tracer, file: Module, call: ast.Call) -> tuple[Contents, ...]:
     """Return what a call may be given as `**keywords`."""
     return dictionaries.given(trace, file, (each for each in call.keywords if each.arg is None))
 

@@ -6,8 +6,9 @@ import ast
 from typing import Any
 
 from trainperf.source.arguments import argument, keyword, starred
+from trainperf.source.module import Module
 from trainperf.source.origins.project import Definition, Project
-from trainperf.source.origins.values import Contents, File, Node, Unknown, Value
+from trainperf.source.origins.values import Contents, Node, Unknown, Value
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import last_name
 
@@ -17,7 +18,7 @@ FIELDS = ("field", "Field", "Factory", "attrib", "ib")
 Entries = dict[str, tuple[Node | Value, ...]]
 
 
-def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]]) -> Contents:
+def held(project: Project, wanted: Definition, calls: list[tuple[Module, ast.Call]]) -> Contents:
     """Return what objects of a class hold that these calls make; what the class itself does.
 
     A field that a call gives counts before its default. What a method sets on `self` counts as
@@ -27,7 +28,7 @@ def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]
     assert isinstance(node, ast.ClassDef)
     entries: Entries = {}
     _of_bases(project, wanted, entries)
-    scope = file.module.opened(node)
+    scope = file.opened(node)
     fields = []
     for each in node.body:
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
@@ -51,7 +52,7 @@ def _of_bases(project: Project, wanted: Definition, entries: Entries) -> None:
     file, node = wanted
     assert isinstance(node, ast.ClassDef)
     for base in reversed(node.bases):
-        found = project.defined(file, base)
+        found = file.defined(base)
         if found is not None and isinstance(found[1], ast.ClassDef) and found[1] is not node:
             entries.update(held(project, found, []).entries)
 
@@ -72,7 +73,7 @@ def _default(node: ast.expr) -> ast.expr | None:
 
 
 def _set_on_self(
-    file: File, name: str, bindings: list[Any], first: ast.AST | None, entries: Entries
+    file: Module, name: str, bindings: list[Any], first: ast.AST | None, entries: Entries
 ) -> None:
     found: list[Node | Value] = []
     certain = False
@@ -85,7 +86,7 @@ def _set_on_self(
     entries[name] = tuple(found) if certain else (*entries.get(name, ()), *found)
 
 
-def _given(calls: list[tuple[File, ast.Call]], fields: list[str], entries: Entries) -> None:
+def _given(calls: list[tuple[Module, ast.Call]], fields: list[str], entries: Entries) -> None:
     """Put what calls give to the fields of a dataclass before the defaults."""
     for place, name in enumerate(dict.fromkeys(fields)):
         values: list[Node | Value] = []

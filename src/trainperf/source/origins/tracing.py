@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from trainperf.source.module import Module
 from trainperf.source.origins import classes, dictionaries, parameters
 from trainperf.source.origins.options import PARSES, parsed
 from trainperf.source.origins.project import OWN, Project
 from trainperf.source.origins.values import (
     Contents,
-    File,
     Given,
     Node,
     Origin,
@@ -55,17 +55,17 @@ class Tracer:
 
     # ------------------------------------------------------------------- names
 
-    def bindings(self, file: File, node: ast.Name) -> Iterator[Given]:
+    def bindings(self, file: Module, node: ast.Name) -> Iterator[Given]:
         """Yield what a name is bound to, in this file or one that it is imported from."""
-        bindings = file.module.bindings(node)
+        bindings = file.bindings(node)
         if bindings is None:
             yield from self._starred(file, node.id)
             return
         yield from self.bound(file, node.id, bindings)
-        if bindings is file.module.top.bindings.get(node.id) and "*" in file.module.top.bindings:
+        if bindings is file.top.bindings.get(node.id) and "*" in file.top.bindings:
             yield Unknown(f"{node.id} may be imported with *")
 
-    def bound(self, file: File, name: str, bindings: Sequence[Binding]) -> Iterator[Given]:
+    def bound(self, file: Module, name: str, bindings: Sequence[Binding]) -> Iterator[Given]:
         """Yield what some bindings of a name give it."""
         for each in bindings:
             plain = isinstance(each.node, ast.Assign) and len(each.node.targets) > 1
@@ -86,7 +86,7 @@ class Tracer:
                 derived = isinstance(each.node, ast.AugAssign)
                 yield Unknown(f"{name} is worked out", derived=derived)
 
-    def _unpacked(self, file: File, name: str, node: ast.Assign) -> Unknown | Node:
+    def _unpacked(self, file: Module, name: str, node: ast.Assign) -> Unknown | Node:
         """Return what a function gives a name that takes up a part of what it returns."""
         (target, *_), call = node.targets, node.value
         if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple | ast.List):
@@ -94,32 +94,32 @@ class Tracer:
         place = [last_name(each) for each in target.elts].index(name)
         if last_name(call.func) == "parse_known_args" and place == 0:
             return file, call
-        found = self.project.defined(file, call.func)
+        found = file.defined(call.func)
         last = found[1].body[-1] if found is not None else None
         parts = last.value if isinstance(last, ast.Return) else None
         if found is None or not isinstance(parts, ast.Tuple) or len(parts.elts) <= place:
             return Unknown(f"{name} is worked out")
         return found[0], parts.elts[place]
 
-    def _imported(self, file: File, origin: str, name: str) -> Iterator[Given]:
+    def _imported(self, file: Module, origin: str, name: str) -> Iterator[Given]:
         bound = self.project.bound(origin, file.path)
         if bound is None:
             yield Unknown(f"{name} is imported from elsewhere")
         else:
-            yield from self.bound(bound[0], bound[1], bound[0].top(bound[1]))
+            yield from self.bound(*bound)
 
-    def _starred(self, file: File, name: str) -> Iterator[Given]:
-        stars = [each.origin for each in file.module.top.bindings.get("*", [])]
+    def _starred(self, file: Module, name: str) -> Iterator[Given]:
+        stars = [each.origin for each in file.top.bindings.get("*", [])]
         for star in stars:
             bound = self.project.bound(f"{star[:-1]}{name}", file.path)
             if bound is not None:
-                yield from self.bound(bound[0], bound[1], bound[0].top(bound[1]))
+                yield from self.bound(*bound)
                 return
         yield Unknown(f"{name} is bound nowhere in these files")
 
     # ------------------------------------------------------------------ values
 
-    def values(self, file: File, node: ast.expr) -> tuple[Value, ...]:
+    def values(self, file: Module, node: ast.expr) -> tuple[Value, ...]:
         """Return all that an expression may be."""
         found = literal(node)
         if found is not None:
@@ -132,7 +132,7 @@ class Tracer:
         finally:
             self._open.pop()
 
-    def _values(self, file: File, node: ast.expr) -> Sequence[Value]:
+    def _values(self, file: Module, node: ast.expr) -> Sequence[Value]:
         if ENVIRONMENT.search(ast.unparse(node)):
             return (Unknown(f"{ast.unparse(node)} reads the environment", elsewhere=True),)
         if isinstance(node, ast.IfExp):
@@ -166,16 +166,16 @@ class Tracer:
 
     # -------------------------------------------------------- attributes, entries
 
-    def _attribute(self, file: File, node: ast.Attribute) -> Sequence[Value]:
+    def _attribute(self, file: Module, node: ast.Attribute) -> Sequence[Value]:
         places = self._set_from_outside(file, node)
         outside = [value for each in places for value in self.given(each)]
-        dotted = file.module.name(node)
+        dotted = file.name(node)
         bound = self.project.bound(dotted, file.path) if dotted and "." in dotted else None
         found: list[Value] = []
         if bound is None:
             found += self._of(file, node.value, node.attr, None)
         else:
-            for one in self.bound(bound[0], bound[1], bound[0].top(bound[1])):
+            for one in self.bound(*bound):
                 whole = isinstance(one, tuple) and isinstance(one[1], ast.expr)
                 found += self.given(one) if whole else unknown("it is worked out")
         if outside:  # what an object lacks at first is given to it there
@@ -183,7 +183,7 @@ class Tracer:
         return [*found, *outside]
 
     def _entry(
-        self, file: File, base: ast.expr, key: ast.expr, default: ast.expr | None
+        self, file: Module, base: ast.expr, key: ast.expr, default: ast.expr | None
     ) -> Sequence[Value]:
         name = literal(key)
         if name is None or not isinstance(name[0], str):
@@ -191,7 +191,7 @@ class Tracer:
         return self._of(file, base, name[0], default)
 
     def _of(
-        self, file: File, base: ast.expr, name: str, default: ast.expr | None
+        self, file: Module, base: ast.expr, name: str, default: ast.expr | None
     ) -> Sequence[Value]:
         found: list[Value] = []
         for each in self.objects(file, base):
@@ -209,20 +209,20 @@ class Tracer:
         """Return the values of one entry."""
         return [value for each in held.entries[name] for value in self.given(each)]
 
-    def _set_from_outside(self, file: File, node: ast.Attribute) -> Iterator[Node | Unknown]:
+    def _set_from_outside(self, file: Module, node: ast.Attribute) -> Iterator[Node | Unknown]:
         """Yield what an attribute of any object but `self` is set to, wherever that is."""
         name, base = node.attr, last_name(node.value)
         for each in dict.fromkeys((file, *self.project.holding(f".{name}", "setattr"))):
-            for call in each.module.calls("setattr"):
+            for call in each.calls("setattr"):
                 fixed = literal(call.args[1]) if len(call.args) == 3 else None
                 if call.args and last_name(call.args[0]) == base and fixed in (None, (name,)):
                     yield Unknown(f"{name} may be set by setattr")
-            for other in each.module.nodes:
+            for other in each.nodes:
                 if not isinstance(other, ast.Attribute) or other.attr != name:
                     continue
                 if isinstance(other.ctx, ast.Load) or last_name(other.value) in OWN:
                     continue
-                around = each.module.parent(other)
+                around = each.parent(other)
                 if isinstance(around, ast.Assign) and around.targets == [other]:
                     if _reads(around.value, name):
                         yield Unknown(f"{name} is worked out from itself", derived=True)
@@ -234,7 +234,7 @@ class Tracer:
 
     # ----------------------------------------------------------------- objects
 
-    def objects(self, file: File, node: ast.expr) -> tuple[Contents, ...]:
+    def objects(self, file: Module, node: ast.expr) -> tuple[Contents, ...]:
         """Return all that an expression, whose attributes or entries are asked for, may hold."""
         if id(node) in self._open or len(self._open) > DEEPEST:
             return (Contents(open=Unknown("it is worked out from itself")),)
@@ -244,7 +244,7 @@ class Tracer:
         finally:
             self._open.pop()
 
-    def _objects(self, file: File, node: ast.expr) -> Sequence[Contents]:
+    def _objects(self, file: Module, node: ast.expr) -> Sequence[Contents]:
         written = dictionaries.written(self, file, node)
         if written is not None:
             return written
@@ -266,15 +266,15 @@ class Tracer:
             return self._made(file, node)
         return [Contents(open=Unknown(f"it is worked out: {ast.unparse(node)}"))]
 
-    def _self(self, file: File, node: ast.Name) -> Contents:
-        owner = file.module.scope(node).owner()
+    def _self(self, file: Module, node: ast.Name) -> Contents:
+        owner = file.scope(node).owner()
         if owner is None or not isinstance(owner.node, ast.ClassDef):
             return Contents(open=Unknown("self is of no class"))
         wanted = file, owner.node
         return classes.held(self.project, wanted, self.project.calls_of(wanted))
 
-    def _named(self, file: File, node: ast.Name) -> Sequence[Contents]:
-        defined = self.project.defined(file, node)
+    def _named(self, file: Module, node: ast.Name) -> Sequence[Contents]:
+        defined = file.defined(node)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
             return [classes.held(self.project, defined, [])]
         steps = dictionaries.built(self, file, node)
@@ -295,7 +295,7 @@ class Tracer:
             return parameters.objects(self, file, node)
         return self.objects(file, node)
 
-    def _inside(self, file: File, base: ast.expr, name: str) -> Sequence[Contents]:
+    def _inside(self, file: Module, base: ast.expr, name: str) -> Sequence[Contents]:
         found: list[Contents] = []
         for outer in self.objects(file, base):
             for each in outer.entries.get(name, ()):
@@ -304,10 +304,10 @@ class Tracer:
                 found.append(Contents(open=outer.open or _lacks(name)))
         return found
 
-    def _made(self, file: File, call: ast.Call) -> Sequence[Contents]:
+    def _made(self, file: Module, call: ast.Call) -> Sequence[Contents]:
         called = last_name(call.func)
         project = self.project
-        defined = project.defined(file, call.func) or project.method(file, call.func)
+        defined = file.defined(call.func) or project.method(file, call.func)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
             return [classes.held(self.project, defined, [(file, call)])]
         if defined is not None and isinstance(defined[1], FUNCTIONS):
@@ -326,12 +326,12 @@ class Tracer:
             return self.objects(file, call.func.value)
         return [Contents(open=Unknown(f"{ast.unparse(call.func)} makes it"))]
 
-    def _returned(self, file: File, node: ast.AST) -> Sequence[Contents]:
+    def _returned(self, file: Module, node: ast.AST) -> Sequence[Contents]:
         found: list[Contents] = []
         for each in ast.walk(node):
             if not isinstance(each, ast.Return) or each.value is None:
                 continue
-            if file.module.function(each) is node:
+            if file.function(each) is node:
                 found += self.objects(file, each.value)
         return found or [Contents(open=Unknown("a function returns nothing"))]
 

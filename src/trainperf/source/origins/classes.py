@@ -7,7 +7,7 @@ from typing import Any
 
 from trainperf.source.arguments import argument, keyword, starred
 from trainperf.source.module import Module
-from trainperf.source.origins.project import Definition, Project
+from trainperf.source.origins.project import Definition
 from trainperf.source.origins.values import Contents, Node, Unknown, Value
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import last_name
@@ -18,7 +18,7 @@ FIELDS = ("field", "Field", "Factory", "attrib", "ib")
 Entries = dict[str, tuple[Node | Value, ...]]
 
 
-def held(project: Project, wanted: Definition, calls: list[tuple[Module, ast.Call]]) -> Contents:
+def held(wanted: Definition, calls: list[tuple[Module, ast.Call]]) -> Contents:
     """Return what objects of a class hold that these calls make; what the class itself does.
 
     A field that a call gives counts before its default. What a method sets on `self` counts as
@@ -27,8 +27,10 @@ def held(project: Project, wanted: Definition, calls: list[tuple[Module, ast.Cal
     file, node = wanted
     assert isinstance(node, ast.ClassDef)
     entries: Entries = {}
-    _of_bases(project, wanted, entries)
-    scope = file.opened(node)
+    for base in reversed(node.bases):
+        found = file.defined(base)
+        if found is not None and isinstance(found[1], ast.ClassDef) and found[1] is not node:
+            entries.update(held(found, []).entries)
     fields = []
     for each in node.body:
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
@@ -40,21 +42,12 @@ def held(project: Project, wanted: Definition, calls: list[tuple[Module, ast.Cal
                 if isinstance(target, ast.Name):
                     entries[target.id] = ((file, each.value),)
     first = next((e for e in node.body if isinstance(e, FUNCTIONS) and e.name == "__init__"), None)
-    for name, bindings in scope.bindings.items():
+    for name, bindings in file.opened(node).bindings.items():
         if name.startswith("self."):
             _set_on_self(file, name.removeprefix("self."), bindings, first, entries)
     if first is None:
         _given(calls, fields, entries)
     return Contents(entries)
-
-
-def _of_bases(project: Project, wanted: Definition, entries: Entries) -> None:
-    file, node = wanted
-    assert isinstance(node, ast.ClassDef)
-    for base in reversed(node.bases):
-        found = file.defined(base)
-        if found is not None and isinstance(found[1], ast.ClassDef) and found[1] is not node:
-            entries.update(held(project, found, []).entries)
 
 
 def _default(node: ast.expr) -> ast.expr | None:

@@ -12,8 +12,8 @@ from trainperf.source.origins import dictionaries
 from trainperf.source.origins.classes import held
 from trainperf.source.origins.options import of_click, parsed
 from trainperf.source.origins.project import Project, Tracing
-from trainperf.source.origins.values import Contents, Node, Origin, Unknown, Value
-from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.origins.values import Contents, Node, Origin, Unknown, Value, by_option
+from trainperf.source.scopes import Function
 
 
 def values(trace: Tracing, file: Module, parameter: ast.arg) -> list[Value]:
@@ -35,7 +35,7 @@ def objects(trace: Tracing, file: Module, parameter: ast.arg) -> list[Contents]:
     """Return what a parameter, whose attributes are asked for, may hold."""
     function = _function(file, parameter)
     if function is not None and parameter is function.args.kwarg:
-        return _keywords(trace, file, function)
+        return _keywords(trace, file, function, parameter)
     found: list[Contents] = []
     nobody = False
     for each in passed(trace, file, parameter):
@@ -46,30 +46,26 @@ def objects(trace: Tracing, file: Module, parameter: ast.arg) -> list[Contents]:
     if parameter.annotation is not None:
         defined = file.defined(parameter.annotation)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
-            return [held(trace.project, defined, trace.project.calls_of(defined))]
+            return [held(defined, trace.project.calls_of(defined))]
     if any(True for _ in file.methods("parse_args", "parse_known_args")):
         options = parsed((file,))
         return found if options is None else [options]
     return found
 
 
-def _keywords(trace: Tracing, file: Module, function: Function) -> list[Contents]:
+def _keywords(
+    trace: Tracing, file: Module, function: Function, parameter: ast.arg
+) -> list[Contents]:
     spec = function.args
     own = {each.arg for each in (*spec.args, *spec.kwonlyargs)}
     found: list[Contents] = []
-    several = _takers(file, function) > 1
+    reads = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+    several = sum(each.id == parameter.arg for each in reads) > 1
     more = Unknown("keywords are handed on to several calls") if several else None
     for at, call in callers(trace.project, file, function):
         further = (each for each in call.keywords if each.arg not in own)
         found += dictionaries.given(trace, at, further, (Contents({}, more, ((at, call),)),))
     return found or [Contents(open=Unknown(f"nothing in these files calls {function.name}"))]
-
-
-def _takers(file: Module, function: Function) -> int:
-    """How often the `**keywords` of a function are read."""
-    name = function.args.kwarg.arg if function.args.kwarg else ""
-    reads = (each for each in ast.walk(function) if isinstance(each, ast.Name))
-    return sum(each.id == name for each in reads)
 
 
 def passed(trace: Tracing, file: Module, parameter: ast.arg) -> list[Node | Value]:
@@ -85,12 +81,8 @@ def passed(trace: Tracing, file: Module, parameter: ast.arg) -> list[Node | Valu
     default = _default(function, parameter)
     calls = callers(trace.project, file, function)
     if not calls:
-        options = (f"--{parameter.arg}", f"--{parameter.arg.replace('_', '-')}")
         if default is not None and _handed_over(file, function):
-            return [
-                replace(each, options=options) if isinstance(each, Origin) else each
-                for each in trace.values(file, default)
-            ]
+            return [*by_option(trace.values(file, default), parameter.arg)]
         return [Unknown(f"nothing in these files calls {function.name}")]
     found: list[Node | Value] = []
     for at, call in calls:
@@ -157,12 +149,8 @@ def _default(function: Function, parameter: ast.arg) -> ast.expr | None:
 
 
 def _function(file: Module, parameter: ast.arg) -> Function | None:
-    for each in file.around(parameter):
-        if isinstance(each, FUNCTIONS):
-            return each
-        if isinstance(each, ast.Lambda):
-            return None
-    return None
+    function = file.function(parameter)
+    return None if isinstance(function, ast.Lambda) else function
 
 
 def _handed_over(file: Module, function: Function) -> bool:

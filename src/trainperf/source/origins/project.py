@@ -138,14 +138,11 @@ class Project:
                 if method:
                     ours = isinstance(call.func, ast.Attribute) and call.func.attr == node.name
                 else:
-                    ours = self._is(file, call.func, wanted)
+                    defined = file.defined(call.func) if last_name(call.func) else None
+                    ours = defined is not None and defined[1] is node
                 if ours:
                     found.append((file, call))
         return found
-
-    def _is(self, file: Module, node: ast.expr, wanted: Definition) -> bool:
-        defined = file.defined(node) if last_name(node) else None
-        return defined is not None and defined[1] is wanted[1]
 
     def named_alike(self, name: str) -> int:
         """How many functions of these files have this name."""

@@ -82,7 +82,7 @@ def _target(file: Module, node: ast.AST) -> tuple[ast.expr | None, frozenset[str
 def _check(project: Project, file: Module, variable: ast.Name, about: About, depth: int) -> None:
     for at, node in _loads(project, file, variable):
         statement = next(e for e in at.around(node) if isinstance(e, ast.stmt))
-        if _about(project, at, node, about):
+        if _about(at, node, about):
             continue
         further = _handed_on(at, node, statement)
         if further is None or depth == 0:
@@ -111,7 +111,7 @@ def _loads(project: Project, file: Module, variable: ast.Name) -> Iterator[tuple
                         yield other, node
 
 
-def _about(project: Project, file: Module, node: ast.Name, about: About) -> bool:
+def _about(file: Module, node: ast.Name, about: About) -> bool:
     """Whether a read is of no matter, or about the very argument that is to change."""
     called, name, keys = about
     around = file.parent(node)

@@ -21,6 +21,7 @@ from trainperf.source.origins.values import (
     Unknown,
     Value,
     asks_the_machine,
+    by_option,
     literal,
     unknown,
 )
@@ -271,12 +272,12 @@ class Tracer:
         if owner is None or not isinstance(owner.node, ast.ClassDef):
             return Contents(open=Unknown("self is of no class"))
         wanted = file, owner.node
-        return classes.held(self.project, wanted, self.project.calls_of(wanted))
+        return classes.held(wanted, self.project.calls_of(wanted))
 
     def _named(self, file: Module, node: ast.Name) -> Sequence[Contents]:
         defined = file.defined(node)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
-            return [classes.held(self.project, defined, [])]
+            return [classes.held(defined, [])]
         steps = dictionaries.built(self, file, node)
         if steps is not None:
             return steps
@@ -309,7 +310,7 @@ class Tracer:
         project = self.project
         defined = file.defined(call.func) or project.method(file, call.func)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
-            return [classes.held(self.project, defined, [(file, call)])]
+            return [classes.held(defined, [(file, call)])]
         if defined is not None and isinstance(defined[1], FUNCTIONS):
             return self._returned(*defined)
         if called in PARSES:
@@ -337,15 +338,8 @@ class Tracer:
 
     def _of_command(self, held: Contents) -> Contents:
         """Give the fields of a dataclass the options by which a command sets them."""
-        entries: dict[str, tuple[Node | Value, ...]] = {}
-        for name in held.entries:
-            options = (f"--{name}", f"--{name.replace('_', '-')}")
-            values = self.of_entry(held, name)
-            entries[name] = tuple(
-                replace(each, options=options) if isinstance(each, Origin) else each
-                for each in values
-            )
-        return replace(held, entries=entries)
+        names = held.entries
+        return replace(held, entries={n: by_option(self.of_entry(held, n), n) for n in names})
 
 
 def _branches(node: ast.IfExp) -> tuple[ast.expr, ...]:

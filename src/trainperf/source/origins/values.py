@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trainperf.source.module import Module
 
@@ -95,6 +95,14 @@ def unknown(reason: str) -> tuple[Unknown, ...]:
 def known(values: Sequence[Value]) -> list[Origin]:
     """Those of the values that are literals."""
     return [each for each in values if isinstance(each, Origin)]
+
+
+def by_option(values: Sequence[Value], name: str) -> tuple[Value, ...]:
+    """Give values the options by which a command chooses another, as libraries call them."""
+    options = (f"--{name}", f"--{name.replace('_', '-')}")
+    return tuple(
+        replace(each, options=options) if isinstance(each, Origin) else each for each in values
+    )
 
 
 def asks_the_machine(file: Module, node: ast.expr) -> bool:

@@ -118,6 +118,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         color = "never"
         price-per-hour = 1.21
         output-format = ["terminal", "html=report.html"]
+        python = ".venv"
         """,
     )
     script = tmp_path / "package" / "train.py"
@@ -146,6 +147,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         color="never",
         price_per_hour=1.21,
         output_format=("terminal", f"html={tmp_path / 'report.html'}"),
+        python=tmp_path / ".venv",
     )
     for field in fields(Settings):
         if field.name != "budget_s":  # its default was written out

@@ -16,7 +16,7 @@ from trainperf.errors import CannotRewrite, TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Equivalence, Finding, Site
 from trainperf.patch.apply import Disk, plan
-from trainperf.patch.patch import write_edits
+from trainperf.patch.patch import Edits
 from trainperf.source.text import Source
 
 ROOT, PATH = "/project", "/project/train.py"
@@ -63,7 +63,7 @@ def diagnosed(data: bytes, line: int) -> Diagnosis:
         rewritable=True,
         data={"call": ".cache()"},
     )
-    written = write_edits(ROOT, (finding,), FIXES, {PATH: data}.__getitem__, only=("cache",))
+    written = Edits(ROOT, FIXES, {PATH: data}.__getitem__).write((finding,), only=("cache",))
     return replace(INPUT_BOUND, findings=(finding,), practices=(), patch=written.patch)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from trainperf.fixes import by_id
+from trainperf.fixes.rows import SetArgument, SetFlag, SetVariable
 from trainperf.lint.rule import MEASURE, Remark, Repair, Rule
 from trainperf.lint.rules import all_rules
 from trainperf.source.module import Module
@@ -111,6 +112,26 @@ def test_a_repair_leaves_nothing_to_remark_on(case: str, repair: Repair) -> None
     line = lines[repair.line - 1]
     lines[repair.line - 1] = line[: repair.column - 1] + repair.text + line[repair.end_column - 1 :]
     assert remarks("\n".join(lines)) == ()
+
+
+def test_a_repair_writes_what_the_row_of_its_fix_writes() -> None:
+    rows = {str(one.id).rpartition("-")[0]: one.values[1].text for one in REPAIRED}
+    for id_, text in rows.items():
+        edit = by_id()[id_].edit
+        if isinstance(edit, SetArgument):
+            assert text in (edit.value, f"{edit.name}={edit.value}")
+        elif isinstance(edit, SetFlag):
+            assert edit.line.endswith(f"= {text}")
+    assert {"keras_run_eagerly", "torch_cudnn_benchmark", "torch_fused_optimizer"} <= set(rows)
+
+
+def test_what_a_row_sets_is_not_remarked_on() -> None:
+    for row in (fix.edit for fix in by_id().values()):
+        if isinstance(row, SetVariable):
+            lines = [f'os.environ["{name}"] = "{value}"' for name, value in row.values.items()]
+            assert remarks("\n".join(["import os, torch", *lines, ""])) == ()
+        elif isinstance(row, SetFlag):
+            assert remarks(f"import {row.module}\n{row.line}\n") == ()
 
 
 def test_some_rules_can_repair() -> None:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from trainperf.source.datasets import is_dataset
+from trainperf.lint.rules.tensorflow import is_dataset
 from trainperf.source.module import UNKNOWN, Module
 
 

@@ -7,7 +7,7 @@ import pytest
 from rewriting import finding_of, script_of
 from trainperf.fixes import by_id
 from trainperf.model import Finding
-from trainperf.patch.patch import write_edits
+from trainperf.patch.patch import Edits
 
 TEXT = """\
 import tensorflow as tf
@@ -42,7 +42,7 @@ def read(path: str) -> bytes:
 
 @pytest.mark.parametrize("ids", [(CALLS, EPOCHS), (EPOCHS, CALLS)])
 def test_epochs_that_keras_would_round_up_are_not_counted_in_calls_of_several_steps(ids):
-    written = write_edits("/project", findings(36, 16), by_id(), read, only=ids).patch
+    written = Edits("/project", by_id(), read).write(findings(36, 16), only=ids).patch
     assert written.findings == ids[:1]
     ((left, why),) = [(one.what, one.reason) for one in written.skipped]
     assert left == ids[1]
@@ -50,11 +50,11 @@ def test_epochs_that_keras_would_round_up_are_not_counted_in_calls_of_several_st
 
 
 def test_calls_that_divide_an_epoch_go_with_it():
-    written = write_edits("/project", findings(32, 16), by_id(), read, only=(CALLS, EPOCHS)).patch
+    written = Edits("/project", by_id(), read).write(findings(32, 16), only=(CALLS, EPOCHS)).patch
     assert (written.findings, written.skipped) == ((CALLS, EPOCHS), ())
 
 
 def test_each_alone_is_made():
     both = findings(36, 16)
     for one in (CALLS, EPOCHS):
-        assert write_edits("/project", both, by_id(), read, only=(one,)).patch.findings == (one,)
+        assert Edits("/project", by_id(), read).write(both, only=(one,)).patch.findings == (one,)

@@ -16,7 +16,7 @@ from trainperf.errors import TrainperfError
 from trainperf.fixes import all_fixes
 from trainperf.model import Equivalence, ExperimentChange, Outcome, Trial
 from trainperf.patch import fix as fixing
-from trainperf.patch.patch import write_edits
+from trainperf.patch.patch import Edits
 
 TEXT = "# é\r\nds = ▸x.map(f)◂\r\nds = ▸ds.interleave(g)◂"
 FIXED = "# é\r\nds = x.map(f, num_parallel_calls=tf.data.AUTOTUNE)\r\nds = ds.interleave(g)"
@@ -46,7 +46,7 @@ def run(tmp_path):
         )
         for id_, site in zip((MAP, INTERLEAVE), sites, strict=True)
     )
-    patch = write_edits(project, findings, FIXES).patch
+    patch = Edits(project, FIXES).write(findings).patch
     assert patch.findings == (MAP,)
     report = tmp_path / "run" / "diagnosis.json"
     saved = replace(INPUT_BOUND, findings=findings, patch=patch, trials=(), stack=None)
@@ -216,7 +216,7 @@ def test_modules_that_are_looked_for_and_not_there_are_no_hindrance(tmp_path):
     finding = finding_of(FIXES["batch_size"], where=(replace(site, file=str(file)),),
         data={"batch_size": 8, "samples_per_step": 2},
     )  # fmt: skip
-    patch = write_edits(tmp_path, (finding,), FIXES, only=()).patch
+    patch = Edits(tmp_path, FIXES).write((finding,), only=()).patch
     report = tmp_path / "run" / "diagnosis.json"
     saved = replace(INPUT_BOUND, findings=(finding,), patch=patch, trials=(), stack=None)
     store.save(replace(saved, created="2999-01-01T00:00:00+00:00"), report)
@@ -371,7 +371,7 @@ def of_trainer(site, **held):
 def test_an_option_of_the_command_is_told_and_nothing_is_written(run):
     saved = store.load(run)
     found = of_trainer(saved.findings[0].where[0])
-    patch = write_edits(saved.patch.root, (found,), FIXES).patch
+    patch = Edits(saved.patch.root, FIXES).write((found,)).patch
     command = ("python", "train.py", "--out", "a b")
     store.save(replace(saved, command=command, findings=(found,), patch=patch), run)
     before = text(run)
@@ -387,7 +387,7 @@ def test_a_file_of_settings_is_written_like_source(run):
     configuration = script(run).parent / "conf.yaml"
     configuration.write_text("# of mine\nbf16: false\n")
     found = of_trainer(saved.findings[0].where[0], made="file", source=str(configuration))
-    patch = write_edits(saved.patch.root, (found,), FIXES).patch
+    patch = Edits(saved.patch.root, FIXES).write((found,)).patch
     store.save(replace(saved, findings=(found,), patch=patch), run)
     fixed = fixing.fix(run, (), dry=False)
     assert configuration.read_text() == "# of mine\nbf16: true\n"

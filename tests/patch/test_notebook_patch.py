@@ -17,7 +17,7 @@ from trainperf.errors import TrainperfError
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Site
 from trainperf.patch import fix as fixing
-from trainperf.patch.patch import added_lines, write_edits
+from trainperf.patch.patch import Edits
 
 CELLS = (
     "%matplotlib inline\nimport tensorflow as tf",
@@ -62,7 +62,7 @@ def file(tmp_path: Path) -> Path:
 def run(file: Path, tmp_path: Path) -> Path:
     """A saved run whose patch has one edit of the notebook."""
     found = finding(file)
-    patch = write_edits(file.parent, (found,), by_id()).patch
+    patch = Edits(file.parent, by_id()).write((found,)).patch
     report = tmp_path / "run" / "diagnosis.json"
     saved = replace(INPUT_BOUND, findings=(found,), patch=patch, trials=(), stack=None)
     store.save(saved, report)
@@ -70,10 +70,10 @@ def run(file: Path, tmp_path: Path) -> Path:
 
 
 def test_git_applies_the_patch_and_readers_see_cells(file: Path) -> None:
-    written = write_edits(file.parent, (finding(file),), by_id())
+    written = Edits(file.parent, by_id()).write((finding(file),))
     assert written.contents == {str(file): book(CELLS[0], FIXED, CELLS[2])}
     assert written.patch.shown == SHOWN
-    assert added_lines(file.parent, finding(file), by_id()[MAP]) == FIXED.split("\n")[1]
+    assert Edits(file.parent, by_id()).lines(finding(file)) == FIXED.split("\n")[1]
     diff = written.patch.diff.encode()
     subprocess.run(("git", "apply", "-"), cwd=file.parent, input=diff, check=True)
     assert file.read_bytes() == book(CELLS[0], FIXED, CELLS[2])
@@ -118,5 +118,5 @@ def test_one_that_is_no_notebook_any_more_is_refused(run: Path, file: Path) -> N
 
 def test_reasons_name_the_cell(file: Path) -> None:
     wrong = replace(finding(file), where=(Site(str(file), 2001, "", 3, 2001, 9),))
-    (skipped,) = write_edits(file.parent, (wrong,), by_id()).patch.skipped
+    (skipped,) = Edits(file.parent, by_id()).write((wrong,)).patch.skipped
     assert skipped.reason == "no call stands at my book.ipynb, cell 2, line 1: did the file change?"

@@ -12,7 +12,7 @@ from fixes.case_text import evidence_of
 from recordings import recording
 from rewriting import finding_of
 from trainperf.diagnose import Request
-from trainperf.diagnose.judging import _freed, _proven
+from trainperf.diagnose.judging import _freed, _proven, edits_in
 from trainperf.fixes import by_id
 from trainperf.model import Diagnosis, Evidence, Finding, Outcome, Patch, Site, Trial, Trials
 from trainperf.model.findings import Equivalence
@@ -48,7 +48,7 @@ def test_a_hidden_repair_that_a_trial_kept_is_shown_and_named(tmp_path: Path) ->
     kept = Trial("torch_autocast", Outcome.KEPT, "", 1.43, 1.38, 1.49, kept=True)
     before = first(HEALTHY, (), tmp_path)
     assert before.verdict.healthy
-    after = _proven(before, HEALTHY, (HIDDEN,), tried(kept))
+    after = _proven(before, HEALTHY, (HIDDEN,), tried(kept), edits_in(str(tmp_path)))
     assert [one.id for one in after.findings] == ["torch_autocast"]
     assert not after.verdict.healthy
     assert after.verdict.text.startswith("Model-bound: the data is there in time")
@@ -78,7 +78,9 @@ def test_where_steps_wait_for_their_input_the_rest_is_what_may_pay_without_it(
 
 def test_what_came_to_nothing_is_part_of_the_claim_of_health(tmp_path: Path) -> None:
     nothing = Trial("torch_autocast", Outcome.NO_EFFECT, "", 1.0, 0.98, 1.02)
-    after = _proven(first(HEALTHY, (), tmp_path), HEALTHY, (HIDDEN,), tried(nothing))
+    after = _proven(
+        first(HEALTHY, (), tmp_path), HEALTHY, (HIDDEN,), tried(nothing), edits_in(str(tmp_path))
+    )
     assert after.findings == ()
     assert after.verdict.healthy
     assert "torch_autocast" in after.verdict.text
@@ -111,7 +113,7 @@ def test_what_changes_the_experiment_stands_apart_with_what_was_measured(tmp_pat
         choices={"batch_size": replace(BATCH, data={"samples_per_step": 4})},
         step_s=0.1,
     )
-    after = _proven(first(HEALTHY, (), tmp_path), HEALTHY, (BATCH,), done)
+    after = _proven(first(HEALTHY, (), tmp_path), HEALTHY, (BATCH,), done, edits_in(str(tmp_path)))
     (change,) = after.experiment_changes
     assert (change.finding.id, change.finding.data) == ("batch_size", {"samples_per_step": 4})
     assert (change.unit, change.before_per_s) == ("samples", pytest.approx(40.0))
@@ -133,7 +135,7 @@ def test_a_fix_whose_losses_differed_says_so_and_counts_steps_without_a_batch(
         "torch_autocast", Outcome.LOSSES_DIFFER, "losses part at step 9.", 1.6, 1.5, 1.7, 12, 96
     )
     done = replace(tried(differs), apart=((differs, Patch("", ())),), step_s=0.1)
-    after = _proven(first(case, (), tmp_path), case, (HIDDEN,), done)
+    after = _proven(first(case, (), tmp_path), case, (HIDDEN,), done, edits_in(str(tmp_path)))
     (change,) = after.experiment_changes
     assert change.why == "It was to keep the numbers, but losses part at step 9."
     assert change.losses_differ
@@ -159,7 +161,9 @@ def test_advice_on_code_that_the_patch_edits_is_answered(tmp_path: Path, edited:
     diff = unified("train.py", file.read_text(), "three()\ntwo()\n")
     patch = Patch(diff, ("torch_autocast",), root=str(tmp_path))
     done = replace(tried(kept), patch=patch)
-    after = _proven(first(HEALTHY, (own, setting), tmp_path), HEALTHY, (HIDDEN,), done)
+    after = _proven(
+        first(HEALTHY, (own, setting), tmp_path), HEALTHY, (HIDDEN,), done, edits_in(str(tmp_path))
+    )
     left = {one.id for one in after.findings}
     assert left == {"torch_autocast", "torch_workers"} | (set() if edited else {"own_function"})
     assert any("own_function is not listed" in note for note in after.notes) is edited

@@ -10,7 +10,7 @@ from trainperf.errors import TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding
 from trainperf.patch.apply import Disk, plan
-from trainperf.patch.patch import write_edits
+from trainperf.patch.patch import Edits
 
 ROOT = "/project"
 TRAIN, (MAP, FIT) = marked("ds = ▸x.map(f)◂\n▸model.fit(ds)◂\n")
@@ -48,7 +48,7 @@ FINDINGS = (
 
 
 def diagnosed(*kept, files=BOTH):
-    written = write_edits(ROOT, FINDINGS, FIXES, files.__getitem__, only=kept)
+    written = Edits(ROOT, FIXES, files.__getitem__).write(FINDINGS, only=kept)
     return replace(INPUT_BOUND, findings=FINDINGS[:3], practices=FINDINGS[3:], patch=written.patch)
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from rewriting import project_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import Wanted, set_argument
+from trainperf.source.origins.calls import RecordedCall
 
 HEAD = "from loaders import DataLoader\n"
 

@@ -171,7 +171,7 @@ def test_an_option_that_the_command_gives_is_given_once_more():
     seen = {"now": 0, "given": ["--workers"], "reached": True}
     set_workers(script, site, seen)
     assert result(script) is None
-    assert script.command.words == ("--workers", "2")
+    assert script.arguments == ("--workers", "2")
 
 
 def test_a_command_that_does_not_end_in_the_scripts_own_words_is_left_alone():

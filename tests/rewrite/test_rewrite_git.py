@@ -10,7 +10,7 @@ import pytest
 from rewriting import marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding
-from trainperf.patch.patch import write_edits
+from trainperf.patch.patch import Edits
 from trainperf.rewrite import CannotRewrite, Script
 from trainperf.rewrite.diff import reverted
 from trainperf.source.text import Source
@@ -96,7 +96,7 @@ def applied(folder, script):
         assert Path(path).read_bytes() == data
         name = os.path.relpath(path, folder)
         before, after = Source(name, originals[path]), Source(name, data)
-        mark = "\ufeff" if before.bom else ""
+        mark = before.mark
         assert reverted(script.diff(), name, mark + after.text) == mark + before.text
     return wanted
 
@@ -208,7 +208,7 @@ def test_what_is_tried_is_byte_for_byte_what_the_patch_makes(repository, form):
     data = TRIED[form](plain)
     (repository / "train.py").write_bytes(data)
     finding = Finding("cache", "input", "", "", 2.0, "", EXACT, (site,), rewritable=True)
-    written = write_edits(repository, [finding], {"cache": Cache()})
+    written = Edits(repository, {"cache": Cache()}).write([finding])
     (repository / "fix.diff").write_bytes(written.patch.diff.encode())
     git(repository, "apply", "fix.diff")
     assert written.patch.findings == ("cache",)

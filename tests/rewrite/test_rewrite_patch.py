@@ -4,7 +4,7 @@ from dataclasses import replace
 from rewriting import Append, Variables, finding_of, marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken
-from trainperf.patch.patch import added_lines, write_edits
+from trainperf.patch.patch import Edits
 
 PLAIN, (CALL,) = marked("import os\nds = ▸x.map(f)◂\n")
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_written_is_skipped_with_its_reason_and_leaves_no_trace()
         finding("append", rewritable=False, call=".never()"),
         finding("append", call="nonsense"),
     ]
-    patch = write_edits("/project", findings, FIXES, read).patch
+    patch = Edits("/project", FIXES, read).write(findings).patch
     assert added(patch.diff) == ["ds = x.map(f).cache()"]
     assert patch.findings == ("append",)
     assert patch.skipped == (
@@ -88,26 +88,26 @@ def test_what_cannot_be_written_is_skipped_with_its_reason_and_leaves_no_trace()
 
 
 def test_a_missing_file_costs_the_edit_and_not_the_report(tmp_path):
-    patch = write_edits(tmp_path, [finding("append", call=".cache()")], FIXES).patch
+    patch = Edits(tmp_path, FIXES).write([finding("append", call=".cache()")]).patch
     assert patch.diff == ""
     assert patch.findings == ()
     assert "cannot be read" in patch.skipped[0].reason
 
 
 def test_no_findings_make_an_empty_patch():
-    patch = write_edits("/project", [], FIXES, read).patch
+    patch = Edits("/project", FIXES, read).write([]).patch
     assert (patch.diff, patch.findings, patch.skipped) == ("", (), ())
 
 
 def test_a_patch_holds_the_edits_of_all_findings_in_their_order():
     findings = [finding("append", call=".a()"), finding("append", call=".b()")]
-    patch = write_edits("/project", findings, FIXES, read).patch
+    patch = Edits("/project", FIXES, read).write(findings).patch
     assert added(patch.diff) == ["ds = x.map(f).a().b()"]
     assert patch.findings == ("append",)
 
 
 def test_the_lines_an_edit_leaves_can_be_pasted():
-    assert added_lines("/project", finding("append", call=".a()"), FIXES["append"], read) == (
+    assert Edits("/project", FIXES, read).lines(finding("append", call=".a()")) == (
         "ds = x.map(f).a()"
     )
 
@@ -122,7 +122,7 @@ def test_a_head_whose_body_stays_as_it_is_has_one():
             script.split_function(site, "return y", "def load_double(y):")
 
     given = replace(finding("append"), where=(site,))
-    assert added_lines("/project", given, Split(), lambda path: before.encode()) == (
+    assert Edits("/project", {given.id: Split()}, lambda path: before.encode()).lines(given) == (
         "    return y\n\n\ndef load_double(y):\n    ..."
     )
 
@@ -139,16 +139,35 @@ def test_of_a_long_edit_the_middle_of_what_it_moves_is_left_out():
             script.replace_call(site, f"wrapped(\n    used(\n{moved}    )\n)")
 
     given = replace(finding("append"), where=(site,))
-    assert added_lines("/project", given, Wrap(), lambda path: before.encode()) == (
+    assert Edits("/project", {given.id: Wrap()}, lambda path: before.encode()).lines(given) == (
         "wrapped(\n    used(\n        y0,\n        y1,\n        ...  # 36 lines as they are\n"
         "        y38,\n        y39,\n    )"
     )
 
 
+def test_an_edit_is_made_once_however_often_it_is_shown_and_written():
+    class Counts(Append):
+        """Count how often the edit is made."""
+
+        made = 0
+
+        def rewrite(self, script, finding):
+            Counts.made += 1
+            super().rewrite(script, finding)
+
+    findings = [finding("append", call=".a()"), finding("append", call=".b()")]
+    edits = Edits("/project", {"append": Counts()}, read)
+    again = replace(findings[0], bound=3.0)
+    assert edits.lines(findings[0]) == edits.lines(again) != ""
+    assert edits.write(findings) == edits.together(findings, ("append",))
+    assert edits.together([again], ("append",)).patch.diff == edits.write(findings[:1]).patch.diff
+    assert Counts.made == 2  # one on the script as it is, one on top of the other
+
+
 def test_an_edit_that_cannot_be_written_has_no_lines():
-    assert added_lines("/project", finding("half"), FIXES["half"], read) == ""
-    assert added_lines("/project", finding("broken"), FIXES["broken"], read) == ""
-    assert added_lines("/project", finding("explain"), None, read) == ""
+    assert Edits("/project", FIXES, read).lines(finding("half")) == ""
+    assert Edits("/project", FIXES, read).lines(finding("broken")) == ""
+    assert Edits("/project", {}, read).lines(finding("explain")) == ""
 
 
 def test_only_the_named_findings_are_written_in_the_order_of_their_names():
@@ -158,44 +177,44 @@ def test_only_the_named_findings_are_written_in_the_order_of_their_names():
         finding("explain", rewritable=False),
         finding("variables", THREADS="2"),
     ]
-    patch = write_edits("/project", findings, FIXES, read, only=["variables", "append"]).patch
+    patch = Edits("/project", FIXES, read).write(findings, only=["variables", "append"]).patch
     assert patch.findings == ("variables", "append")
     assert patch.skipped == ()
-    patch = write_edits("/project", findings, FIXES, read, only=["explain", "missing"]).patch
+    patch = Edits("/project", FIXES, read).write(findings, only=["explain", "missing"]).patch
     assert patch.findings == ()
     assert [each.what for each in patch.skipped] == ["explain", "missing"]
     assert patch.skipped[1].reason == "there is no such finding"
-    assert write_edits("/project", findings, FIXES, read, only=[]).patch.findings == ()
+    assert Edits("/project", FIXES, read).write(findings, only=[]).patch.findings == ()
 
 
 def test_what_changes_the_experiment_is_written_only_when_allowed():
     semantic = [finding("append", equivalence=Equivalence.SEMANTICS, call=".a()")]
-    assert write_edits("/project", semantic, FIXES, read, only=["append"]).patch.findings == ()
-    patch = write_edits("/project", semantic, FIXES, read, allow_semantic=True).patch
+    assert Edits("/project", FIXES, read).write(semantic, only=["append"]).patch.findings == ()
+    patch = Edits("/project", FIXES, read).write(semantic, allow_semantic=True).patch
     assert patch.findings == ("append",)
 
 
 def test_variables_are_part_of_the_patch_and_must_agree():
     findings = [finding("variables", THREADS="2", MODE="x"), finding("variables", THREADS="3")]
-    patch = write_edits("/project", findings, FIXES, read).patch
+    patch = Edits("/project", FIXES, read).write(findings).patch
     assert (patch.diff, patch.files) == ("", ())
     assert patch.environment == {"THREADS": "2", "MODE": "x"}
     assert patch.findings == ("variables",)
     assert patch.skipped == (NotTaken("variables", "another fix sets THREADS to 2"),)
-    again = write_edits("/project", [findings[0], findings[0]], FIXES, read).patch
+    again = Edits("/project", FIXES, read).write([findings[0], findings[0]]).patch
     assert again.skipped == (NotTaken("variables", "the source has it already"),)
 
 
 def test_a_patch_names_its_root_and_the_hashes_of_what_it_starts_from(tmp_path):
     (tmp_path / "train.py").write_text(PLAIN)
     (tmp_path / "link").symlink_to(tmp_path)
-    written = write_edits(tmp_path / "link", [finding("append", call=".a()")], FIXES)
+    written = Edits(tmp_path / "link", FIXES).write([finding("append", call=".a()")])
     assert written.patch.root == str(tmp_path)
     (file,) = written.patch.files
     assert file.path == str(tmp_path / "train.py")
     assert file.sha256 == hashlib.sha256(PLAIN.encode()).hexdigest()
     assert list(written.contents) == [file.path]
-    assert write_edits(tmp_path, [], FIXES).patch.root == str(tmp_path)
+    assert Edits(tmp_path, FIXES).write([]).patch.root == str(tmp_path)
 
 
 def test_a_fix_that_sets_variables_needs_no_place_to_be_written():

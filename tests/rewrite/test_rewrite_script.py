@@ -9,6 +9,7 @@ import pytest
 from rewriting import FILE, result, script_of
 from trainperf.model import Site
 from trainperf.rewrite import CannotRewrite, Script
+from trainperf.rewrite.imports import names_in_use
 
 PREFETCH = ".prefetch(2)"
 
@@ -141,4 +142,4 @@ def test_a_name_is_chosen_that_the_file_does_not_use(text, name):
     script, _ = script_of(text)
     assert script.free_name("train.py", "item", "each_item") == name
     beside = script.free_name("train.py", "item", "each_item", beside=[name])
-    assert beside not in {name, *script.names("train.py")}
+    assert beside not in {name, *names_in_use(script.module("train.py"))}

@@ -3,6 +3,7 @@ import pytest
 from rewriting import Append, Variables, marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, Run
+from trainperf.patch.patch import Edits
 from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import (
     BETWEEN,
@@ -12,7 +13,6 @@ from trainperf.trial.candidates import (
     candidates,
     loosest,
     together,
-    writer,
 )
 
 PLAIN, (MAP, BATCH) = marked("ds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n")
@@ -73,11 +73,11 @@ def run(tmp_path):
 
 
 def chosen(run, *findings, semantic=False):
-    return candidates(run, findings, FIXES, writer(run.cwd, FIXES), semantic)
+    return candidates(run, findings, FIXES, Edits(run.cwd, FIXES), semantic)
 
 
 def joined(run, ids, *findings):
-    return together(run, ids, findings, FIXES, writer(run.cwd, FIXES)(findings))
+    return together(run, ids, findings, FIXES, Edits(run.cwd, FIXES))
 
 
 def text_of(candidate):
@@ -183,10 +183,10 @@ def test_a_missing_file_is_a_reason_and_no_crash(run, tmp_path):
 
 def test_all_trials_start_from_the_same_bytes_even_if_the_file_changes_meanwhile(run, tmp_path):
     findings = (append("one", ".a()"), append("two", ".b()", BATCH))
-    write = writer(run.cwd, FIXES)(findings)
-    write(("one",))
+    edits = Edits(run.cwd, FIXES)
+    edits.together(findings, ("one",))
     (tmp_path / "train.py").write_text("changed meanwhile\n")
-    written = write(("two",))
+    written = edits.together(findings, ("two",))
     ((_, text),) = written.contents.items()
     assert text.decode() == PLAIN.replace("batch(8)", "batch(8).b()")
 

@@ -8,7 +8,7 @@ from fixes.boxes import GIB, GPU, cores
 from fixes.case_text import evidence_of
 from recordings import recording
 from rewriting import marked
-from trainperf.fixes import all_fixes
+from trainperf.fixes import all_fixes, by_id
 from trainperf.model import (
     Ending,
     Equivalence,
@@ -22,6 +22,7 @@ from trainperf.model import (
     Site,
     Training,
 )
+from trainperf.patch.patch import Edits
 from trainperf.trial.budget import CACHES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.pages import HUGE_PAGES
@@ -76,7 +77,7 @@ def subject(tmp_path):
         seen_run = recording(samples=samples)
         seen_run = replace(seen_run, run=replace(seen_run.run, guarded=guarded), **changes)
         return Subject(
-            seen_run, seen, findings, EIGHT_CORES, str(tmp_path), tmp_path / "runs",
+            seen_run, seen, findings, EIGHT_CORES, Edits(tmp_path, by_id()), tmp_path / "runs",
             began=0.0, deadline=seconds, **fields,
         )  # fmt: skip
 
@@ -106,7 +107,9 @@ def place(rank, size=2, host="", launcher="torchrun"):
 
 
 def torchrun(subject, words="torchrun --nproc_per_node 2 train.py"):
-    run = replace(subject.recording.run, command=tuple(words.split()), cwd=subject.root)
+    run = replace(
+        subject.recording.run, command=tuple(words.split()), cwd=str(subject.folder.parent)
+    )
     return replace(subject, recording=replace(subject.recording, run=run))
 
 
@@ -149,17 +152,17 @@ def test_all_that_fits_is_tried_side_by_side_in_the_order_of_the_report(subject)
 
 def test_every_leg_has_the_same_seed_and_warm_up(subject):
     made = planned(subject(PARALLEL, INTERLEAVE))
-    runs = [made.edits.run, *(one.run for one in made.chosen)]
+    runs = [made.changes.run, *(one.run for one in made.chosen)]
     assert {run.seed for run in runs} == {SEED}
     assert {run.env["PYTHONHASHSEED"] for run in runs} == {"0"}
     assert {(run.leg.warm_up_steps, run.leg.warm_up_epochs) for run in runs} == {(WARM_UP_STEPS, 0)}
-    assert made.edits.run.sources == {}
+    assert made.changes.run.sources == {}
 
 
 def test_a_stack_is_a_leg_like_the_others(subject):
     made = planned(subject(PARALLEL, INTERLEAVE))
-    both = made.edits.join(("tf_interleave_parallel", "tf_map_parallel"))
-    assert both.run.leg == made.edits.run.leg
+    both = made.changes.join(("tf_interleave_parallel", "tf_map_parallel"))
+    assert both.run.leg == made.changes.run.leg
     assert both.run.seed == SEED
     ((_, text),) = both.run.sources.items()
     assert b"map(load, num_parallel_calls=tf.data.AUTOTUNE)" in text
@@ -175,9 +178,9 @@ def test_what_is_tried_on_top_of_others_has_their_edits_and_is_named_by_its_own(
     ((_, text),) = jit.run.sources.items()
     assert b"num_parallel_calls=tf.data.AUTOTUNE" in text
     assert b"jit_compile=True" in text
-    assert made.edits.run.sources == {}
-    assert made.edits.join(("keras_jit_compile",)).run == jit.run
-    assert [one.id for one in first.all_edits(planned(first).edits).findings] == [
+    assert made.changes.run.sources == {}
+    assert made.changes.join(("keras_jit_compile",)).run == jit.run
+    assert [one.id for one in first.all_changes(planned(first).changes).findings] == [
         "tf_map_parallel",
         "keras_jit_compile",
         "tf_interleave_parallel",
@@ -199,8 +202,8 @@ def test_only_the_leg_that_needs_a_whole_epoch_first_waits_for_it(subject):
     made = planned(subject(CACHE, PARALLEL))
     assert names(made) == ["tf_cache", "tf_map_parallel"]
     assert [one.run.leg.warm_up_epochs for one in made.chosen] == [1, 0]
-    assert made.edits.run.leg.warm_up_epochs == 0
-    assert made.edits.join(("tf_cache", "tf_map_parallel")).run.leg.warm_up_epochs == 1
+    assert made.changes.run.leg.warm_up_epochs == 0
+    assert made.changes.join(("tf_cache", "tf_map_parallel")).run.leg.warm_up_epochs == 1
 
 
 def test_what_nothing_was_measured_of_promises_what_it_usually_gives(subject, monkeypatch):
@@ -248,7 +251,7 @@ def test_nobody_waits_for_an_epoch_of_unknown_length_or_without_end(subject, ste
     made = planned(subject(CACHE, PARALLEL, epoch_steps=steps))
     assert names(made) == ["tf_map_parallel"]
     assert reasons(made) == {"tf_cache": why}
-    assert made.edits.run.leg.warm_up_epochs == 0
+    assert made.changes.run.leg.warm_up_epochs == 0
     assert (made.how.budget_needed_s or 0.0) < 3600
 
 
@@ -315,7 +318,7 @@ def test_all_legs_sleep_or_none_does(subject):
     assert not planned(subject(PARALLEL)).how.passive
     made = planned(beside_neighbours(subject(PARALLEL)))
     assert made.how.passive
-    runs = [made.edits.run, *(one.run for one in made.chosen)]
+    runs = [made.changes.run, *(one.run for one in made.chosen)]
     assert {run.env["OMP_WAIT_POLICY"] for run in runs} == {"passive"}
     assert "OMP_WAIT_POLICY" in made.ours, "the user does not have it"
 
@@ -324,7 +327,7 @@ def test_all_legs_have_their_tensors_on_huge_pages_or_none_has(subject, monkeypa
     monkeypatch.setattr("trainperf.trial.planning.huge_pages", lambda *_: HUGE_PAGES)
     made = planned(subject(PARALLEL))
     assert made.how.huge_pages
-    runs = [made.edits.run, *(one.run for one in made.chosen)]
+    runs = [made.changes.run, *(one.run for one in made.chosen)]
     assert {run.env["GLIBC_TUNABLES"] for run in runs} == {"glibc.malloc.hugetlb=1"}
 
 
@@ -386,7 +389,7 @@ def test_all_legs_share_what_they_compile_apart_from_the_users(subject):
     one = subject(PARALLEL, INTERLEAVE)
     user = replace(one.recording.run, env={"TORCHINDUCTOR_CACHE_DIR": "/home/me/compiled"})
     made = planned(replace(one, recording=replace(one.recording, run=user)))
-    runs = [made.edits.run, *(candidate.run for candidate in made.chosen)]
+    runs = [made.changes.run, *(candidate.run for candidate in made.chosen)]
     places = {run.env["TORCHINDUCTOR_CACHE_DIR"] for run in runs}
     assert places == {str(one.folder / CACHES / "inductor")}
 
@@ -443,10 +446,10 @@ def test_what_cannot_be_stopped_and_let_go_on_is_not_started(subject, changes, r
 def test_the_ranks_of_a_job_are_tried_together_side_by_side(subject):
     made = planned(torchrun(subject(PARALLEL, changes={"events": job(place(0), place(1))})))
     assert made.how.mode == "side by side"
-    runs = [made.edits.run, *(one.run for one in made.chosen)]
+    runs = [made.changes.run, *(one.run for one in made.chosen)]
     assert {run.leg.ranks for run in runs} == {2}
-    assert made.edits.join(("tf_map_parallel",)).run.leg.ranks == 2
-    assert planned(subject(PARALLEL)).edits.run.leg.ranks == 1
+    assert made.changes.join(("tf_map_parallel",)).run.leg.ranks == 2
+    assert planned(subject(PARALLEL)).changes.run.leg.ranks == 1
 
 
 def test_a_leg_of_several_ranks_wants_as_many_cores(subject):
@@ -489,7 +492,7 @@ def test_given_changes_are_tried_and_no_finding_is(subject):
     assert (one.run.sources, one.run.env["X"], one.run.seed) == ({"/a.py": b"x"}, "1", SEED)
     assert one.run.leg is not None
     assert one.difference == 0.02
-    assert made.edits.write(("fast",)).contents == {}
+    assert made.changes.write(("fast",)).contents == {}
 
 
 def test_changes_go_together_where_they_do_not_meet(subject):
@@ -502,7 +505,7 @@ def test_changes_go_together_where_they_do_not_meet(subject):
         change(plain, "d", env={"X": "2"}),
         change(plain, "e", command=("other", *command[1:])),
     )
-    edits = planned(replace(plain, changes=changes)).edits
+    edits = planned(replace(plain, changes=changes)).changes
     both = edits.join(("a", "b"))
     assert both.name == "a+b"
     assert both.run.command == ("py", *command[1:], "--lr=1")

@@ -7,14 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from kit.simulated import Machine
-from trainperf.model import Equivalence, Finding, Outcome, Patch, Ratio, Run, Trials
-from trainperf.patch.patch import Written
+from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run, Trials
 from trainperf.trial import rounds
 from trainperf.trial.budget import Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured, control_of
 from trainperf.trial.parity import Band
-from trainperf.trial.planning import Edits, Freed, Plan, Subject
+from trainperf.trial.planning import Changes, Freed, Plan, Subject
 from trainperf.trial.rounds import ON_TOP, Ahead, in_rounds
 
 RUN = Run(("python", "train.py"), "/home/me", "train.py")
@@ -57,7 +56,7 @@ class AllGoTogether:
 def ahead(*planned):
     costs = Costs(5.0, 0.1, epoch_s=None, cores=2, slots=8)
     chosen = tuple(one.candidate for one in planned)
-    return Ahead(Engine(), SimpleNamespace(chosen=chosen, edits=AllGoTogether(), costs=costs))
+    return Ahead(Engine(), SimpleNamespace(chosen=chosen, changes=AllGoTogether(), costs=costs))
 
 
 def test_what_pays_alone_is_put_together_the_best_first():
@@ -114,7 +113,7 @@ PLACES = {-1: "cache", -2: "fused", -3: "compiled"}
 """The digit of a leg's seed that says whether a change is made in it."""
 
 
-class ByName(Edits):
+class ByName(Changes):
     """Each edit is the seed of its leg: 1 for the cache, 10 and 100 for the others."""
 
     def join(self, ids):
@@ -141,13 +140,11 @@ def in_two(monkeypatch):
 
         original = machine.leg
         machine.leg = leg
-        edits = ByName(
-            RUN, tuple(FINDINGS.values()), lambda found: lambda ids: Written(Patch("", ()), {})
-        )
+        changes = ByName(RUN, tuple(FINDINGS.values()), None)
         costs = Costs(1.0, 0.1, epoch_s=None, cores=2, slots=10, at_once=3)
 
         def planned(names, beneath=()):
-            own = replace(edits, beneath=beneath)
+            own = replace(changes, beneath=beneath)
             chosen = [replace(own.join((name,)), input=name == "cache", hope=4.0) for name in names]
             return Plan(own, tuple(chosen), (), Trials("side by side"), costs)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from trainperf.fixes import by_id
 from trainperf.model import (
     Equivalence,
     Finding,
@@ -18,6 +19,7 @@ from trainperf.model import (
     Trial,
     Trials,
 )
+from trainperf.patch.patch import Edits
 from trainperf.trial import Tried, planning
 from trainperf.trial.budget import Clock
 from trainperf.whole_training import Found, confirming, reserved_s
@@ -94,7 +96,7 @@ def confirm(monkeypatch, tmp_path, kept):
         monkeypatch.setattr(confirming, "plain_runs", runner)
         monkeypatch.setattr(confirming, "run_once", lambda *args: args[-1])
         clock = Clock(left, lambda: False, lambda: 0.0)
-        found = Found(tuple(findings), str(tmp_path))
+        found = Found(tuple(findings), Edits(tmp_path, by_id()))
         run = Run(("python", "train.py"), str(tmp_path), "train.py")
         came = confirming.confirm(
             tried, found, before, run, tmp_path, clock, lambda event: None, observed_s=observed_s
@@ -256,7 +258,7 @@ def test_what_cannot_show_or_be_made_is_not_run(confirm, predicts, change):
     ],
 )
 def test_time_is_kept_back_for_what_lies_outside_the_steps(predicts, tmp_path, left, kept_back):
-    found = Found((predicts,), str(tmp_path))
+    found = Found((predicts,), Edits(tmp_path, by_id()))
     assert reserved_s(found, BEFORE, left) == pytest.approx(kept_back)
     in_steps = replace(predicts, data={"rows": [1]})
     assert reserved_s(replace(found, findings=(in_steps,)), BEFORE, left) == 0.0

@@ -16,7 +16,7 @@ from trainperf.diagnose.judging import first_verdict, patch_root
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import findings_to_try
 from trainperf.model import Diagnosis, Finding, Run
-from trainperf.patch.patch import as_written, write_edits
+from trainperf.patch.patch import Edits, as_written
 
 ANSWERS = Path(__file__).parent / "answers"
 
@@ -50,7 +50,7 @@ def answer(first: Diagnosis, possible: tuple[Finding, ...], run: Run) -> dict[st
 def _finding(run: Run, finding: Finding) -> dict[str, Any]:
     """A finding, with its edit alone, or why there is none."""
     root = patch_root(run, (finding,))
-    patch = write_edits(root, (finding,), by_id(), allow_semantic=True).patch
+    patch = Edits(root, by_id()).write((finding,), allow_semantic=True).patch
     return {
         "id": finding.id,
         "bound": _rounded(finding.bound),

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from trainperf import verdict as rank
 from trainperf.diagnose import Request
@@ -31,7 +31,7 @@ from trainperf.model import (
     Training,
     Verdict,
 )
-from trainperf.patch.patch import added_lines, answered, as_written, write_edits
+from trainperf.patch.patch import Edits, answered, as_written
 from trainperf.report import ignored
 from trainperf.report.assemble.diagnosis import assemble, cost_after, without_loop
 from trainperf.report.assemble.notes import experiment_changes
@@ -76,19 +76,20 @@ def judged(
         evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
     evidence = replace(evidence, unread=(*parts.faults, *evidence.unread))
 
-    def untold(fix: Fix, error: Exception) -> None:
+    def failed(fix: Fix, error: Exception) -> None:
         """What fails here has failed as the findings were told, and was noted."""
 
-    first = first_verdict(request, recording, evidence)
+    edits = cache(edits_in)  # each is made once, from the first verdict to the last run
+    first = first_verdict(request, recording, evidence, edits)
     known = {one.id for one in first.findings}
-    hidden = _untold(request, findings_to_try(evidence, known, untold))
+    hidden = _untold(request, findings_to_try(evidence, known, failed))
     findings = (*first.findings, *hidden)
     if request.only:
         findings = tuple(one for one in findings if one.id in request.only)
-    free = None if request.only else _freed(request, evidence, findings, untold)
+    free = None if request.only else _freed(request, evidence, findings, failed)
     ids = {one.id for one in findings}
     behind = tuple(one for one in free.findings if one.id not in ids) if free else ()
-    found = Found(findings, patch_root(request.run, (*findings, *behind)))
+    found = Found(findings, edits(patch_root(request.run, (*findings, *behind))))
     tried = _try(
         request, found, free, first.training, recording, evidence, began, interrupted, on_event
     )
@@ -103,11 +104,22 @@ def judged(
     kept = {trial.fix for trial in tried.trials if trial.kept}
     found = replace(found, findings=(*findings, *(one for one in behind if one.id in kept)))
     tried, whole = confirm(tried, found, before, run, folder, clock, on_event, plain_s, observed_s)
-    diagnosis = replace(_proven(first, evidence, (*hidden, *behind), tried), training=whole)
+    untold = (*hidden, *behind)
+    diagnosis = replace(_proven(first, evidence, untold, tried, found.edits), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
-def first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:
+def edits_in(root: str) -> Edits:
+    """The edits of findings, in the folder that their patch is relative to."""
+    return Edits(root, by_id())
+
+
+def first_verdict(
+    request: Request,
+    recording: Recording,
+    evidence: Evidence,
+    edits: Callable[[str], Edits] = edits_in,
+) -> Diagnosis:
     """The diagnosis of one observed run: findings with upper bounds, none of them tried."""
     faults: list[str] = []
     parts, cwd = Parts(), request.run.cwd
@@ -124,9 +136,11 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
     )
     found = parts.read_or(asked.kept, "your source", _as_written, asked.kept, cwd)
     findings = parts.read_or(found, "the order of the findings", rank.ranked, found, evidence)
-    findings = parts.read_or(findings, "their lines", pasteable, findings, cwd)
+    root = parts.read_or(cwd, "the folder of the patch", patch_root, request.run, findings)
+    made = edits(root)
+    findings = parts.read_or(findings, "their lines", pasteable, findings, made)
     verdict = parts.read_or(UNTOLD, "the verdict", rank.verdict, evidence, findings)
-    patch = parts.read_or(None, "the patch", _patch, request.run, findings)
+    patch = parts.read_or(None, "the patch", _patch, findings, made)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
     return replace(
         diagnosis,
@@ -174,7 +188,7 @@ def _try(
         evidence=evidence,
         findings=found.findings,
         machine=request.inspect(),
-        root=found.root,
+        edits=found.edits,
         folder=request.folder,
         began=began,
         deadline=until,
@@ -212,7 +226,11 @@ def _untold(request: Request, asked: tuple[Finding, ...]) -> tuple[Finding, ...]
 
 
 def _proven(
-    first: Diagnosis, evidence: Evidence, hidden: tuple[Finding, ...], tried: Tried
+    first: Diagnosis,
+    evidence: Evidence,
+    hidden: tuple[Finding, ...],
+    tried: Tried,
+    edits: Edits,
 ) -> Diagnosis:
     """The first verdict with what the trials gave: only what was proven is patched."""
     kept = {trial.fix for trial in tried.trials if trial.kept}
@@ -221,10 +239,10 @@ def _proven(
         *(one for one in first.findings if one not in told),
         *(one for one in hidden if one.id in kept),
     )
-    shown = pasteable((tried.choices.get(one.id, one) for one in found), first.cwd)
+    shown = pasteable((tried.choices.get(one.id, one) for one in found), edits)
     apart = {one.fix for one, _ in tried.apart}
     others = (one for one in (*first.findings, *hidden) if one.id in apart)
-    changing = pasteable((tried.choices.get(one.id, one) for one in others), first.cwd)
+    changing = pasteable((tried.choices.get(one.id, one) for one in others), edits)
     share = None
     if tried.own_s is not None and tried.step_s:
         share = tried.own_s / tried.step_s
@@ -290,14 +308,14 @@ def _passing(tried: Tried) -> Iterator[str]:
         )
 
 
-def pasteable(findings: Iterable[Finding], root: str) -> tuple[Finding, ...]:
+def pasteable(findings: Iterable[Finding], edits: Edits) -> tuple[Finding, ...]:
     """The findings, each with the user's own lines as its edit leaves them, if it has one."""
-    written = ((one, added_lines(root, one, by_id().get(one.id))) for one in findings)
+    written = ((one, edits.lines(one)) for one in findings)
     return tuple(replace(one, snippet=lines) if lines else one for one, lines in written)
 
 
-def _patch(run: Run, findings: tuple[Finding, ...]) -> Patch:
-    return write_edits(patch_root(run, findings), findings, by_id()).patch
+def _patch(findings: tuple[Finding, ...], edits: Edits) -> Patch:
+    return edits.write(findings).patch
 
 
 def patch_root(run: Run, findings: tuple[Finding, ...]) -> str:

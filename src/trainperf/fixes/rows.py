@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from trainperf.errors import CannotRewrite
 from trainperf.model import Finding, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import Wanted, set_argument
+from trainperf.source.origins.calls import RecordedCall
 
 
 @dataclass(frozen=True)

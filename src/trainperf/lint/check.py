@@ -63,29 +63,42 @@ def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
     Nothing is imported or run. A file that cannot be read or parsed is in `unread`, and so
     is a cell of a notebook that cannot be; its other cells are checked.
     """
-    rules = tuple(rules)
-    files = tuple(find(paths))
-    project = Project(_Checked(files), ())
-    found = [_file(path, rules, project) for path in files]
-    seen = tuple(remark for one in found for remark in one.seen)
-    unread = tuple(failure for one in found for failure in one.unread)
-    comments = tuple(comment for one in found for comment in one.comments)
-    return Lint(seen, unread, len(files), comments)
+    rules, files = tuple(rules), tuple(find(paths))
+    named = {os.path.abspath(path): path for path in files if path.suffix == ".py"}
+
+    def parsed(path: str) -> Module | None:
+        try:
+            text = _text(_data(named[path]))
+            return Module(parse(text), text)
+        except _FAILURES:
+            return None  # it is said of the file itself
+
+    # nothing outside of what was named is looked at
+    project = Project(lambda path: b"" if path in named else None, parsed, ())
+    unread, comments = list[Unread](), list[Unread]()
+    seen = [one for path in files for one in _file(path, rules, project, unread, comments)]
+    return Lint(tuple(seen), tuple(unread), len(files), tuple(comments))
 
 
-def _file(path: Path, rules: tuple[Rule, ...], project: Project) -> Lint:
-    unread: list[Unread] = []
+def _file(
+    path: Path,
+    rules: tuple[Rule, ...],
+    project: Project,
+    unread: list[Unread],
+    comments: list[Unread],
+) -> list[Remark]:
     try:
         data = _data(path)
         if not any(word in data for word in _FRAMEWORKS):
-            return Lint((), (), 1)
+            return []
         notebook = Notebook(data) if is_notebook(path.name) else None
         text = _text(data) if notebook is None else notebook.text
         rules = tuple(rule for rule in rules if rule.concerns(text))
         tree = _tree(path, text, notebook, unread) if rules else ast.parse("")
     except _FAILURES as error:
-        return Lint((), (_failure(path, error),), 1)
-    module = Module(tree, text, path, project)
+        unread.append(_failure(path, error))
+        return []
+    module = Module(tree, text, str(path), project)
     seen: list[Remark] = []
     for rule in rules:
         try:
@@ -93,10 +106,8 @@ def _file(path: Path, rules: tuple[Rule, ...], project: Project) -> Lint:
         except Exception as error:  # one rule must not cost the reader the others
             what = "nested too deeply" if isinstance(error, RecursionError) else repr(error)
             unread.append(Unread(path, f"not checked for {rule.id}: {what}"))
-    kept, comments = _without_ignored(seen, path, text)
-    placed = (_placed(remark, path) for remark in kept)
-    order = sorted(placed, key=lambda remark: (remark.cell, remark.line, remark.column, remark.id))
-    return Lint(tuple(order), tuple(unread), 1, comments)
+    placed = [_placed(remark, path) for remark in _without_ignored(seen, path, text, comments)]
+    return sorted(placed, key=lambda one: (one.cell, one.line, one.column, one.id))
 
 
 def _failure(path: Path, error: Exception) -> Unread:
@@ -121,24 +132,23 @@ def _tree(path: Path, text: str, notebook: Notebook | None, unread: list[Unread]
             parse(cell.code)
             sound.append(cell)
         except SyntaxError as error:
-            reason = f"{_NOT_PARSED}: {error.msg}"
-            unread.append(Unread(path, reason, error.lineno or 0, cell.number))
+            unread.append(replace(_failure(path, error), cell=cell.number))
     return parse(text_of(sound))
 
 
 def _without_ignored(
-    remarks: list[Remark], path: Path, text: str
-) -> tuple[list[Remark], tuple[Unread, ...]]:
-    """Return the remarks that no comment turns off, and the comments that turn nothing off."""
+    remarks: list[Remark], path: Path, text: str, comments: list[Unread]
+) -> list[Remark]:
+    """Return the remarks that no comment turns off; add the `comments` that turn nothing off."""
     if "trainperf:" not in text:
-        return remarks, ()
+        return remarks
     from trainperf.report.ignored import Lines  # it loads the catalogue
 
     lines = Lines(str(path), text.encode("utf-8", "replace"))
+    if not is_notebook(path.name):
+        comments += [Unread(path, one.wrong, one.line) for one in lines.comments if one.wrong]
     sites = ((one, Site(str(path), one.line, end_line=one.last_line)) for one in remarks)
-    wrong = [Unread(path, one.wrong, one.line) for one in lines.comments if one.wrong]
-    kept = [one for one, site in sites if lines.comment(one.id, site) is None]
-    return kept, () if is_notebook(path.name) else tuple(wrong)
+    return [one for one, site in sites if lines.comment(one.id, site) is None]
 
 
 def _placed(remark: Remark, path: Path) -> Remark:
@@ -147,23 +157,6 @@ def _placed(remark: Remark, path: Path) -> Remark:
     cell, line = cell_and_line(remark.line)
     last = line + remark.last_line - remark.line
     return replace(remark, path=path, cell=cell, line=line, last_line=last)
-
-
-class _Checked:
-    """The files that are checked, for `Project`: nothing outside of what was named is looked at."""
-
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._paths = {os.path.abspath(path): path for path in paths if path.suffix == ".py"}
-
-    def data(self, path: str) -> bytes | None:
-        return b"" if path in self._paths else None
-
-    def module(self, path: str) -> Module | None:
-        try:
-            text = _text(_data(self._paths[path]))
-            return Module(parse(text), text)
-        except _FAILURES:
-            return None  # it is said of the file itself
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from typing import Any
 import trainperf
 from trainperf.lint.check import Lint, Unread
 from trainperf.lint.rule import Remark
+from trainperf.model.words import count
 
 
 def text(lint: Lint, root: str = "") -> str:
@@ -27,26 +28,29 @@ def _count(lint: Lint) -> str:
     """Return how many places were found and files read, in a sentence."""
     if not lint.files:
         return "No Python file and no notebook is there: nothing was read."
-    files = _plural(lint.files, "file")
     whole = len({one.path for one in lint.unread if not one.cell})
     cells = sum(bool(one.cell) for one in lint.unread)
-    parts = [_plural(number, what) for number, what in ((whole, "file"), (cells, "cell")) if number]
-    unread = f"; {' and '.join(parts)} not read" if parts else ""
+    parts = [count(number, what) for number, what in ((whole, "file"), (cells, "cell")) if number]
+    read = count(lint.files, "file") + (f"; {' and '.join(parts)} not read" if parts else "")
     if not lint.seen:
-        return f"Nothing found in {files}{unread}."
-    held = len({one.path for one in lint.seen})
-    return f"{_plural(len(lint.seen), 'place')} that may be slow, in {held} of {files}{unread}."
+        return f"Nothing found in {read}."
+    holding = len({one.path for one in lint.seen})
+    return f"{count(len(lint.seen), 'place')} that may be slow, in {holding} of {read}."
 
 
 def as_json(lint: Lint, root: str = "") -> str:
     """Return what `text` says as one JSON object."""
+
+    def place(one: Remark | Unread) -> dict[str, object]:
+        return {"path": _shown(one.path), "cell": one.cell or None, "line": one.line or None}
+
     whole = {
         "found": [
-            {"id": one.id, **_spot(one), "column": one.column, "text": one.text}
+            {"id": one.id, **place(one), "column": one.column, "text": one.text}
             for one in lint.seen
         ],
-        "unread": [{**_spot(one), "reason": one.reason} for one in lint.unread],
-        "comments": [{**_spot(one), "reason": one.reason} for one in lint.comments],
+        "unread": [{**place(one), "reason": one.reason} for one in lint.unread],
+        "comments": [{**place(one), "reason": one.reason} for one in lint.comments],
         "files": lint.files,
     }
     return json.dumps(whole, indent=2)
@@ -125,10 +129,6 @@ def _place(one: Remark | Unread) -> str:
     return f"{_shown(one.path)}{cell}{line}"
 
 
-def _spot(one: Remark | Unread) -> dict[str, object]:
-    return {"path": _shown(one.path), "cell": one.cell or None, "line": one.line or None}
-
-
 def _not_read(one: Unread) -> str:
     """Say that a file or cell was not read, where its place is not said beside it."""
     cell = f"cell {one.cell}, line {one.line}: " if one.cell else ""
@@ -141,7 +141,3 @@ def _shown(path: Path) -> str:
     inside = os.path.commonpath([absolute, here]) == here
     shown = os.path.relpath(absolute, here) if inside else absolute
     return shown.encode("utf-8", "replace").decode()
-
-
-def _plural(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,11 +51,14 @@ class Remark:
 
 
 class Place(NamedTuple):
-    """A place that a rule sees something in, what that is, and what may be put there instead."""
+    """A place that a rule sees something in, what that is, and what may be put there instead.
+
+    `repair` is a literal, or the argument that it is, with the text in place of it.
+    """
 
     node: ast.AST
     seen: str
-    repair: Repair | None = None
+    repair: tuple[ast.expr | ast.keyword, str] | None = None
 
 
 Check = Callable[[Module], Iterator[Place]]
@@ -83,9 +87,29 @@ class Rule:
         """Yield what the rule has to say of a file."""
         for node, seen, repair in self.places(module):
             line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-            column = _column(module.line(line), column)
-            text = f"{seen}: {self.why}. {MEASURE}"
-            yield Remark(self.id, line, column, _last_line(node, line), text, repair)
+            body = getattr(node, "body", None)
+            head = max(line, body[0].lineno - 1) if isinstance(body, list) and body else 0
+            yield Remark(
+                self.id,
+                line,
+                _column(module, line, column),
+                head or getattr(node, "end_lineno", None) or line,
+                f"{seen}: {self.why}. {MEASURE}",
+                None if repair is None else _repair(module, *repair),
+            )
+
+
+def _repair(module: Module, replaced: ast.expr | ast.keyword, text: str) -> Repair | None:
+    line, ends = replaced.lineno, (replaced.col_offset, replaced.end_col_offset or 0)
+    if line != replaced.end_lineno:
+        return None
+    start, end = (_column(module, line, offset) for offset in ends)
+    return Repair(line, start, end, text)
+
+
+def _column(module: Module, line: int, offset: int) -> int:
+    """A column in characters, from 1, for one in bytes, from 0."""
+    return len(module.line(line).encode()[:offset].decode(errors="replace")) + 1
 
 
 def rule(words: str, why: str) -> Callable[[Check], Rule]:
@@ -99,11 +123,10 @@ def rule(words: str, why: str) -> Callable[[Check], Rule]:
 
 
 def row(id_: str, summary: str, why: str, *settings: Argument | Assignment | Variable) -> Rule:
-    """Make a rule of settings. `repair` of one is what may stand in place of a literal there."""
+    """Make a rule of settings."""
 
     def places(module: Module) -> Iterator[Place]:
-        for setting in settings:
-            yield from setting.places(module)
+        return chain.from_iterable(setting.places(module) for setting in settings)
 
     words = tuple(word for setting in settings for word in setting.words)
     return Rule(id_, summary, words, why, places)
@@ -114,9 +137,10 @@ class Argument:
     """An argument whose value is one of `values`, or with `other` a constant that is none of them.
 
     `callees` are dotted names, ".compile" is the method of any object. A value is a constant,
-    or the dotted name of what is given or called. A call that has one of `unless` as well is
-    meant so; with `training` only files that train are looked at. A call that is a statement
-    sets something for all that follows: nothing is seen where the file sets it otherwise too.
+    or the dotted name of what is given or called; `repair` is what may stand in place of a
+    literal, or of the argument. A call that has one of `unless` as well is meant so; with
+    `training` only files that train are looked at. A call that is a statement sets something for
+    all that follows: nothing is seen where the file sets it otherwise too.
     """
 
     callees: tuple[str, ...]
@@ -135,27 +159,33 @@ class Argument:
 
     def places(self, module: Module) -> Iterator[Place]:
         """Yield the calls with such an argument."""
-        calls = [call for callee in self.callees for call in _calls(module, callee)]
-        given = [(call, argument(call, self.name, self.position)) for call in calls]
-        found = [(call, value) for call, value in given if value is not None]
-        for call, value in found:
+        given: list[tuple[ast.Call, ast.expr]] = []
+        for callee in self.callees:
+            named = module.methods(_last(callee)) if callee[0] == "." else module.calls(callee)
+            found = ((call, argument(call, self.name, self.position)) for call in named)
+            given += [(call, value) for call, value in found if value is not None]
+        for call, value in given if not self.training or backward_loops(module) else ():
             whole = isinstance(module.parent(call), ast.Expr)
-            judged = [other for _, other in found] if whole else [value]
+            judged = [other for _, other in given] if whole else [value]
             meant = any(keyword(call, name) for name in self.unless) or module.conditional(call)
             if meant or not all(self._has(module, other) for other in judged):
                 continue
-            if self.training and not backward_loops(module):
-                continue
-            named = keyword(call, self.name)
-            written = f"{self.name}=" * (named is not None) + ast.unparse(module.value(value))
-            repair = _repair(module, value, named if "=" in self.repair else value, self.repair)
+            name = keyword(call, self.name)
+            written = f"{self.name}=" * (name is not None) + ast.unparse(module.value(value))
+            replaced = name if "=" in self.repair else value
+            able = self.repair and isinstance(value, ast.Constant) and replaced is not None
+            repair = (replaced, self.repair) if able and replaced is not None else None
             yield Place(call, f"{last_name(call.func)}({written})", repair)
 
     def _has(self, module: Module, given: ast.expr) -> bool:
         constant = module.constant(given)
         if self.other:
             return constant is not UNKNOWN and constant not in self.values
-        return (constant if constant is not UNKNOWN else _named(module, given)) in self.values
+        if constant is not UNKNOWN:
+            return constant in self.values
+        node = module.value(given)  # the dotted name of what is called, first of all in `a() or b`
+        node = module.value(node.values[0]) if isinstance(node, ast.BoolOp) else node
+        return module.name(node.func if isinstance(node, ast.Call) else node) in self.values
 
 
 @dataclass(frozen=True)
@@ -183,9 +213,9 @@ class Assignment:
         if meant or any(word in module.source.lower() for word in self.unless):
             return
         for node in found:
+            able = self.repair and isinstance(node.value, ast.Constant)
             if not module.conditional(node):
-                repair = _repair(module, node.value, node.value, self.repair)
-                yield Place(node, ast.unparse(node), repair)
+                yield Place(node, ast.unparse(node), (node.value, self.repair) if able else None)
 
     def _is(self, module: Module, target: ast.expr) -> bool:
         if not self.target.startswith("."):
@@ -215,39 +245,3 @@ class Variable:
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
-
-
-def _calls(module: Module, callee: str) -> Iterator[ast.Call]:
-    return module.methods(callee[1:]) if callee.startswith(".") else module.calls(callee)
-
-
-def _named(module: Module, node: ast.expr) -> str | None:
-    """Return the dotted name of what is given, or called, first of all in `a() or b`."""
-    node = module.value(node)
-    if isinstance(node, ast.BoolOp):
-        node = module.value(node.values[0])
-    return module.name(node.func if isinstance(node, ast.Call) else node)
-
-
-def _last_line(node: ast.AST, line: int) -> int:
-    body = getattr(node, "body", None)
-    if isinstance(body, list) and body:
-        return max(line, int(body[0].lineno) - 1)
-    return getattr(node, "end_lineno", None) or line
-
-
-def _repair(
-    module: Module, literal: ast.expr, replaced: ast.expr | ast.keyword | None, text: str
-) -> Repair | None:
-    """Return `text` in place of a literal, or of the argument that it is; None for a name."""
-    if not text or replaced is None or not isinstance(literal, ast.Constant):
-        return None
-    line, end = module.line(replaced.lineno), replaced.end_col_offset or 0
-    if replaced.lineno != replaced.end_lineno:
-        return None
-    return Repair(replaced.lineno, _column(line, replaced.col_offset), _column(line, end), text)
-
-
-def _column(line: str, offset: int) -> int:
-    """A column in characters, from 1, for one in bytes, from 0."""
-    return len(line.encode()[:offset].decode(errors="replace")) + 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trainperf.errors import CannotRewrite, TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Finding, Patch
-from trainperf.patch.patch import ALREADY, Written, hash_of, write_edits
+from trainperf.patch.patch import ALREADY, Edits, Written, hash_of
 from trainperf.recording.cells import is_configuration, is_notebook
 from trainperf.rewrite.configuration import decoded
 from trainperf.rewrite.diff import reverted, shown, unified
@@ -85,22 +85,21 @@ def plan(diagnosis: Diagnosis, only: Iterable[str], fixes: Mapping[str, Fix], di
     `TrainperfError` where a fix cannot be written, or where a file is not what it was
     in the run: then nothing at all is to be written.
     """
-    patch = diagnosis.patch or Patch("", ())
     asked = chosen(diagnosis, tuple(only))
+    root = diagnosis.patch.root if diagnosis.patch else ""
     if not asked:
-        return Plan(patch.root)
-    if not patch.root:
+        return Plan(root)
+    if not root:
         raise TrainperfError(
             "this diagnosis does not say which folder its patch is for", hint="diagnose again"
         )
-    attempt = _Attempt(diagnosis, patch, fixes, disk)
-    changed: dict[str, str] | None = None
-    for there in dict.fromkeys(((), disk.applied, patch.findings)):
-        found = attempt(asked, there)
+    patched = diagnosis.patch.findings if diagnosis.patch else ()
+    changed: dict[str, str] = {}
+    for there in dict.fromkeys(((), disk.applied, patched)):
+        found = _attempt(diagnosis, fixes, disk, asked, there)
         if isinstance(found, Plan):
             return found
-        changed = found if changed is None else changed
-    assert changed is not None
+        changed = changed or found
     raise TrainperfError(
         f"{', '.join(f'{name} {what}' for name, what in changed.items())}: nothing was written",
         hint="diagnose the script as it is now, or bring back what was run",
@@ -133,85 +132,57 @@ def _every(diagnosis: Diagnosis) -> dict[str, Finding]:
     return {each.id: each for each in (*diagnosis.findings, *diagnosis.practices, *apart)}
 
 
-def _marked(source: Source) -> str:
-    return ("\ufeff" if source.bom else "") + source.text
+CHANGED = "was changed since the run"
 
 
-@dataclass(frozen=True)
-class _Attempt:
-    """Writes fixes on top of those that are taken to be in the source already."""
+def _attempt(
+    diagnosis: Diagnosis,
+    fixes: Mapping[str, Fix],
+    disk: Disk,
+    asked: tuple[str, ...],
+    there: tuple[str, ...],
+) -> Plan | dict[str, str]:
+    """Plan fixes on top of those that are taken to be in the source already.
 
-    diagnosis: Diagnosis
-    patch: Patch
-    fixes: Mapping[str, Fix]
-    disk: Disk
+    Or return the files that hold something else, and what is the matter.
+    """
+    patch, findings = diagnosis.patch, _every(diagnosis)
+    assert patch is not None
+    files = _Originals(diagnosis, patch, disk)
+    edits = Edits(patch.root, fixes, files)
 
-    def __call__(self, asked: tuple[str, ...], there: tuple[str, ...]) -> Plan | dict[str, str]:
-        """Return the plan; or the files that hold something else, and what is the matter."""
-        files = _Originals(self.patch, self.disk, self._hashes(), self._places())
-        ids = self._ordered((*asked, *there))
-        after = self._written(ids, files)
-        before = self._written(there, files)
-        wrong = dict(files.wrong)
-        for path, now in files.now.items():
-            if now != before.contents.get(path, files.found[path]):
-                wrong.setdefault(self._name(path), "was changed since the run")
-        if wrong:
-            return wrong
-        self._check(asked, after)
-        changes = [
-            Change(path, self._name(path), files.found[path], files.now[path], data)
-            for path, data in sorted(after.contents.items())
-            if data != files.now[path]
-        ]
-        alone = self._written(asked, files)
-        return Plan(
-            self.patch.root,
-            asked,
-            ids,
-            tuple(changes),
-            environment=alone.patch.environment,
-            arguments=alone.patch.arguments,
-            in_source=bool(alone.contents),
-        )
+    def written(*ids: str) -> Written:
+        return edits.together(tuple(findings.values()), ids)
 
-    def _hashes(self) -> dict[str, str]:
-        apart = (each.patch for each in self.diagnosis.experiment_changes)
-        patches = (self.patch, *apart)
-        return {each.path: each.sha256 for patch in patches for each in patch.files}
-
-    def _places(self) -> frozenset[str]:
-        """The files that findings name; others are looked for, and need not be there."""
-        found = _every(self.diagnosis).values()
-        return frozenset(site.file for each in found for site in each.where)
-
-    def _written(self, ids: tuple[str, ...], read: Reader) -> Written:
-        findings = tuple(_every(self.diagnosis).values())
-        root = self.patch.root
-        return write_edits(root, findings, self.fixes, read, only=ids, allow_semantic=True)
-
-    def _ordered(self, ids: tuple[str, ...]) -> tuple[str, ...]:
-        """Put ids in the order of the patch, so that its bytes come out again."""
-        order = tuple(dict.fromkeys((*self.patch.findings, *_every(self.diagnosis))))
-        return tuple(each for each in order if each in ids)
-
-    def _check(self, asked: tuple[str, ...], after: Written) -> None:
-        for skipped in after.patch.skipped:
-            if skipped.what in asked and skipped.reason != ALREADY:
-                raise TrainperfError(
-                    f"{skipped.what} cannot be written: {skipped.reason}",
-                    hint="choose other fixes with --only; nothing was written",
-                )
-        same = _edits(after.patch.shown) == _edits(self.patch.shown)
-        if after.patch.findings == self.patch.findings and not same:
+    order = dict.fromkeys((*patch.findings, *findings))  # so that its bytes come out again
+    ids = tuple(id_ for id_ in order if id_ in (*asked, *there))
+    after, before = written(*ids), written(*there)
+    wrong = files.changed(before.contents)
+    if wrong:
+        return wrong
+    for skipped in after.patch.skipped:
+        if skipped.what in asked and skipped.reason != ALREADY:
             raise TrainperfError(
-                "this trainperf writes the edits in another way than the one that tried them "
-                f"({self.diagnosis.trainperf_version})",
-                hint="`trainperf show RUN --patch fix.diff` gives those that were tried",
+                f"{skipped.what} cannot be written: {skipped.reason}",
+                hint="choose other fixes with --only; nothing was written",
             )
-
-    def _name(self, path: str) -> str:
-        return _relative(path, self.patch.root)
+    same = _edits(after.patch.shown) == _edits(patch.shown)
+    if after.patch.findings == patch.findings and not same:
+        raise TrainperfError(
+            "this trainperf writes the edits in another way than the one that tried them "
+            f"({diagnosis.trainperf_version})",
+            hint="`trainperf show RUN --patch fix.diff` gives those that were tried",
+        )
+    alone = written(*asked)
+    return Plan(
+        patch.root,
+        asked,
+        ids,
+        tuple(files.changes(after.contents)),
+        environment=alone.patch.environment,
+        arguments=alone.patch.arguments,
+        in_source=bool(alone.contents),
+    )
 
 
 def _edits(diff: str) -> list[str]:
@@ -219,48 +190,59 @@ def _edits(diff: str) -> list[str]:
     return [line for line in diff.split("\n") if not line.startswith(("--- ", "+++ "))]
 
 
-def _relative(path: str, root: str) -> str:
-    return os.path.relpath(os.path.realpath(path), root).replace(os.sep, "/")
-
-
 class _Originals:
     """Reads files as they were in the run, whatever of the patch is in them now.
 
-    What was read is in `now` and `found`, its original; `wrong` says by name which
-    file is gone, or holds something else. Of those that are no part of a patch (`hashes`), and
-    not in `places`, none is gone: where a name comes from is looked for in files that may be.
+    A file that is part of no patch, and that no finding names, need not be there: where a name
+    comes from is looked for in files that may be.
     """
 
-    def __init__(
-        self, patch: Patch, disk: Disk, hashes: Mapping[str, str], places: frozenset[str]
-    ) -> None:
-        self._patch = patch
-        self._disk = disk
-        self._hashes = hashes
-        self._places = places
-        self.now: dict[str, bytes] = {}
-        self.found: dict[str, bytes] = {}
-        self.wrong: dict[str, str] = {}
+    def __init__(self, diagnosis: Diagnosis, patch: Patch, disk: Disk) -> None:
+        self._patch, self._disk = patch, disk
+        patches = (patch, *(each.patch for each in diagnosis.experiment_changes))
+        self._hashes = {each.path: each.sha256 for one in patches for each in one.files}
+        named = {site.file for each in _every(diagnosis).values() for site in each.where}
+        self._wanted = named | set(self._hashes)
+        self._now: dict[str, bytes] = {}
+        self._found: dict[str, bytes] = {}
+        self._wrong: dict[str, str] = {}
 
     def __call__(self, path: str) -> bytes:
         """Return the original bytes of a file, its present ones where they are lost."""
-        name = _relative(path, self._patch.root)
-        if path not in self.now:
+        if path not in self._now:
             try:
                 now = self._disk.read(path)
             except OSError as error:
-                if path in self._places or path in self._hashes:
-                    self.wrong[name] = f"cannot be read ({error.strerror})"
+                if path in self._wanted:
+                    self._wrong[self._name(path)] = f"cannot be read ({error.strerror})"
                 raise
-            original = self._original(path, name, now)
+            original = self._original(path, now)
             if original is None:
-                self.wrong[name] = "was changed since the run"
-            self.now[path] = now
-            self.found[path] = now if original is None else original
-        return self.found[path]
+                self._wrong[self._name(path)] = CHANGED
+            self._now[path], self._found[path] = now, now if original is None else original
+        return self._found[path]
 
-    def _original(self, path: str, name: str, now: bytes) -> bytes | None:
-        wanted, kept = self._hashes.get(path), self._disk.kept.get(path)
+    def changed(self, expected: Mapping[str, bytes]) -> dict[str, str]:
+        """Say by name which file is gone, or holds neither its original nor what is `expected`."""
+        others = {
+            self._name(path): CHANGED
+            for path, now in self._now.items()
+            if now != expected.get(path, self._found[path])
+        }
+        return {**self._wrong, **others}
+
+    def changes(self, contents: Mapping[str, bytes]) -> Iterator[Change]:
+        """Yield what is to be written so that files hold these bytes."""
+        for path, data in sorted(contents.items()):
+            if data != self._now[path]:
+                yield Change(path, self._name(path), self._found[path], self._now[path], data)
+
+    def _name(self, path: str) -> str:
+        return os.path.relpath(os.path.realpath(path), self._patch.root).replace(os.sep, "/")
+
+    def _original(self, path: str, now: bytes) -> bytes | None:
+        name, wanted = self._name(path), self._hashes.get(path)
+        kept = self._disk.kept.get(path)
         if wanted is None:
             return now if kept is None and self._disk.untouched(path) else kept
         try:
@@ -279,7 +261,7 @@ def _without(diff: str, name: str, data: bytes) -> bytes | None:
             there = reverted(diff, name, decoded(name, data))
             return None if there is None else there.encode()
         source = Source(name, data)
-        text = reverted(diff, name, _marked(source))
-        return None if text is None else source.encode(text.removeprefix("\ufeff"))
+        text = reverted(diff, name, source.mark + source.text)
+        return None if text is None else source.encode(text.removeprefix(source.mark))
     except CannotRewrite:
         return None

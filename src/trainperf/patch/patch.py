@@ -8,6 +8,7 @@ import os
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from trainperf.rewrite.diff import changed_lines
 from trainperf.rewrite.script import Reader, Script, default_reader
 from trainperf.source.notebooks.notebook import as_run
 from trainperf.source.scopes import FUNCTIONS, LOOPS
-from trainperf.source.text import parsed
+from trainperf.source.text import Source, parsed
 
 SEMANTICS = "changes the experiment (semantics): not in the default patch"
 ALREADY = "the source has it already"
@@ -37,47 +38,123 @@ class Written:
     contents: dict[str, bytes]
 
 
-def write_edits(
-    root: str | Path,
-    findings: Sequence[Finding],
-    fixes: Mapping[str, Fix],
-    read: Reader = default_reader,
-    only: Collection[str] | None = None,
-    allow_semantic: bool = False,
-) -> Written:
-    """Write the edits of all rewritable findings, first come first served; never raises.
+@dataclass(frozen=True, eq=False)
+class Edit:
+    """A script as the repairs of some findings leave it, with the variables that they set.
 
-    A finding whose edit does not go together with those before it is skipped, as is
-    one that changes the experiment, unless `allow_semantic`. With `only`, just the
-    findings of these ids are written, in that order, and each that is not is named.
+    `diff` is for `git apply`, `shown` to be read.
     """
-    draft = _Draft(Script(root, read))
-    taken: list[Finding] = []
-    skipped: list[NotTaken] = []
-    for id_, finding in _chosen(findings, only):
+
+    script: Script
+    diff: str = ""
+    shown: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def plus(self, finding: Finding, fix: Fix | None) -> Edit:
+        """Return it with one more repair; raises `CannotRewrite`."""
+        if fix is None or not (fix.rewrites or fix.sets_environment):
+            raise CannotRewrite("no fix of that name can edit source")
+        if not finding.rewritable:
+            raise CannotRewrite("no edit can be written for it here")
+        script = self.script.copy()
         try:
-            if finding is None:
-                raise CannotRewrite("there is no such finding")
-            if finding.equivalence is Equivalence.SEMANTICS and not allow_semantic:
-                raise CannotRewrite(SEMANTICS)
-            _check_together(finding, taken, fixes)
-            draft = draft.plus(finding, fixes.get(id_))
-            taken.append(finding)
-        except CannotRewrite as error:
-            skipped.append(NotTaken(id_, _reason(error, finding)))
-    originals = draft.script.originals()
-    files = [PatchedFile(path, hash_of(path, data)) for path, data in sorted(originals.items())]
-    patch = Patch(
-        diff=draft.diff,
-        findings=tuple(dict.fromkeys(one.id for one in taken)),
-        skipped=tuple(skipped),
-        root=draft.script.root,
-        files=tuple(files),
-        environment=draft.environment,
-        arguments=draft.script.command.words,
-        cells=draft.shown if draft.shown != draft.diff else "",
-    )
-    return Written(patch, draft.script.contents())
+            if fix.rewrites:
+                fix.write(script, finding)
+            added = fix.environment(finding)
+            diff, shown = script.diff(), script.shown()
+        except CannotRewrite:
+            raise
+        except Exception as error:  # a fix gone wrong must not cost the report
+            raise CannotRewrite(f"the rewrite failed: {type(error).__name__}: {error}") from error
+        for name, value in added.items():
+            if self.environment.get(name, value) != value:
+                raise CannotRewrite(f"another fix sets {name} to {self.environment[name]}")
+        environment = {**self.environment, **added}
+        same = (diff, environment) == (self.diff, self.environment)
+        if same and script.options == self.script.options:
+            raise CannotRewrite(ALREADY)
+        return Edit(script, diff, shown, environment)
+
+
+class Edits:
+    """The edits of findings, in the user's files under `root`: each is made once.
+
+    Each file is read once, too: what is shown, tried and written is the same to the byte.
+    """
+
+    def __init__(
+        self, root: str | Path, fixes: Mapping[str, Fix], read: Reader = default_reader
+    ) -> None:
+        self._fixes = fixes
+        self._none = Edit(Script(root, cache(read)))
+        self._made: dict[tuple[object, ...], Edit | CannotRewrite] = {}
+
+    def of(self, finding: Finding, before: Edit | None = None) -> Edit:
+        """Return the edit of a finding, on top of those `before`; raises `CannotRewrite`."""
+        before = before or self._none
+        key = (before, finding.id, finding.where, finding.rewritable, repr(finding.data))
+        if key not in self._made:
+            try:
+                self._made[key] = before.plus(finding, self._fixes.get(finding.id))
+            except CannotRewrite as error:
+                self._made[key] = error
+        made = self._made[key]
+        if isinstance(made, CannotRewrite):
+            raise made
+        return made
+
+    def write(
+        self,
+        findings: Sequence[Finding],
+        only: Collection[str] | None = None,
+        allow_semantic: bool = False,
+    ) -> Written:
+        """Write the edits of all rewritable findings, first come first served; never raises.
+
+        A finding whose edit does not go together with those before it is skipped, as is
+        one that changes the experiment, unless `allow_semantic`. With `only`, just the
+        findings of these ids are written, in that order, and each that is not is named.
+        """
+        edit, taken, skipped = self._none, list[Finding](), list[NotTaken]()
+        for id_, finding in _chosen(findings, only):
+            try:
+                if finding is None:
+                    raise CannotRewrite("there is no such finding")
+                if finding.equivalence is Equivalence.SEMANTICS and not allow_semantic:
+                    raise CannotRewrite(SEMANTICS)
+                _check_together(finding, taken, self._fixes)
+                edit = self.of(finding, edit)
+                taken.append(finding)
+            except CannotRewrite as error:
+                skipped.append(NotTaken(id_, _reason(error, finding)))
+        script, originals = edit.script, sorted(edit.script.originals().items())
+        patch = Patch(
+            diff=edit.diff,
+            findings=tuple(dict.fromkeys(finding.id for finding in taken)),
+            skipped=tuple(skipped),
+            root=script.root,
+            files=tuple(PatchedFile(path, hash_of(path, data)) for path, data in originals),
+            environment=edit.environment,
+            arguments=script.arguments,
+            cells=edit.shown if edit.shown != edit.diff else "",
+        )
+        return Written(patch, script.contents())
+
+    def together(self, findings: Sequence[Finding], ids: Collection[str]) -> Written:
+        """Write the edits of the fixes with these ids, also such as change the experiment."""
+        return self.write(findings, ids, allow_semantic=True)
+
+    def lines(self, finding: Finding) -> str:
+        """Return the lines that a finding's edit adds or changes, as they are afterwards.
+
+        '' where it has no edit of its own, or a long one; never raises. Indentation that all
+        lines share is left out, and "..." stands between places, and for the body that follows a
+        head. Of a long edit the middle of what it only moves is left out.
+        """
+        try:
+            return _added_lines(self.of(finding).shown)
+        except CannotRewrite:
+            return ""
 
 
 def _reason(error: CannotRewrite, finding: Finding | None) -> str:
@@ -108,19 +185,7 @@ def as_written(
         yield one if fix is None else fix.as_written(Script(root), one)
 
 
-def added_lines(
-    root: str | Path, finding: Finding, fix: Fix | None, read: Reader = default_reader
-) -> str:
-    """Return the lines that one finding's edit adds or changes, as they are afterwards.
-
-    '' where it has no edit of its own, or a long one; never raises. Indentation that all
-    lines share is left out, and "..." stands between places, and for the body that follows a head.
-    Of a long edit the middle of what it only moves is left out.
-    """
-    try:
-        diff = _Draft(Script(root, read)).plus(finding, fix).shown
-    except CannotRewrite:
-        return ""
+def _added_lines(diff: str) -> str:
     places: list[list[str]] = []
     beside = False
     for line in diff.splitlines():
@@ -131,12 +196,10 @@ def added_lines(
             places[-1].append(line[1:])
         beside = added or (beside and line.startswith("-"))
     texts = [textwrap.dedent("\n".join(lines)).strip("\n") for lines in places]
-    texts = [one for one in texts if one.strip()]
-    parts = list[str]()
-    for number, one in enumerate(texts, 1):
-        parts.append(one)
-        if number < len(texts) or one.endswith(":"):
-            parts.append(_rest(one))
+    texts = [text for text in texts if text.strip()]
+    parts = [part for text in texts for part in (text, _rest(text))]
+    if texts and not texts[-1].endswith(":"):
+        parts.pop()
     text = "\n".join(parts)
     if text.count("\n") >= MOST_LINES:
         text = _folded(text, {line[1:].strip() for line in diff.splitlines() if line[:1] == "-"})
@@ -183,39 +246,6 @@ def _chosen(
             yield id_, None
 
 
-@dataclass(frozen=True)
-class _Draft:
-    script: Script
-    diff: str = ""
-    shown: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
-
-    def plus(self, finding: Finding, fix: Fix | None) -> _Draft:
-        """Return the draft with the repair of `finding`; raises `CannotRewrite`."""
-        if fix is None or not (fix.rewrites or fix.sets_environment):
-            raise CannotRewrite("no fix of that name can edit source")
-        if not finding.rewritable:
-            raise CannotRewrite("no edit can be written for it here")
-        script = self.script.copy()
-        try:
-            if fix.rewrites:
-                fix.write(script, finding)
-            added = fix.environment(finding)
-            diff, shown = script.diff(), script.shown()
-        except CannotRewrite:
-            raise
-        except Exception as error:  # a fix gone wrong must not cost the report
-            raise CannotRewrite(f"the rewrite failed: {type(error).__name__}: {error}") from error
-        for name, value in added.items():
-            if self.environment.get(name, value) != value:
-                raise CannotRewrite(f"another fix sets {name} to {self.environment[name]}")
-        environment = {**self.environment, **added}
-        same = (diff, environment) == (self.diff, self.environment)
-        if same and script.command == self.script.command:
-            raise CannotRewrite(ALREADY)
-        return _Draft(script, diff, shown, environment)
-
-
 def answered(
     findings: Iterable[Finding], patch: Patch, training: Site | None, read: Reader
 ) -> tuple[Finding, ...]:
@@ -236,22 +266,19 @@ def _edits(patch: Patch, place: Site, training: Site | None, read: Reader) -> bo
     if not changed or is_notebook(place.file):
         return False
     try:
-        around = [node for node, _ in parsed(place.file, read(place.file)).around(place)]
+        source = parsed(place.file, read(place.file))
+        return bool(changed & _lines_of(source, place, training))
     except (OSError, ValueError, CannotRewrite):
         return False
-    return bool(changed & _lines_of(around, place, training))
 
 
-def _lines_of(around: Sequence[ast.stmt], place: Site, training: Site | None) -> set[int]:
+def _lines_of(source: Source, place: Site, training: Site | None) -> set[int]:
     """The lines of the innermost statement, its head where it holds others, and of the loop."""
-    inner, loop = around[-1], None
+    inner, _ = source.statement(place)
     body = getattr(inner, "body", None)
     lines = set(range(inner.lineno, body[0].lineno if body else _end(inner) + 1))
-    for node in around:
-        if isinstance(node, LOOPS):
-            loop = node
-        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            loop = None
+    around = [] if isinstance(inner, (*FUNCTIONS, ast.ClassDef)) else source.module.loops(inner)
+    loop = inner if isinstance(inner, LOOPS) else next(iter(around), None)
     if loop is None or training is None:
         return lines
     trains = training.file == place.file and loop.lineno <= training.line <= _end(loop)

@@ -37,7 +37,7 @@ from trainperf.model import (
     Trial,
     Verdict,
 )
-from trainperf.patch.patch import write_edits
+from trainperf.patch.patch import Edits
 from trainperf.proof.answers import (
     DIFFERENCE,
     checked,
@@ -281,7 +281,7 @@ def _tried(
         evidence=evidence,
         findings=(),
         machine=request.inspect(),
-        root=request.run.cwd,
+        edits=Edits(request.run.cwd, by_id()),
         folder=request.folder,
         began=began,
         deadline=began + request.run.budget_s,
@@ -318,8 +318,8 @@ def _with_fixes(change: Change, run: Run, evidence: Evidence) -> Run:
         data = run.sources.get(path)
         return default_reader(path) if data is None else data
 
-    root = patch_root(run, tuple(findings))
-    written = write_edits(root, findings, by_id(), text_of, change.fixes, allow_semantic=True)
+    edits = Edits(patch_root(run, tuple(findings)), by_id(), text_of)
+    written = edits.together(findings, change.fixes)
     for left in written.patch.skipped:
         raise TrainperfError(f"--fix {left.what}: {left.reason}", f"trainperf explain {left.what}")
     return replace(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.source.arguments import keyword, written
+from trainperf.source.module import Module
 from trainperf.source.origins import readers
-from trainperf.source.origins.calls import CallInRun, Elsewhere, LeftOut, given, live
+from trainperf.source.origins.calls import Elsewhere, LeftOut, RecordedCall, given, live
 from trainperf.source.origins.project import Project
 from trainperf.source.origins.tracing import ENVIRONMENT, Tracer
-from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, literal
+from trainperf.source.origins.values import Node, Origin, Unknown, Value, literal
 from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
@@ -63,31 +64,6 @@ def is_positive(node: ast.expr) -> bool:
     return called == "cpu_count"
 
 
-@dataclass(frozen=True)
-class RecordedCall(CallInRun):
-    """A call as the run had it, with the command that ran it.
-
-    `given` are the options of the command, "@" for a file of further ones, `scripts` the files
-    it runs; `reached` says that words at its end become arguments of the script.
-    """
-
-    given: tuple[str, ...] = ()
-    scripts: tuple[str, ...] = ()
-    reached: bool = False
-
-    @classmethod
-    def of(
-        cls, data: Mapping[str, Any] | None, name: str, defaults: Mapping[str, object]
-    ) -> RecordedCall:
-        """Return what a finding's data holds of it; `now` there is the argument `name`."""
-        data = data or {}
-        arguments = dict(data.get("arguments") or {})
-        if "now" in data:
-            arguments[name] = data["now"]
-        given, scripts = (tuple(data.get(one) or ()) for one in ("given", "scripts"))
-        return cls(arguments, defaults, given, scripts, bool(data.get("reached")))
-
-
 def set_argument(script: Script, site: Site, wanted: Wanted, seen: RecordedCall) -> None:
     """Give the call at `site` an argument: where the run had it from, else in the call.
 
@@ -130,9 +106,13 @@ def set_at_origin(
     call = script.source(site.file).call(site)
     if literal(ast.parse(wanted.value, mode="eval").body) is None:
         raise CannotRewrite(f"{wanted.value} is no literal")
-    trace, found = _origins(script, site, wanted, seen, shared)
+    project = script.project((site.file, *seen.scripts))
+    trace, own = Tracer(project), project.file(script.path(site.file))
+    if own is None:
+        raise CannotRewrite(f"{site.file} cannot be read")
+    found = _origins(trace, own, call, wanted, seen, shared)
     literals = [each for each in found if isinstance(each, Origin)]
-    if literals and wanted.needs and not _never_zero(trace, script, site, wanted.needs):
+    if literals and wanted.needs and not _never_zero(trace, own, call, wanted.needs):
         raise CannotRewrite(f"{wanted.needs} may be 0 by default")
     if literals and (len(found) == 1 or all(isinstance(e, Origin) and e.caller for e in found)):
         for each in literals:
@@ -141,20 +121,15 @@ def set_at_origin(
     if literals:
         raise CannotRewrite(f"{wanted.name} may come from several places")
     left = [each for each in found if isinstance(each, LeftOut)]
-    file, display = _common_display(trace.project, left, last_name(call.func), wanted)
+    file, display = _common_display(project, left, last_name(call.func), wanted)
     _add_entry(script, file, display, wanted)
 
 
 def _origins(
-    script: Script, site: Site, wanted: Wanted, seen: RecordedCall, shared: bool
-) -> tuple[Tracer, tuple[Origin | LeftOut, ...]]:
+    trace: Tracer, file: Module, call: ast.Call, wanted: Wanted, seen: RecordedCall, shared: bool
+) -> tuple[Origin | LeftOut, ...]:
     """Return the places that the argument may have come from; raises `CannotRewrite` for none."""
-    project = script.project((site.file, *seen.scripts))
-    call = script.source(site.file).call(site)
-    trace = Tracer(project)
-    file = project.file(script.path(site.file))
-    if file is None:
-        raise CannotRewrite(f"{site.file} cannot be read")
+    called = last_name(call.func)
     try:
         found = live(trace, file, call, wanted.name, wanted.position, seen)
     except RecursionError as error:  # files that import a name from each other
@@ -165,21 +140,16 @@ def _origins(
                 raise CannotRewrite(f"{wanted.name} is worked out")
             _check_option(each, wanted, seen)
             if not shared and not each.options:
-                called = last_name(call.func)
-                readers.check(project, each.file, each.node, called, wanted.name)
+                readers.check(trace.project, each.file, each.node, called, wanted.name)
             knob = f"--{readers.variable(each.file, each.node)}"
             if len(knob) > len("--") and knob in seen.given:
                 raise Elsewhere(f"{knob} sets {wanted.name}: change it in the command")
-    return trace, found
+    return found
 
 
-def _never_zero(trace: Tracer, script: Script, site: Site, name: str) -> bool:
+def _never_zero(trace: Tracer, file: Module, call: ast.Call, name: str) -> bool:
     """Whether an argument of a call is a number but 0 wherever it may come from."""
-    file = trace.project.file(script.path(site.file))
-    call = script.source(site.file).call(site)
     named = keyword(call, name)
-    if file is None:
-        return False
     values: list[Value] = []
     if named is not None:
         values += trace.values(file, named.value)
@@ -266,7 +236,7 @@ def _turn_on(script: Script, origin: Origin) -> None:
         script.add_entry(origin.file.path, origin.flag, "default", "True")
 
 
-def _add_entry(script: Script, file: File, display: ast.Dict | ast.Call, wanted: Wanted) -> None:
+def _add_entry(script: Script, file: Module, display: ast.Dict | ast.Call, wanted: Wanted) -> None:
     """Name an argument in a dictionary, or a call, whose entries a call is given."""
     value = wanted.value
     if wanted.needs:
@@ -284,7 +254,7 @@ def _add_entry(script: Script, file: File, display: ast.Dict | ast.Call, wanted:
 
 def _common_display(
     project: Project, left: Sequence[LeftOut], called: str, wanted: Wanted
-) -> tuple[File, ast.Dict | ast.Call]:
+) -> tuple[Module, ast.Dict | ast.Call]:
     """Return the one dictionary to name the argument in: all that may have run pass it.
 
     One that has the argument which this needs comes first, and one that other code reads as
@@ -316,9 +286,9 @@ def _entry(display: ast.expr, name: str) -> ast.expr | None:
     return None
 
 
-def _collapsed(file: File, node: ast.expr, same: Callable[[ast.expr], bool]) -> ast.IfExp | None:
+def _collapsed(file: Module, node: ast.expr, same: Callable[[ast.expr], bool]) -> ast.IfExp | None:
     """Return the choice `a if c else b` around a branch that becomes what the other one is."""
-    around = file.module.parent(node)
+    around = file.parent(node)
     if not isinstance(around, ast.IfExp) or node is around.test:
         return None
     return around if same(around.orelse if node is around.body else around.body) else None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from functools import cached_property
+from itertools import groupby, takewhile
 
 from trainperf.errors import CannotRewrite
+from trainperf.rewrite.diff import of_file, shown
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, render
 from trainperf.source.text import Source, Span
 
@@ -21,8 +24,19 @@ class EditedFile:
     edits: tuple[Edit, ...] = ()
     calls: dict[int, CallChange] = field(default_factory=dict)
 
+    @property
+    def data(self) -> bytes:
+        """Its bytes as they were."""
+        return self.source.data
+
+    @property
+    def before(self) -> str:
+        """Its text as it was."""
+        return self.source.text
+
+    @cached_property
     def text(self) -> str:
-        """Return the text with all edits; raises `CannotRewrite` if it is not Python."""
+        """The text with all edits, made once; raises `CannotRewrite` if it is not Python."""
         edits = list(self.edits)
         for change in self.calls.values():
             edits += call_edits(self.source, change)
@@ -35,16 +49,17 @@ class EditedFile:
         self.source.encode(text)
         return text
 
+    def content(self) -> bytes:
+        """Return the bytes with all edits, in the encoding of the file."""
+        return self.source.encode(self.text)
 
-@dataclass(frozen=True)
-class Added:
-    """A keyword argument to be added."""
+    def diff(self) -> str:
+        """Return the change for `git apply`; raises `CannotRewrite` as `of_file` does."""
+        return of_file(self.source.name.replace(os.sep, "/"), self.source, self.text)
 
-    name: str
-    value: str
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value}"
+    def shown(self) -> str:
+        """Return the change as it is to be read."""
+        return shown(self.source.name.replace(os.sep, "/"), self.source, self.text)
 
 
 @dataclass(frozen=True)
@@ -56,8 +71,8 @@ class CallChange:
 
     call: ast.Call | ast.Dict
     removed: tuple[str, ...] = ()
-    added: tuple[Added, ...] = ()
-    passed: tuple[Added, ...] = ()
+    added: Mapping[str, str] = field(default_factory=dict)
+    passed: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, name: str) -> CallChange:
         """Also remove keyword `name`."""
@@ -72,60 +87,53 @@ class CallChange:
         return replace(self, passed=_with(self.passed, name, value))
 
 
-def _with(those: tuple[Added, ...], name: str, value: str) -> tuple[Added, ...]:
-    for each in those:
-        if each.name == name and each.value != value:
-            raise CannotRewrite(f"two edits set {name}: to {each.value} and to {value}")
-    return tuple(dict.fromkeys((*those, Added(name, value))))
-
-
-Argument = ast.expr | ast.keyword
-
-
-def arguments(call: ast.Call) -> list[Argument]:
-    """Return all arguments of a call in the order of the source."""
-    every: list[Argument] = [*call.args, *call.keywords]
-    return sorted(every, key=lambda node: (node.lineno, node.col_offset))
+def _with(those: Mapping[str, str], name: str, value: str) -> Mapping[str, str]:
+    before = those.get(name, value)
+    if before != value:
+        raise CannotRewrite(f"two edits set {name}: to {before} and to {value}")
+    return {**those, name: value}
 
 
 def call_edits(source: Source, change: CallChange) -> Iterator[Edit]:
     """Turn a change of a call's keywords, or of a dictionary, into edits of the text."""
-    if isinstance(change.call, ast.Dict):
-        yield from _entries(source, change.call, change.added)
+    call = change.call
+    if isinstance(call, ast.Dict):
+        yield from _entries(source, call, change.added)
         return
-    opened, closed = _parentheses(source, change.call)
-    items = [_extent(source, node, opened, closed) for node in arguments(change.call)]
+    opened, closed = _parentheses(source, call)
+    every: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    every.sort(key=lambda node: (node.lineno, node.col_offset))
+    items = [_extent(source, node, opened, closed) for node in every]
     drop = [
         index
-        for index, node in enumerate(arguments(change.call))
+        for index, node in enumerate(every)
         if isinstance(node, ast.keyword) and node.arg in change.removed
     ]
-    added = list(change.added)
+    added = [f"{name}={value}" for name, value in change.added.items()]
     if change.passed:
-        yield from _passing(source, change)
+        yield from _passing(source, call, change.passed)
     while drop and added:  # a new keyword takes the place of one that goes
-        yield Replace(items[drop.pop()], str(added.pop(0)))
+        yield Replace(items[drop.pop()], added.pop(0))
     if drop:
         yield from _deletions(source, items, drop)
     if not added:
         return
     whole = (opened - 1, closed + 1)
     if not items:
-        text = ", ".join(str(each) for each in added)
-        yield Insert(opened, text, Rank.AFTER_EXPRESSION, whole)
+        yield Insert(opened, ", ".join(added), Rank.AFTER_EXPRESSION, whole)
         return
-    only = change.call.args[0] if len(items) == 1 and change.call.args else None
+    only = call.args[0] if len(items) == 1 and call.args else None
     if isinstance(only, ast.GeneratorExp) and source.span(only) == whole:
         yield Insert(items[0][0], "(", Rank.BEFORE_EXPRESSION, whole)
         yield Insert(items[0][1], ")", Rank.AFTER_EXPRESSION, whole)
-    yield from _additions(source, items[-1], [str(each) for each in added], whole)
+    yield from _additions(source, items[-1], added, whole)
 
 
-def _entries(source: Source, node: ast.Dict, added: Sequence[Added]) -> Iterator[Insert]:
+def _entries(source: Source, node: ast.Dict, added: Mapping[str, str]) -> Iterator[Insert]:
     """Put entries into a dictionary, behind those it has, quoted as they are."""
     whole = source.span(node)
     quote = _quote(source, node)
-    texts = [f"{quote}{each.name}{quote}: {each.value}" for each in added]
+    texts = [f"{quote}{name}{quote}: {value}" for name, value in added.items()]
     if not node.values:
         yield Insert(whole[0] + 1, ", ".join(texts), Rank.AFTER_EXPRESSION, whole)
         return
@@ -142,11 +150,10 @@ def _quote(source: Source, node: ast.Dict) -> str:
     return "'" if used.count("'") > used.count('"') else '"'
 
 
-def _passing(source: Source, change: CallChange) -> Iterator[Insert]:
+def _passing(source: Source, call: ast.Call, passed: Mapping[str, str]) -> Iterator[Insert]:
     """Put keywords into the one `**how` of a call: `**{**how, "a": 1}`."""
-    assert isinstance(change.call, ast.Call)
-    (span,) = (source.span(each.value) for each in change.call.keywords if each.arg is None)
-    text = "".join(f', "{each.name}": {each.value}' for each in change.passed)
+    (span,) = (source.span(each.value) for each in call.keywords if each.arg is None)
+    text = "".join(f', "{name}": {value}' for name, value in passed.items())
     yield Insert(span[0], "{**", Rank.BEFORE_EXPRESSION, span)
     yield Insert(span[1], f"{text}}}", Rank.AFTER_EXPRESSION, span)
 
@@ -160,7 +167,7 @@ def _parentheses(source: Source, call: ast.Call) -> Span:
     raise CannotRewrite("the call's parentheses were not found")
 
 
-def _extent(source: Source, node: Argument, opened: int, closed: int) -> Span:
+def _extent(source: Source, node: ast.expr | ast.keyword, opened: int, closed: int) -> Span:
     """Return where an argument starts and ends, with the parentheses around it."""
     start, end = source.span(node)
     if (start, end) == (opened - 1, closed + 1):  # f(x for x in y)
@@ -178,31 +185,19 @@ def _extent(source: Source, node: Argument, opened: int, closed: int) -> Span:
 
 
 def _deletions(source: Source, items: list[Span], drop: list[int]) -> Iterator[Replace]:
-    kept = [index for index in range(len(items)) if index not in drop]
-    for run in _runs(drop):
-        lines = [_own_lines(source, items[index]) for index in run]
+    """Take arguments out, those side by side at once, with one of the commas around them."""
+    for _, run in groupby(sorted(drop), key=lambda index: index - sorted(drop).index(index)):
+        first, *rest = run
+        last = rest[-1] if rest else first
+        lines = [_own_lines(source, item) for item in items[first : last + 1]]
         if all(lines):
             yield from (Replace(each, "") for each in lines if each)
-            continue
-        before = [index for index in kept if index < run[0]]
-        after = [index for index in kept if index > run[-1]]
-        if before and before[-1] == run[0] - 1:
-            yield Replace((items[before[-1]][1], items[run[-1]][1]), "")
-        elif after and after[0] == run[-1] + 1:
-            yield Replace((items[run[0]][0], items[after[0]][0]), "")
+        elif first:
+            yield Replace((items[first - 1][1], items[last][1]), "")
+        elif last + 1 < len(items):
+            yield Replace((items[0][0], items[last + 1][0]), "")
         else:
-            yield Replace((items[run[0]][0], _after_comma(source, items[run[-1]][1])), "")
-
-
-def _runs(indices: list[int]) -> Iterator[list[int]]:
-    run: list[int] = []
-    for index in sorted(indices):
-        if run and index != run[-1] + 1:
-            yield run
-            run = []
-        run.append(index)
-    if run:
-        yield run
+            yield Replace((items[0][0], _after_comma(source, items[last][1])), "")
 
 
 def _after_comma(source: Source, end: int) -> int:
@@ -228,23 +223,19 @@ def _own_lines(source: Source, item: Span) -> Span | None:
 
 
 def _additions(source: Source, last: Span, added: list[str], whole: Span) -> Iterator[Insert]:
-    indent = source.indent(last[0])
-    end = last[1]
-    comma = _after_comma(source, end)
+    """Put arguments behind the last one: on lines of their own where that is."""
+    indent, end = source.indent(last[0]), last[1]
+    rank, comma = Rank.AFTER_EXPRESSION, _after_comma(source, end)
     if indent is None:
-        text = "".join(f", {each}" for each in added)
-        yield Insert(end, text, Rank.AFTER_EXPRESSION, whole)
+        yield Insert(end, "".join(f", {each}" for each in added), rank, whole)
         return
     line = source.newline + indent
     comment = source.comment_after(comma)
     place = comment[1] if comment else comma
     if comma > end:
-        text = "".join(f"{line}{each}," for each in added)
-        yield Insert(place, text, Rank.AFTER_EXPRESSION, whole)
+        yield Insert(place, "".join(f"{line}{each}," for each in added), rank, whole)
     elif comment:
-        yield Insert(end, ",", Rank.AFTER_EXPRESSION, whole)
-        text = ",".join(f"{line}{each}" for each in added)
-        yield Insert(place, text, Rank.AFTER_EXPRESSION, whole)
+        yield Insert(end, ",", rank, whole)
+        yield Insert(place, ",".join(f"{line}{each}" for each in added), rank, whole)
     else:
-        text = "".join(f",{line}{each}" for each in added)
-        yield Insert(end, text, Rank.AFTER_EXPRESSION, whole)
+        yield Insert(end, "".join(f",{line}{each}" for each in added), rank, whole)

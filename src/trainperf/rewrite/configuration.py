@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainperf.errors import CannotRewrite
+from trainperf.rewrite.diff import unified
 
 VALUE = r'(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)'
 """A value of JSON that is neither a list nor an object."""
@@ -43,6 +44,16 @@ class Configuration:
     def before(self) -> str:
         """Its text as it was."""
         return self.data.decode()
+
+    def content(self) -> bytes:
+        """Return its bytes now."""
+        return self.text.encode()
+
+    def diff(self) -> str:
+        """Return its change as a unified diff."""
+        return unified(self.name, self.before, self.text)
+
+    shown = diff
 
     def with_setting(self, name: str, value: object) -> Configuration:
         """Return it with one of its outermost settings changed, or added.

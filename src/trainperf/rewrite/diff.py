@@ -40,8 +40,7 @@ def of_file(path: str, source: Source, text: str) -> str:
     """
     if source.notebook is not None:
         return unified(path, source.data.decode(), source.encode(text).decode())
-    mark = "\ufeff" if source.bom else ""
-    diff = unified(path, mark + source.text, mark + text)
+    diff = unified(path, source.mark + source.text, source.mark + text)
     if not source.encoding.startswith("utf-8") and not diff.isascii():
         raise CannotRewrite(f"{path} is in {source.encoding}, which a patch cannot carry")
     return diff

@@ -6,46 +6,28 @@ import ast
 import os
 import sysconfig
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import chain, count
 from pathlib import Path
+from typing import TypeVar
 
 from trainperf import bounded
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite import layout
 from trainperf.rewrite.calls import CallChange, EditedFile
 from trainperf.rewrite.configuration import Configuration
-from trainperf.rewrite.edits import Edit, Insert, Rank
-from trainperf.rewrite.imports import names_imported
+from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
+from trainperf.rewrite.imports import names_imported, names_in_use
 from trainperf.source.arguments import written
 from trainperf.source.module import Module
 from trainperf.source.origins.project import Project
-from trainperf.source.text import Function, Source, parsed
+from trainperf.source.text import Function, Source, Span, parsed
 
 LARGEST = 64 * bounded.MIB
 """No source is as large; what names one may be a name that the script made up."""
 Reader = Callable[[str], bytes]
-
-
-@dataclass(frozen=True)
-class AddedOptions:
-    """Options with their values, as they follow the command that was run."""
-
-    options: tuple[tuple[str, str], ...] = ()
-
-    def plus(self, option: str, value: str) -> AddedOptions:
-        """Return these and one more; raises `CannotRewrite` where it has another value already."""
-        before = dict(self.options).get(option)
-        if before not in (None, value):
-            raise CannotRewrite(f"another fix sets {option} to {before}")
-        return self if before == value else AddedOptions((*self.options, (option, value)))
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words, each as the script gets it."""
-        return tuple(word for each in self.options for word in each)
+Found = TypeVar("Found")
 
 
 def default_reader(path: str) -> bytes:
@@ -82,18 +64,31 @@ def check_expression(text: str) -> None:
         raise CannotRewrite(f"not an expression: {text!r}")
 
 
-class Reading:
-    """The user's source files, each read when it is first asked for.
+def replaced(source: Source, span: Span, text: str) -> Replace:
+    """Put an expression in place of another, apart from words it would run into: `return(x)`."""
+    first = " " if run_together(source.text[span[0] - 1 : span[0]], text) else ""
+    last = " " if run_together(text, source.text[span[1] :]) else ""
+    return Replace(span, first + text + last)
 
-    `root` is the folder whose files may be read; `read` returns the bytes of a file by
-    its absolute path. Every method raises `CannotRewrite` where a file is not the
-    user's, or nothing stands at a site.
+
+def run_together(one: str, other: str) -> bool:
+    """Whether two texts, side by side, would make one word of two."""
+    return all(each.isalnum() or each == "_" for each in (one[-1:], other[:1]))
+
+
+class Editing:
+    """The user's files, each read when it is first asked for, with the edits made to them so far.
+
+    See `Script`. Every method raises `CannotRewrite` where a file is not the user's, or nothing
+    stands at a site. `options` follow the command as it was run, each with its value.
     """
 
     def __init__(self, root: str | Path, read: Reader = default_reader) -> None:
         self.root = os.path.realpath(root)
+        self.options: dict[str, str] = {}
         self._read = read
         self._files: dict[str, EditedFile] = {}
+        self._configurations: dict[str, Configuration] = {}
 
     def expression(self, site: Site) -> str:
         """Return the original source text of the expression at `site`."""
@@ -122,11 +117,12 @@ class Reading:
 
     def linked(self, file: str) -> Module:
         """Return a file whose imports lead into the user's other files, to be read only."""
-        return self.source(file).module.linked(Path(self.path(file)), self.project([file]))
+        return self.source(file).module.linked(self.path(file), self.project([file]))
 
     def project(self, start: Sequence[str]) -> Project:
         """Return the user's files as they import each other, reached from `start`."""
-        return Project(_Files(self), [self.path(name) for name in start])
+        parse = _or_none(lambda path: self.source(path).module)
+        return Project(_or_none(self.data), parse, [self.path(name) for name in start])
 
     def definition(self, site: Site) -> Function:
         """Return the function whose head is at `site`, to be read and never changed."""
@@ -153,30 +149,12 @@ class Reading:
         """Return where an expression stands that is part of the file of another site."""
         return self._file(near.file).source.site(node, near)
 
-    def names(self, file: str) -> set[str]:
-        """Return every name that a file binds or reads, wherever it stands."""
-        found: set[str] = set()
-        for node in ast.walk(self.module(file)):
-            if isinstance(node, ast.Name):
-                found.add(node.id)
-            elif isinstance(node, ast.arg):
-                found.add(node.arg)
-            elif isinstance(node, Function | ast.ClassDef):
-                found.add(node.name)
-            elif isinstance(node, ast.alias):
-                found.add((node.asname or node.name).partition(".")[0])
-            elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
-                found.add(node.name or "")
-            elif isinstance(node, ast.Global | ast.Nonlocal):
-                found |= set(node.names)
-        return found
-
     def free_name(self, file: str, *names: str, beside: Collection[str] = ()) -> str:
         """Return the first of some names that a file does not use, else the first numbered.
 
         `beside` are those that the same edit gives to something else.
         """
-        taken = self.names(file) | set(beside)
+        taken = names_in_use(self.module(file)) | set(beside)
         numbered = (f"{names[0]}_{number}" for number in count(2))
         return next(name for name in chain(names, numbered) if name not in taken)
 
@@ -213,40 +191,11 @@ class Reading:
         """Return the absolute path of a file."""
         return os.path.abspath(os.path.join(self.root, name))
 
-
-class _Files:
-    """The files that may be read, for what follows names through them."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-
-    def data(self, path: str) -> bytes | None:
-        try:
-            return self._reading.data(path)
-        except CannotRewrite:
-            return None
-
-    def module(self, path: str) -> Module | None:
-        try:
-            return self._reading.source(path).module
-        except CannotRewrite:
-            return None
-
-
-class Editing(Reading):
-    """A script whose edits are kept until asked for; see `Script`.
-
-    `command` are the options that follow the command as it was run.
-    """
-
-    def __init__(self, root: str | Path, read: Reader = default_reader) -> None:
-        super().__init__(root, read)
-        self.command = AddedOptions()
-        self._configurations: dict[str, Configuration] = {}
-
     def append_to_command(self, option: str, value: str) -> None:
         """Have the script run with an option more, behind all others of its command."""
-        self.command = self.command.plus(option, value)
+        before = self.options.setdefault(option, value)
+        if before != value:
+            raise CannotRewrite(f"another fix sets {option} to {before}")
 
     def set_in_configuration(self, path: str, name: str, value: object) -> None:
         """Give an outermost setting of a JSON or YAML file of the user's another plain value."""
@@ -261,12 +210,12 @@ class Editing(Reading):
         self._put(replace(file, edits=tuple(dict.fromkeys((*file.edits, *edits)))))
 
     def _put(self, file: EditedFile) -> None:
-        file.text()  # raises before anything is kept
+        file.text  # noqa: B018 - raises before anything is kept
         self._files[os.path.realpath(file.path)] = file
 
     def _replace(self, file: EditedFile, node: ast.expr, value: str) -> None:
         if file.source.text_of(node) != value:
-            self._edit(file, [layout.replaced(file.source, file.source.span(node), value)])
+            self._edit(file, [replaced(file.source, file.source.span(node), value)])
 
     def _change_call(
         self,
@@ -282,13 +231,14 @@ class Editing(Reading):
         texts = [e.text for e in file.edits if isinstance(e, Insert) and e.rank is Rank.IMPORT]
         return {name for text in texts for name in names_imported(text)}
 
-    def _take_from(self, other: Editing) -> None:
-        """Have the edits that another has."""
-        self._files = dict(other._files)
-        self.command = other.command
-        self._configurations = dict(other._configurations)
 
-    def _configured(self) -> list[Configuration]:
-        """The files whose settings are changed, by their names."""
-        files = self._configurations.values()
-        return sorted((one for one in files if one.text != one.before), key=lambda one: one.name)
+def _or_none(read: Callable[[str], Found]) -> Callable[[str], Found | None]:
+    """Have None in place of what may not be read."""
+
+    def found(path: str) -> Found | None:
+        try:
+            return read(path)
+        except CannotRewrite:
+            return None
+
+    return found

@@ -7,6 +7,7 @@ import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import combinations, product
 
 from trainperf.errors import CannotRewrite
 from trainperf.source.text import Span
@@ -63,16 +64,10 @@ class Indent:
     step: str
 
 
-Edit = Insert | Replace | Indent
+_Region = Replace | Indent
+Edit = Insert | _Region
 
 _OVERLAP = "two edits change the same code"
-
-
-@dataclass(frozen=True)
-class _Region:
-    span: Span
-    text: str | None  # None: what stands there, edited
-    under: Indent | None = None
 
 
 def render(text: str, edits: Iterable[Edit]) -> str:
@@ -82,32 +77,25 @@ def render(text: str, edits: Iterable[Edit]) -> str:
     """
     unique = list(dict.fromkeys(edits))
     inserts = [edit for edit in unique if isinstance(edit, Insert)]
-    regions: list[_Region] = []
-    for edit in unique:
-        if isinstance(edit, Replace):
-            regions.append(_Region(edit.span, edit.text))
-        elif isinstance(edit, Indent):
-            regions.append(_Region(edit.span, None, edit))
+    regions = [edit for edit in unique if not isinstance(edit, Insert)]
     _check(inserts, regions)
     return _Renderer(text, inserts, regions).span((0, len(text)), None)
 
 
 def _check(inserts: Sequence[Insert], regions: Sequence[_Region]) -> None:
-    for index, one in enumerate(regions):
-        for other in regions[index + 1 :]:
-            if one.span[0] == one.span[1] or other.span[0] == other.span[1]:
-                continue
-            inside = _within(one.span, other.span) and other.text is None
-            outside = _within(other.span, one.span) and one.text is None
-            apart = one.span[1] <= other.span[0] or other.span[1] <= one.span[0]
-            if one.span == other.span or not (inside or outside or apart):
-                raise CannotRewrite(_OVERLAP)
-    for insert in inserts:
-        for region in regions:
-            held = _inside(insert.span, region.span)
-            cut = region.span[0] < insert.at < region.span[1]
-            if region.text is not None and (held or cut):
-                raise CannotRewrite(_OVERLAP)
+    for one, other in combinations(regions, 2):
+        if one.span[0] == one.span[1] or other.span[0] == other.span[1]:
+            continue
+        inside = _within(one.span, other.span) and isinstance(other, Indent)
+        outside = _within(other.span, one.span) and isinstance(one, Indent)
+        apart = one.span[1] <= other.span[0] or other.span[1] <= one.span[0]
+        if one.span == other.span or not (inside or outside or apart):
+            raise CannotRewrite(_OVERLAP)
+    for insert, region in product(inserts, regions):
+        held = _inside(insert.span, region.span)
+        cut = region.span[0] < insert.at < region.span[1]
+        if isinstance(region, Replace) and (held or cut):
+            raise CannotRewrite(_OVERLAP)
 
 
 def _within(inner: Span, outer: Span) -> bool:
@@ -136,27 +124,30 @@ class _Renderer:
         for offset, _, event in sorted(events, key=lambda event: event[:2]):
             pieces.append(self.text[position:offset])
             position = max(position, offset)
-            if isinstance(event, _Region):
+            if not isinstance(event, Insert):
                 if position <= event.span[0]:  # else a line has gone behind it
                     pieces.append(self._content(event))
                     position = event.span[1]
                 continue
             if event.past and position < event.past[1]:
                 region = next((one for one in inner if one.span == event.past), None)
-                pieces.append(self._content(region) if region else self._between(event.past))
+                past = self.text[slice(*event.past)]
+                pieces.append(self._content(region) if region else past)
                 position = event.past[1]
             pieces.append(event.text)
         pieces.append(self.text[position : span[1]])
         return "".join(pieces)
 
     def _content(self, region: _Region) -> str:
-        if region.text is not None:
+        if isinstance(region, Replace):
             return region.text
         text = self.span(region.span, region)
-        return text if region.under is None else _indented(text, region.under)
-
-    def _between(self, span: Span) -> str:
-        return self.text[span[0] : span[1]]
+        within = lines_within_strings(text)
+        lines = [
+            line if number in within or not line.strip() else _deeper(line, region)
+            for number, line in enumerate(io.StringIO(text).readlines(), 1)
+        ]
+        return region.header + "".join(lines)
 
 
 def _inside(one: Span, other: Span) -> bool:
@@ -172,21 +163,12 @@ def _held(insert: Insert, span: Span, region: _Region) -> bool:
     """
     if span[0] < insert.at < span[1]:
         return True
-    if region.under is None:
+    if isinstance(region, Replace):
         return False
     if insert.at == span[0]:
         return insert.rank in (Rank.DECORATOR, Rank.BEFORE_EXPRESSION)
     held = insert.span[0] < insert.span[1] and _within(insert.span, span)
     return insert.at == span[1] and held
-
-
-def _indented(text: str, under: Indent) -> str:
-    within = lines_within_strings(text)
-    lines = [
-        line if number in within or not line.strip() else _deeper(line, under)
-        for number, line in enumerate(io.StringIO(text).readlines(), 1)
-    ]
-    return under.header + "".join(lines)
 
 
 def _deeper(line: str, under: Indent) -> str:

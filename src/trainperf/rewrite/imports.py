@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count
 
 from trainperf.errors import CannotRewrite
-from trainperf.source.text import Source
+from trainperf.source.text import Function, Source
 
 PREFERRED = {"tensorflow": "tf", "numpy": "np"}
 """The name a module is imported under where a file does not import it yet."""
@@ -17,7 +17,8 @@ SAME = {"tensorflow": ("tensorflow.compat.v2",)}
 """Modules that serve as well. Not `compat.v1`: its `data` and `function` differ."""
 
 
-_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler,
+          ast.MatchAs, ast.MatchStar)  # fmt: skip
 
 
 def imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -30,11 +31,8 @@ def imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
                 yield from imports(node.body)
             yield from imports(node.orelse)
         elif isinstance(node, ast.Try):
-            yield from imports(node.body)
-            for handler in node.handlers:
-                yield from imports(handler.body)
-            yield from imports(node.orelse)
-            yield from imports(node.finalbody)
+            handled = (each for handler in node.handlers for each in handler.body)
+            yield from imports([*node.body, *handled, *node.orelse, *node.finalbody])
         elif isinstance(node, ast.With):
             yield from imports(node.body)
 
@@ -42,11 +40,10 @@ def imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
 def bound(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
     """Return (dotted module, name it is reached under, first part of that name)."""
     for alias in node.names:
+        name = alias.asname or alias.name
         if isinstance(node, ast.Import):
-            name = alias.asname or alias.name
             yield alias.name, name, name.partition(".")[0]
         else:
-            name = alias.asname or alias.name
             yield f"{'.' * node.level}{node.module or ''}.{alias.name}", name, name
 
 
@@ -57,12 +54,10 @@ def everywhere(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
             yield node
 
 
-def around(tree: ast.Module, line: int) -> Iterator[ast.Import | ast.ImportFrom]:
+def _around(tree: ast.Module, line: int) -> Iterator[ast.Import | ast.ImportFrom]:
     """Return the imports before `line` in the functions that hold it."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
-            node.lineno <= line <= (node.end_lineno or node.lineno)
-        ):
+        if isinstance(node, Function) and node.lineno <= line <= (node.end_lineno or node.lineno):
             yield from (each for each in imports(node.body) if each.lineno < line)
 
 
@@ -77,25 +72,36 @@ def name_of(module: str, nodes: Iterable[ast.Import | ast.ImportFrom]) -> str | 
     return None
 
 
-def other_bindings(tree: ast.Module, module: str) -> set[str]:
+def _bound_by(node: ast.AST) -> set[str]:
+    """The names that a node binds by itself, and is no import."""
+    if isinstance(node, ast.Name):
+        return set() if isinstance(node.ctx, ast.Load) else {node.id}
+    if isinstance(node, ast.arg):
+        return {node.arg}
+    return {node.name} if isinstance(node, _NAMED) and node.name else set()
+
+
+def names_in_use(tree: ast.Module) -> set[str]:
+    """Return every name that a file binds or reads, wherever it stands."""
+    found = {first for node in everywhere(tree) for _, _, first in bound(node)}
+    for node in ast.walk(tree):
+        found |= {node.id} if isinstance(node, ast.Name) else _bound_by(node)
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            found |= set(node.names)
+    return found
+
+
+def _other_bindings(tree: ast.Module, module: str) -> set[str]:
     """Return every name the file binds anywhere to something else than `module`."""
-    names: set[str] = set()
     absent = {  # `tf = None` where an import failed
         target
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and ast.unparse(node.value) == "None"
         for target in node.targets
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load) and node not in absent:
-                names.add(node.id)
-        elif isinstance(node, ast.arg):
-            names.add(node.arg)
-        elif isinstance(node, _NAMED):
-            names.add(node.name or "")
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {first for dotted, name, first in bound(node) if not _is(dotted, name, module)}
+    names = {name for node in ast.walk(tree) if node not in absent for name in _bound_by(node)}
+    for node in everywhere(tree):
+        names |= {first for dotted, name, first in bound(node) if not _is(dotted, name, module)}
     return names
 
 
@@ -113,9 +119,9 @@ def reached(source: Source, module: str, line: int | None) -> tuple[str, str]:
     """
     tree = source.tree
     name = name_of(module, imports(tree.body))
-    taken = other_bindings(tree, module)
+    taken = _other_bindings(tree, module)
     if name is None and line is not None:
-        name = name_of(module, around(tree, line))
+        name = name_of(module, _around(tree, line))
     if name is not None and name.partition(".")[0] not in taken:
         return name, ""
     preferred = PREFERRED.get(module, module)
@@ -138,19 +144,11 @@ def block_end(tree: ast.Module) -> int:
     """
     end = 0
     for index, node in enumerate(tree.body):
-        if (index == 0 and _is_docstring(node)) or _is_import(node):
+        if (index == 0 and ast.get_docstring(tree) is not None) or _is_import(node):
             end = index + 1
         elif not _is_setting(node):
             break
     return end
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
 
 
 def _is_import(node: ast.stmt) -> bool:
@@ -160,9 +158,7 @@ def _is_import(node: ast.stmt) -> bool:
         return False
     inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt)]
     plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.Pass, ast.Expr, ast.Raise, ast.If, ast.Try)
-    return all(isinstance(each, plain) for each in inner) and any(
-        isinstance(each, ast.Import | ast.ImportFrom) for each in inner
-    )
+    return all(isinstance(each, plain) for each in inner) and any(everywhere(node))
 
 
 def _is_script(node: ast.stmt) -> bool:
@@ -185,7 +181,10 @@ def available_after(source: Source, statement: str, added: set[str]) -> int:
     `added` are names that other edits import. Raises `CannotRewrite` if the top level
     of the file does not import a name that the statement reads.
     """
-    missing = names_read(statement) - added - set(dir(builtins))
+    nodes = list(ast.walk(ast.parse(statement)))
+    own = {name for node in nodes for name in _bound_by(node)}
+    read = {node.id for node in nodes if isinstance(node, ast.Name)}
+    missing = read - own - added - set(dir(builtins))
     place = 0
     for index, node in enumerate(source.tree.body):
         here = {first for each in imports([node]) for _, _, first in bound(each)} & missing
@@ -199,16 +198,6 @@ def available_after(source: Source, statement: str, added: set[str]) -> int:
             f"{source.name} does not import {', '.join(sorted(missing))} at its top"
         )
     return place
-
-
-def names_read(statement: str) -> set[str]:
-    """Return the names a statement reads and does not bind itself."""
-    tree = ast.parse(statement)
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    own = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
-    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    own |= {node.name or "" for node in ast.walk(tree) if isinstance(node, _NAMED)}
-    return {node.id for node in nodes} - own
 
 
 def names_imported(statement: str) -> set[str]:

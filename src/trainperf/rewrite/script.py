@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import ast
-import os
-from collections.abc import Callable
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite.call_edits import CallEdits
 from trainperf.rewrite.calls import EditedFile
-from trainperf.rewrite.diff import of_file, shown, unified
+from trainperf.rewrite.configuration import Configuration
 from trainperf.rewrite.editing import Reader, default_reader
-from trainperf.rewrite.extraction import Extracting
-from trainperf.rewrite.loops import Moving
+from trainperf.rewrite.expressions import ExpressionEdits
+from trainperf.rewrite.loops import LoopEdits
 from trainperf.rewrite.statements import StatementEdits
 from trainperf.source.statements import dotted
-from trainperf.source.text import Source
 
 __all__ = ["Reader", "Script", "default_reader"]
 
@@ -27,7 +23,7 @@ _LATE = (
 """What computes its parts later, again or perhaps not."""
 
 
-class Script(CallEdits, StatementEdits, Extracting, Moving):
+class Script(ExpressionEdits, StatementEdits, LoopEdits):
     """The user's source files with the edits made to them so far.
 
     Sites point into the original files, whatever edits were made before, so edits
@@ -60,22 +56,27 @@ class Script(CallEdits, StatementEdits, Extracting, Moving):
     def copy(self) -> Script:
         """Return a script with the same edits; further edits of one leave the other alone."""
         copied = Script(self.root, self._read)
-        copied._take_from(self)
+        copied.options = dict(self.options)
+        copied._files = dict(self._files)
+        copied._configurations = dict(self._configurations)
         return copied
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The words that follow the command as it was run."""
+        return tuple(word for option in self.options.items() for word in option)
+
     def sources(self) -> dict[str, str]:
-        """Return the changed files: absolute path to new text, without byte order mark."""
-        return {file.path: text for file, text in self._changed()}
+        """Return the changed sources: absolute path to new text, without byte order mark."""
+        return {file.path: file.text for file in self._changed() if isinstance(file, EditedFile)}
 
     def contents(self) -> dict[str, bytes]:
         """Return the changed files as bytes, each in the encoding of its original."""
-        settings = {one.path: one.text.encode() for one in self._configured()}
-        return settings | {file.path: file.source.encode(text) for file, text in self._changed()}
+        return {file.path: file.content() for file in self._changed()}
 
     def originals(self) -> dict[str, bytes]:
         """Return the bytes that the changed files were read as."""
-        settings = {one.path: one.data for one in self._configured()}
-        return settings | {file.path: file.source.data for file, _ in self._changed()}
+        return {file.path: file.data for file in self._changed()}
 
     def diff(self) -> str:
         """Return all changes as one unified diff that `git apply` takes in `root`.
@@ -83,22 +84,15 @@ class Script(CallEdits, StatementEdits, Extracting, Moving):
         To be written as UTF-8 without translating line endings. Raises
         `CannotRewrite` where a file in another encoding would not survive that.
         """
-        return self._diff(of_file)
+        return "".join(file.diff() for file in self._changed())
 
     def shown(self) -> str:
         """Return all changes as one unified diff to be read: those of notebooks by cells."""
-        return self._diff(shown)
+        return "".join(file.shown() for file in self._changed())
 
-    def _changed(self) -> list[tuple[EditedFile, str]]:
-        texts = [(file, file.text()) for file in self._files.values()]
-        return [(file, text) for file, text in texts if text != file.source.text]
-
-    def _diff(self, of: Callable[[str, Source, str], str]) -> str:
-        pieces = [unified(one.name, one.before, one.text) for one in self._configured()]
-        changed = sorted(
-            (os.path.realpath(file.path), file, text) for file, text in self._changed()
-        )
-        for real, file, text in changed:
-            relative = os.path.relpath(real, self.root).replace(os.sep, "/")
-            pieces.append(of(relative, file.source, text))
-        return "".join(pieces)
+    def _changed(self) -> list[Configuration | EditedFile]:
+        """The files that are changed, those of settings first, in the order of their names."""
+        files = list[Configuration | EditedFile]()
+        files += [file for _, file in sorted(self._configurations.items())]
+        files += [file for _, file in sorted(self._files.items())]
+        return [file for file in files if file.text != file.before]

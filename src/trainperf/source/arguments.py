@@ -15,33 +15,26 @@ def keyword(call: ast.Call, name: str) -> ast.keyword | None:
     return next((each for each in call.keywords if each.arg == name), None)
 
 
-def positional(call: ast.Call, index: int) -> ast.expr | None:
-    """Return the positional argument `index`, None if there are fewer.
+def written(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """Return the argument that a call names or has at `position`, None where there is none.
 
     Raises `CannotRewrite` where a `*` before it hides which one that is.
     """
-    for argument in call.args[: index + 1]:
-        if isinstance(argument, ast.Starred):
-            raise CannotRewrite("the arguments are passed as *args")
-    return call.args[index] if index < len(call.args) else None
-
-
-def written(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
-    """Return the argument that a call names or has at `position`; raises as `positional` does."""
     named = keyword(call, name)
     if named is not None:
         return named.value
-    return None if position is None else positional(call, position)
+    placed = [] if position is None else call.args[: position + 1]
+    if any(isinstance(each, ast.Starred) for each in placed):
+        raise CannotRewrite("the arguments are passed as *args")
+    return placed[-1] if position is not None and len(placed) > position else None
 
 
 def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
-    """Return the argument given by keyword or at `position`; None where there is none."""
-    found = keyword(call, name)
-    if found is not None:
-        return found.value
-    if position is not None and len(call.args) > position and not starred(call):
-        return call.args[position]
-    return None
+    """Return the argument given by keyword or at `position`; None where none is to be seen."""
+    try:
+        return written(call, name, position)
+    except CannotRewrite:
+        return None
 
 
 def starred(call: ast.Call) -> bool:

@@ -50,39 +50,35 @@ UNKNOWN = Unknown()
 class Definitions(Protocol):
     """Finds definitions in other files."""
 
-    def definition(self, name: str, path: Path) -> tuple[Module, Function | ast.ClassDef] | None:
+    def definition(self, name: str, path: str) -> tuple[Module, Function | ast.ClassDef] | None:
         """Return what `name`, as imported in the file `path`, stands for, and its file."""
 
 
 class Module:
     """A file's syntax tree with the questions that rules ask of it.
 
-    Whatever is not certain is answered by None or `UNKNOWN`: rules stay silent then.
+    Whatever is not certain is answered by None or `UNKNOWN`: rules stay silent then. `path` is
+    where the file is, "" where that is not known.
     """
 
     def __init__(
         self,
         root: ast.Module,
         source: str,
-        path: Path | None = None,
+        path: str = "",
         project: Definitions | None = None,
     ) -> None:
         self.source = source
-        self._path, self._project = path, project
+        self.path, self._project = path, project
         self._tree = read_tree(root)
         self.nodes = self._tree.nodes
         self._root = root
 
-    def linked(self, path: Path, project: Definitions) -> Module:
+    def linked(self, path: str, project: Definitions) -> Module:
         """Return the file at `path` as one whose imports lead into others of a project."""
         linked = copy(self)
-        linked._path, linked._project = path, project
+        linked.path, linked._project = path, project
         return linked
-
-    @property
-    def path(self) -> Path | None:
-        """Where the file is, if that is known."""
-        return self._path
 
     @property
     def top(self) -> Scope:
@@ -252,9 +248,9 @@ class Module:
         if local is not None:
             return self, local
         name = self.name(node)
-        if name is None or self._project is None or self._path is None:
+        if name is None or self._project is None:
             return None
-        return self._project.definition(name, self._path)
+        return self._project.definition(name, self.path)
 
     def constant(self, node: ast.expr | None) -> Any:
         """Return the number, string, bool or None that `node` is, or `UNKNOWN`."""

@@ -45,7 +45,7 @@ class Source:
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
         self.data = data
-        self.bom = data.startswith(b"\xef\xbb\xbf")
+        self.mark = "\ufeff" if data.startswith(b"\xef\xbb\xbf") else ""
         self.notebook: Notebook | None = None
         try:
             if is_notebook(name):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 
 from trainperf.fixes import Fix, by_id
 from trainperf.fixes.findings import in_the_loop
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Run, Trial
-from trainperf.patch.patch import Written, write_edits
+from trainperf.patch.patch import Edits
 from trainperf.recording.run import Epoch
-from trainperf.rewrite import default_reader
 
 BETWEEN = "what it saves lies between epochs, and trials compare steps"
 OUTSIDE = "what it saves lies outside the training steps, and trials compare steps"
@@ -22,12 +20,6 @@ SMALLEST_GAIN = 0.02
 """A gain below this is not worth an edit, however sure it is."""
 WORK = "samples_per_step"
 """Key of a finding's data: how many times the samples of a step each step holds once it is made."""
-
-Write = Callable[[Sequence[str]], Written]
-"""Writes the edits of the fixes with these ids, together."""
-
-WriteFor = Callable[[Sequence[Finding]], Write]
-"""Makes what writes the edits of these findings."""
 
 
 @dataclass(frozen=True)
@@ -94,28 +86,11 @@ class Candidate:
         return Trial(name, Outcome.NOT_TRIED, reason, bound=bound, variant=self.variant)
 
 
-def writer(root: str, fixes: Mapping[str, Fix]) -> WriteFor:
-    """Return what makes the writer of some findings' edits, those that are asked for by id.
-
-    Each file is read once, so that all trials and the patch start from the same bytes.
-    """
-    read = cache(default_reader)
-
-    def write_for(findings: Sequence[Finding]) -> Write:
-        def write(ids: Sequence[str]) -> Written:
-            only = tuple(ids)
-            return write_edits(root, findings, fixes, read, only=only, allow_semantic=True)
-
-        return write
-
-    return write_for
-
-
 def candidates(
     run: Run,
     findings: Sequence[Finding],
     fixes: Mapping[str, Fix],
-    write_for: WriteFor,
+    edits: Edits,
     semantic: bool = False,
 ) -> tuple[list[Candidate], list[Trial]]:
     """The fixes that can be tried, and the others, with the reason.
@@ -137,7 +112,7 @@ def candidates(
         elif finding.data.get("outside"):
             reason = OUTSIDE
         for variant, way in variants(finding) if not reason else ():
-            made = together(run, (finding.id,), (way,), fixes, write_for((way,)))
+            made = together(run, (finding.id,), (way,), fixes, edits)
             if isinstance(made, str):
                 reason = reason or made
                 continue
@@ -210,10 +185,10 @@ def together(
     ids: Sequence[str],
     findings: Sequence[Finding],
     fixes: Mapping[str, Fix],
-    write: Write,
+    edits: Edits,
 ) -> Candidate | str:
     """The candidate that holds the edits of all `ids`, or why there is none."""
-    written = write(ids)
+    written = edits.together(findings, ids)
     for left in written.patch.skipped:
         return left.reason
     patch = written.patch

@@ -32,7 +32,7 @@ from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, more_once
 from trainperf.trial.planning import (
     SEED,
-    Edits,
+    Changes,
     Plan,
     Subject,
     ends_by_itself,
@@ -123,7 +123,7 @@ def _run(
 
     assert planned.costs is not None
     given = os.environ | subject.recording.run.env
-    bench = Bench(planned.edits.run, subject.folder, planned.costs, say)
+    bench = Bench(planned.changes.run, subject.folder, planned.costs, say)
     with filled(given, subject.folder / CACHES), Queue(bench) as queue:
         try:
             return _measure(queue, planned, subject, clock), ""
@@ -146,15 +146,15 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
 
     came = in_rounds(engine, planned, subject, clock, late)
     stacked, found = came.stacked, dict(came.found)
-    edits = subject.all_edits(planned.edits).choosing(came.choices)
+    changes = subject.all_changes(planned.changes).choosing(came.choices)
     baseline = engine.baseline(stacked.holds)
     once = _once(stacked, baseline, engine.beside)
     if stacked.fixes and engine.beside and not subject.changes:
         shares = {one.holds: one.share for one in came.planned}
         share = shares[stacked.holds]
-        stacked, found = _repeated(engine, planned, share, edits, subject, clock, stacked, found)
-    written = edits.write(stacked.fixes)
-    kept = [one for one in edits.findings if one.id in stacked.fixes]
+        stacked, found = _repeated(engine, planned, share, changes, subject, clock, stacked, found)
+    written = changes.write(stacked.fixes)
+    kept = [one for one in changes.findings if one.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
     named = {(one.fix, one.variant) for one in (*found.values(), *came.others)}
     skipped = [one for one in came.skipped if (one.fix, one.variant) not in named]
@@ -175,7 +175,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         step_s=baseline.step_s,
         start_s=None if baseline.start is None else baseline.start.seconds,
         choices=came.choices,
-        apart=tuple((one, edits.write((one.fix,)).patch) for one in came.apart),
+        apart=tuple((one, changes.write((one.fix,)).patch) for one in came.apart),
         passing=passing,
     )
 
@@ -184,7 +184,7 @@ def _repeated(
     engine: Queue,
     planned: Plan,
     share: float,
-    edits: Edits,
+    changes: Changes,
     subject: Subject,
     clock: Clock,
     stacked: Stacked,
@@ -195,9 +195,9 @@ def _repeated(
     if left_to_whole_runs(subject.training, share, stacked.ratio.speedup, clock.left):
         return stacked, found
     engine.close()
-    own = {name: value for name, value in edits.run.env.items() if name not in planned.ours}
-    run = replace(edits.run, env=own)
-    candidate = replace(edits, run=run).join(stacked.fixes)
+    own = {name: value for name, value in changes.run.env.items() if name not in planned.ours}
+    run = replace(changes.run, env=own)
+    candidate = replace(changes, run=run).join(stacked.fixes)
     assert isinstance(candidate, Candidate)
     candidate = replace(candidate, holds=stacked.holds)
     bench = replace(engine.bench, run=run, folder=engine.bench.folder / "again")

@@ -27,19 +27,16 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.patch.patch import Written
+from trainperf.patch.patch import Edits, Written
 from trainperf.run.caches import private
 from trainperf.run.spawn import GPU_MEMORY
 from trainperf.trial.budget import CACHES, Clock, Costs, budget_needed
 from trainperf.trial.candidates import (
     Candidate,
-    Write,
-    WriteFor,
     candidates,
     decided_in_the_loop,
     loosest,
     together,
-    writer,
 )
 from trainperf.trial.contest import WORTH
 from trainperf.trial.legs.pages import huge_pages
@@ -80,7 +77,7 @@ DECIDED = "what could be tried gained nothing in the loop"
 class Subject:
     """The subject of trials: the observed run, what was found in it, and how it may be tried.
 
-    `root` is the folder the patch is relative to, `folder` the trials' own; `began` and
+    `edits` are those of the findings, `folder` is the trials' own; `began` and
     `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
     were busy when the trials began and nothing of ours ran. `training` is the whole of it by its
     ledger, None if it has none. Where there are `changes`, these are tried and no finding is: each
@@ -93,7 +90,7 @@ class Subject:
     evidence: Evidence
     findings: tuple[Finding, ...]
     machine: Machine
-    root: str
+    edits: Edits
     folder: Path
     began: float
     deadline: float
@@ -112,13 +109,12 @@ class Subject:
         evidence = self.freed.evidence
         return replace(self, evidence=evidence, findings=findings, beneath=beneath, freed=None)
 
-    def all_edits(self, edits: Edits) -> Edits:
-        """Edits of all findings that may have been tried."""
+    def all_changes(self, changes: Changes) -> Changes:
+        """The same of all findings that may have been tried."""
         freed = () if self.freed is None else self.freed.findings
-        ids = {one.id for one in edits.findings}
-        return replace(
-            edits, findings=(*edits.findings, *(one for one in freed if one.id not in ids))
-        )
+        ids = {one.id for one in changes.findings}
+        others = (one for one in freed if one.id not in ids)
+        return replace(changes, findings=(*changes.findings, *others))
 
 
 @dataclass(frozen=True)
@@ -130,20 +126,22 @@ class Freed:
 
 
 @dataclass(frozen=True)
-class Edits:
-    """Writes the edits of some fixes, and the leg that runs with them on top of those `beneath`."""
+class Changes:
+    """Makes the changes of some fixes together, on the leg that runs with them.
+
+    All of them are made on top of those `beneath`.
+    """
 
     run: Run
     findings: tuple[Finding, ...]
-    write_for: WriteFor
+    edits: Edits
     beneath: tuple[str, ...] = ()
 
-    @property
-    def write(self) -> Write:
-        """Writes the edits of the fixes with some ids."""
-        return self.write_for(self.findings)
+    def write(self, ids: Sequence[str]) -> Written:
+        """Write the edits of the fixes with some ids."""
+        return self.edits.together(self.findings, ids)
 
-    def choosing(self, chosen: Mapping[str, Finding]) -> Edits:
+    def choosing(self, chosen: Mapping[str, Finding]) -> Changes:
         """The same with these findings, by id, in place of those that offered a choice."""
         findings = tuple(chosen.get(one.id, one) for one in self.findings)
         return replace(self, findings=findings)
@@ -151,7 +149,7 @@ class Edits:
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate with the edits of all `ids`, or why there is none."""
         all_ids = (*self.beneath, *ids)
-        made = together(self.run, all_ids, self.findings, by_id(), self.write)
+        made = together(self.run, all_ids, self.findings, by_id(), self.edits)
         return made if isinstance(made, str) else replace(made, fixes=tuple(ids))
 
     def on_top(self, candidate: Candidate) -> Candidate | str:
@@ -170,15 +168,14 @@ class Edits:
 
 
 @dataclass(frozen=True)
-class GivenChanges(Edits):
+class GivenChanges(Changes):
     """Changes that were given as runs: they are laid over the leg, and over each other."""
 
     changes: tuple[Candidate, ...] = ()
 
-    @property
-    def write(self) -> Write:
-        """Writes no patch: whoever gave the changes has them."""
-        return lambda ids: Written(Patch("", tuple(ids)), {})
+    def write(self, ids: Sequence[str]) -> Written:
+        """Write no patch: whoever gave the changes has them."""
+        return Written(Patch("", tuple(ids)), {})
 
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate of these changes, or at what they meet."""
@@ -206,7 +203,7 @@ class Plan:
     Among the `skipped` are those that the loop has decided.
     """
 
-    edits: Edits
+    changes: Changes
     chosen: tuple[Candidate, ...]
     skipped: tuple[Trial, ...]
     how: Trials
@@ -236,11 +233,11 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         ),
         env={**env, **ours, **subject.recording.run.env, **compiled},
     )
-    edits, chosen, skipped = _to_try(subject, run)
+    changes, chosen, skipped = _to_try(subject, run)
 
     def none(reason: str, untried: Sequence[Candidate] = (), needed: float | None = None) -> Plan:
         left_out = (*skipped, *(one.skipped(reason) for one in untried))
-        return Plan(edits, (), left_out, Trials("none", reason=reason, budget_needed_s=needed))
+        return Plan(changes, (), left_out, Trials("none", reason=reason, budget_needed_s=needed))
 
     decided = any(one.outcome is not Outcome.NOT_TRIED for one in skipped)
     chosen = with_own_caches(chosen, given, subject.folder / CACHES)
@@ -283,30 +280,29 @@ def plan(subject: Subject, clock: Clock) -> Plan:
             f"of the budget were left; with --budget {needed:.0f}s its fixes would be tried"
         )
         how = replace(how, mode="none", reason=reason, budget_needed_s=needed)
-        return Plan(edits, (), tuple(skipped), how, costs)
-    return Plan(edits, tuple(chosen), tuple(skipped), how, costs, frozenset(ours))
+        return Plan(changes, (), tuple(skipped), how, costs)
+    return Plan(changes, tuple(chosen), tuple(skipped), how, costs, frozenset(ours))
 
 
-def _to_try(subject: Subject, run: Run) -> tuple[Edits, list[Candidate], list[Trial]]:
-    """What can be tried on the leg `run`, how its edits are written, and what is not tried."""
-    findings = (*subject.findings, *subject.beneath)
-    beneath = tuple(one.id for one in subject.beneath)
-    edits = Edits(run, findings, writer(subject.root, by_id()), beneath)
+def _to_try(subject: Subject, run: Run) -> tuple[Changes, list[Candidate], list[Trial]]:
+    """What can be tried on the leg `run`, how its changes are made, and what is not tried."""
+    findings, edits, semantic = subject.findings, subject.edits, subject.allow_semantic
     if subject.changes:
-        given = GivenChanges(run, (), edits.write_for, changes=subject.changes)
+        given = GivenChanges(run, (), edits, changes=subject.changes)
         joined = [given.join((change.name,)) for change in subject.changes]
         return given, [one for one in joined if isinstance(one, Candidate)], []
-    semantic = subject.allow_semantic
-    chosen, untried = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
-    chosen, decided = decided_in_the_loop(chosen, subject.findings, subject.evidence)
+    beneath = tuple(one.id for one in subject.beneath)
+    changes = Changes(run, (*findings, *subject.beneath), edits, beneath)
+    chosen, untried = candidates(run, findings, by_id(), edits, semantic)
+    chosen, decided = decided_in_the_loop(chosen, findings, subject.evidence)
     made = []
     for one in chosen:
-        candidate = edits.on_top(one) if beneath else one
+        candidate = changes.on_top(one) if beneath else one
         if isinstance(candidate, str):
             untried.append(one.skipped(candidate))
         else:
             made.append(candidate)
-    return edits, made, [*untried, *decided]
+    return changes, made, [*untried, *decided]
 
 
 def with_own_caches(

@@ -102,11 +102,11 @@ def in_rounds(
             again = _round(engine, rest, clock, late, steps)
             return replace(came.then(again), legs=again.legs, compared_s=again.compared_s)
         return came
-    edits = planned.edits.choosing(came.choices)
-    beneath = tuple(one for one in edits.findings if one.id in kept)
+    changes = planned.changes.choosing(came.choices)
+    beneath = tuple(one for one in changes.findings if one.id in kept)
     known = {one.fixes[0] for one in first}
     second = plan(subject.on_top_of(beneath, known), clock)
-    changed = edits.join(kept)
+    changed = changes.join(kept)
     if not second.chosen or second.costs is None or isinstance(changed, str):
         return came.then(Came(skipped=second.skipped))
     base = engine.leading(changed.run)
@@ -143,15 +143,15 @@ def _round(
     joined = [one for one in measured if one.candidate.pairs and not one.late]
     measured = [one for one in measured if not one.candidate.pairs]
     sorted_out = sort_out(measured, engine.baseline, late(), steps)
-    found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
+    found, changes = dict(sorted_out.best), planned.changes.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
 
     def means(holds: Epoch | None) -> Means:
         def join(ids: Sequence[str]) -> Candidate | str:
-            made = edits.join(ids)
+            made = changes.join(ids)
             return made if isinstance(made, str) else replace(made, holds=holds)
 
-        given = isinstance(edits, GivenChanges)
+        given = isinstance(changes, GivenChanges)
         repeating_s = 0.0 if given else needed_s(costs.holding(holds))
         compare = partial(ahead.compare, joined)
         return Means(holds, engine.baseline(holds), join, compare, clock.keeping(repeating_s))
@@ -222,7 +222,7 @@ class Ahead(Rest):
 
     def more(self, measured: Sequence[Measured]) -> Sequence[Candidate]:
         """All that pays in slices of one kind, together, once each way to make it is decided."""
-        if isinstance(self.planned.edits, GivenChanges):
+        if isinstance(self.planned.changes, GivenChanges):
             return ()
         alone, _ = _apart(measured)
         ways = Counter(one.fixes[0] for one in self.planned.chosen)
@@ -232,8 +232,8 @@ class Ahead(Rest):
         winners = [one for one in winners if one.holds == winners[0].holds]
         if len(winners) < 2:
             return ()
-        edits = self.planned.edits.choosing(sorted_out.choices)
-        made = edits.join([one.candidate.fixes[0] for one in winners])
+        changes = self.planned.changes.choosing(sorted_out.choices)
+        made = changes.join([one.candidate.fixes[0] for one in winners])
         if isinstance(made, str):
             return ()
         gains = [one.ratio.speedup for one in winners if one.ratio is not None]

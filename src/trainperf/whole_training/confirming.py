@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.fixes import by_id
 from trainperf.model import (
     Equivalence,
     Event,
@@ -26,11 +25,11 @@ from trainperf.model import (
     Trial,
     words,
 )
-from trainperf.patch.patch import Written
+from trainperf.patch.patch import Edits, Written
 from trainperf.rewrite.diff import changed_lines
 from trainperf.trial import Tried, planning
 from trainperf.trial.budget import Clock
-from trainperf.trial.candidates import Write, variants, writer
+from trainperf.trial.candidates import variants
 from trainperf.trial.outcome import floor
 from trainperf.trial.repeat import FOR_LIFE, WHOLE_RUNS_S
 from trainperf.whole_training.ledger import started_in, with_calls, with_changes
@@ -63,10 +62,10 @@ SHARE_KEPT = 0.5
 
 @dataclass(frozen=True)
 class Found:
-    """The findings of a diagnosis, and the folder that their patch is relative to."""
+    """The findings of a diagnosis, and their edits."""
 
     findings: tuple[Finding, ...]
-    root: str
+    edits: Edits
 
 
 def confirm(
@@ -259,13 +258,13 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
 
     The interval of what they give a turn of the script must clear the floor of all trials.
     """
-    open_, write, ids = _left(found, tried)
+    open_, findings, ids = _left(found, tried)
     kept = list[Finding]()
     for one in found.findings:
         gives = one.data.get("in_place")
         if one.id not in open_ or not gives or gives["low"] <= 1 + floor(tried.control):
             continue
-        written = write((*ids, one.id))
+        written = found.edits.together(findings, (*ids, one.id))
         if one.id not in written.patch.findings or written.patch.skipped:
             continue
         timed = [site for site, r in zip(one.where, gives["ratios"], strict=True) if r]
@@ -304,12 +303,12 @@ def with_trial(tried: Tried, trial: Trial, written: Written) -> Tried:
     return replace(tried, trials=trials, patch=written.patch, sources=written.contents)
 
 
-def _left(found: Found, tried: Tried) -> tuple[set[str], Write, list[str]]:
-    """The fixes that were not tried, what writes edits, and the fixes that the patch holds."""
+def _left(found: Found, tried: Tried) -> tuple[set[str], tuple[Finding, ...], list[str]]:
+    """The fixes that were not tried, the findings as chosen, and the fixes that the patch holds."""
     findings = tuple(tried.choices.get(finding.id, finding) for finding in found.findings)
     untried = {trial.fix for trial in tried.trials if trial.outcome is Outcome.NOT_TRIED}
     patched = list(tried.patch.findings if tried.patch is not None else ())
-    return untried, writer(found.root, by_id())(findings), patched
+    return untried, findings, patched
 
 
 def additions(
@@ -320,13 +319,13 @@ def additions(
     As many as can be run beside the `first` versions, the script as it is and what was kept, in
     `left_s` seconds; at least the one that promises most.
     """
-    open_, write, ids = _left(found, tried)
+    open_, findings, ids = _left(found, tried)
     made = list[Version]()
     for one, saved_s in _promising(found, before, tried.ended):
         expected_s = [*first, *made][-1].expected_s
         if one.id not in open_ or expected_s is None or len(variants(one)) > 1:
             continue
-        written = write((*ids, one.id))
+        written = found.edits.together(findings, (*ids, one.id))
         if one.id not in written.patch.findings or written.patch.skipped:
             continue
         version = Version(max(expected_s - saved_s, expected_s / 10), written, one)

@@ -17,7 +17,7 @@ from trainperf.fixes import by_id
 from trainperf.fixes.common import trainers
 from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.model import LogCall, Site, Trainer
-from trainperf.patch.patch import write_edits
+from trainperf.patch.patch import Edits
 from trainperf.trainer_settings import GOVERNS, TRIED, Setting, names
 
 LOOP = "torch_memmap_gpt"
@@ -62,7 +62,7 @@ def written(trainer, text, **laid):
     script, (site,) = script_of(text)
     made = replace(trainer, where=site) if trainer.where is not None else trainer
     by_id()["torch_autocast"].write(script, autocast(run_by(made, **laid)))
-    return result(script), script.command.words
+    return result(script), script.arguments
 
 
 # ----------------------------------------------------------------- what is left alone
@@ -133,7 +133,7 @@ def test_two_settings_of_one_command_go_into_one_patch():
     evidence = run_by(ARGUMENTS)
     one = autocast(evidence)
     workers = trainers.governed(replace(one, id="torch_workers", data={"workers": 2}), evidence)
-    made = write_edits("/project", (one, workers), by_id(), read=_no_file)
+    made = Edits("/project", by_id(), _no_file).write((one, workers))
     assert made.patch.arguments == ("--bf16", "True", "--dataloader_num_workers", "2")
     assert made.patch.findings == ("torch_autocast", "torch_workers")
     assert not made.patch.diff
@@ -145,7 +145,7 @@ def test_two_values_of_one_setting_do_not_go_together():
         trainers.governed(replace(autocast(evidence), id=id_, data={"workers": n}), evidence)
         for id_, n in (("torch_workers", 2), ("torch_too_many_workers", 4))
     ]
-    made = write_edits("/project", found, by_id(), read=_no_file)
+    made = Edits("/project", by_id(), _no_file).write(found)
     assert made.patch.arguments == ("--dataloader_num_workers", "2")
     (left,) = made.patch.skipped
     assert "sets --dataloader_num_workers to 2" in left.reason
@@ -221,7 +221,7 @@ def test_a_file_that_sets_it_is_changed_where_it_is_named():
     trainer = replace(ARGUMENTS, made="file", source="/project/conf.json")
     by_id()["torch_autocast"].write(script, autocast(run_by(trainer)))
     assert script.contents() == {"/project/conf.json": b'{"seed": 1,\n "bf16": true}\n'}
-    assert script.command.words == ()
+    assert script.arguments == ()
 
 
 def test_a_file_that_cannot_be_changed_is_named_with_its_line():
@@ -304,7 +304,7 @@ def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():
         script, _ = script_of("x = 1\n")
         way = found if batch is None else replace(found, data={**found.data, "batch": batch})
         by_id()["batch_size"].write(script, way)
-        assert script.command.words == ("--per_device_train_batch_size", words)
+        assert script.arguments == ("--per_device_train_batch_size", words)
 
 
 def bare(id_):

@@ -17,9 +17,9 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.model import Equivalence, Evidence, Finding, Site, Trainer
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import Wanted, set_argument
 from trainperf.rewrite.configuration import line_of
-from trainperf.source.origins.calls import Elsewhere
+from trainperf.source.origins.calls import Elsewhere, RecordedCall
 from trainperf.trainer_settings import GOVERNS, Setting, filled
 
 Rewrite = Callable[["Script", Finding], None]

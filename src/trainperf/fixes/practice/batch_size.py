@@ -21,7 +21,8 @@ from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import percent, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site, is_taken
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_at_origin
+from trainperf.rewrite.arguments import Wanted, set_at_origin
+from trainperf.source.origins.calls import RecordedCall
 
 CPU_LEAST = 1.30
 """Gain in samples per second by doubling the batch from which it is told, on a CPU."""

@@ -34,10 +34,10 @@ from trainperf.fixes.torch_step._step import (
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_at_origin
+from trainperf.rewrite.arguments import Wanted, set_at_origin
 from trainperf.source.arguments import argument, keyword
 from trainperf.source.iterations import stored
-from trainperf.source.origins.calls import Elsewhere
+from trainperf.source.origins.calls import Elsewhere, RecordedCall
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import called, names_in
 

@@ -16,9 +16,9 @@ from trainperf.fixes.tf_data._mapped import put_in
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred
+from trainperf.source.module import Module
 from trainperf.source.origins.parameters import callers
 from trainperf.source.origins.project import Project
-from trainperf.source.origins.values import File
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import called, root
 
@@ -292,17 +292,17 @@ def _check_one_model(project: Project) -> None:
     compiled = [
         (file, call)
         for file in project.holding("compile")
-        for call in file.module.methods("compile")
-        if file.module.name(call.func) not in ("re.compile", "regex.compile")
+        for call in file.methods("compile")
+        if file.name(call.func) not in ("re.compile", "regex.compile")
     ]
     if len(compiled) != 1 or _runs_again(project, *compiled[0]):
         raise CannotRewrite("several models may be given these batches, or which is not seen")
 
 
-def _runs_again(project: Project, file: File, node: ast.Call, depth: int = 0) -> bool:
+def _runs_again(project: Project, file: Module, node: ast.Call, depth: int = 0) -> bool:
     """Whether a call stands in a loop, or in a function that is called in one or from several."""
-    function = file.module.function(node)
-    if file.module.loops(node) or depth > 5:
+    function = file.function(node)
+    if file.loops(node) or depth > 5:
         return True
     if not isinstance(function, FUNCTIONS):
         return function is not None
@@ -314,9 +314,9 @@ def _check_not_joined(project: Project) -> None:
     """Refuse where batches are put together again, which takes rows of one length."""
     apart, joined = ("unbatch", "rebatch"), ("concatenate", "concat", "vstack")
     for file in project.holding(*apart, *joined):
-        if any(file.module.methods(*apart)):
+        if any(file.methods(*apart)):
             raise CannotRewrite("samples are taken out of their batches again")
-        for call in file.module.methods(*joined):
+        for call in file.methods(*joined):
             rows = call.args[0] if call.args else None
             if isinstance(rows, ast.ListComp) and _is_first(rows.elt, rows.generators[0].target):
                 raise CannotRewrite("batches of sequences are put together in one array")
@@ -426,4 +426,5 @@ def _into_buckets(script: Script, site: Site, boundaries: list[int], leaf: int) 
         f"[{text}] * {len(boundaries) + 1}",
         *(f"{name}={ast.unparse(value)}" for name, value in given.items() if value is not None),
     ]
-    script.replace_last_call(site, f".bucket_by_sequence_length({', '.join(parts)})")
+    script.drop_call(site)
+    script.append_call(site, f".bucket_by_sequence_length({', '.join(parts)})")

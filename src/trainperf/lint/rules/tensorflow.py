@@ -16,10 +16,9 @@ from trainperf.source.bodies import (
     python_op,
     reading,
 )
-from trainperf.source.datasets import is_dataset
 from trainperf.source.loops import fits, iterated, tapes, targets
 from trainperf.source.module import UNKNOWN, Module, inside
-from trainperf.source.scopes import FUNCTIONS, Function, Loop
+from trainperf.source.scopes import FUNCTIONS, Binding, Function, Loop
 from trainperf.source.statements import last_name, names_in
 
 # ------------------------------------------------------------------------------- input
@@ -239,3 +238,69 @@ def tf_strategy_dataset(module: Module) -> Iterator[Place]:
             continue
         if any(is_dataset(module, each) for each in iterated(loops[0])):
             yield Place(call, "run gets a batch of a dataset that is not distributed")
+
+
+# ------------------------------------- chains of `tf.data` stages, followed through names
+
+_CLASS = "tensorflow.data.Dataset"
+_MADE = ("from_tensor_slices", "from_tensors", "from_generator", "list_files", "range", "zip",
+         "sample_from_datasets", "choose_from_datasets", "random", "load")  # fmt: skip
+_READ = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset",
+         "experimental.CsvDataset", "experimental.make_csv_dataset")  # fmt: skip
+_KERAS = ("utils.image", "utils.text", "utils.audio", "preprocessing.image", "preprocessing.text")
+_SOURCES = {
+    *(f"{_CLASS}.{name}" for name in _MADE),
+    *(f"tensorflow.data.{name}" for name in _READ),
+    *(f"keras.{name}_dataset_from_directory" for name in _KERAS),
+    "keras.utils.timeseries_dataset_from_array",
+}
+_STAGES = {
+    "apply", "batch", "bucket_by_sequence_length", "cache", "concatenate", "enumerate", "filter",
+    "flat_map", "group_by_window", "ignore_errors", "interleave", "map", "padded_batch",
+    "prefetch", "ragged_batch", "rebatch", "rejection_resample", "repeat", "scan", "shard",
+    "shuffle", "skip", "snapshot", "take", "take_while", "unbatch", "unique", "window",
+    "with_options",
+}  # fmt: skip
+_MOST = 200
+"""Nodes that are looked at for one answer; beyond them it is not certain."""
+
+
+def is_dataset(module: Module, node: ast.expr | None) -> bool:
+    """Tell whether `node` is certainly a `tf.data.Dataset`: all that it may be is one.
+
+    Each node is looked at once: a notebook binds one name to itself in cell after cell.
+    """
+    left, seen, found = [node], set[ast.AST](), False
+    while left:
+        node = left.pop()
+        if node is None or len(seen) > _MOST:
+            return False
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, ast.Call):
+            local = module.definition(node.func)
+            if module.name(node.func) in _SOURCES or _is_loaded(module, node):
+                found = True
+            elif isinstance(node.func, ast.Attribute) and node.func.attr in _STAGES:
+                left.append(node.func.value)
+            elif isinstance(local, FUNCTIONS):
+                returns = [each.value for each in inside(local) if isinstance(each, ast.Return)]
+                left += (returns or [None]) if local not in seen else []
+                seen.add(local)
+            else:
+                return False
+            continue
+        for each in module.bindings(node) or [Binding("other", node)]:
+            if each.kind == "parameter" and each.value and module.name(each.value) == _CLASS:
+                found = True
+            else:
+                left.append(each.value if each.kind == "value" else None)
+    return found
+
+
+def _is_loaded(module: Module, call: ast.Call) -> bool:
+    """Whether `tfds.load` gives one dataset, and nothing with it."""
+    one = isinstance(module.constant(argument(call, "split", 1)), str)
+    whole = one and argument(call, "with_info") is None
+    return whole and module.name(call.func) == "tensorflow_datasets.load"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.source.arguments import written
+from trainperf.source.module import Module
 from trainperf.source.origins import dictionaries
 from trainperf.source.origins.tracing import Tracer
 from trainperf.source.origins.values import (
     Contents,
-    File,
     Node,
     Origin,
     Unknown,
@@ -33,18 +34,32 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class CallInRun:
-    """The arguments of a call as they took effect in the run, defaults included.
+class RecordedCall:
+    """The arguments of a call as they took effect in the run, with the command that ran it.
 
-    `defaults` are those of the arguments that the source may leave out.
+    `defaults` are those of the arguments that the source may leave out. `given` are the options
+    of the command, "@" for a file of further ones, `scripts` the files it runs; `reached` says
+    that words at its end become arguments of the script.
     """
 
     arguments: Mapping[str, object] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
+    given: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    reached: bool = False
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], name: str, defaults: Mapping[str, object]) -> RecordedCall:
+        """Return what a finding's data holds of it; `now` there is the argument `name`."""
+        arguments = dict(data.get("arguments") or {})
+        if "now" in data:
+            arguments[name] = data["now"]
+        given, scripts = (tuple(data.get(key) or ()) for key in ("given", "scripts"))
+        return cls(arguments, defaults, given, scripts, bool(data.get("reached")))
 
 
 def live(
-    trace: Tracer, file: File, call: ast.Call, name: str, position: int | None, ran: CallInRun
+    trace: Tracer, file: Module, call: ast.Call, name: str, position: int | None, ran: RecordedCall
 ) -> tuple[Origin | LeftOut, ...]:
     """Return where the value came from that the argument `name` of `call` had in a run.
 
@@ -87,12 +102,12 @@ def _no(reason: Unknown, name: str) -> CannotRewrite:
     return CannotRewrite(f"{name} cannot be told from the source: {reason.reason}")
 
 
-def given(trace: Tracer, file: File, call: ast.Call) -> tuple[Contents, ...]:
+def given(trace: Tracer, file: Module, call: ast.Call) -> tuple[Contents, ...]:
     """Return what a call may be given as `**keywords`."""
     return dictionaries.given(trace, file, (each for each in call.keywords if each.arg is None))
 
 
-def _told(values: Sequence[Value], name: str, ran: CallInRun) -> list[Origin | LeftOut]:
+def _told(values: Sequence[Value], name: str, ran: RecordedCall) -> list[Origin | LeftOut]:
     """Return the literals among values that the run had; raises where it may be another one."""
     for each in values:
         if isinstance(each, Unknown) and each.elsewhere:
@@ -116,7 +131,7 @@ def _told(values: Sequence[Value], name: str, ran: CallInRun) -> list[Origin | L
     return list(_distinct(found))
 
 
-def _had(origin: Origin, name: str, ran: CallInRun) -> bool:
+def _had(origin: Origin, name: str, ran: RecordedCall) -> bool:
     """Whether the run had this literal; None of one that stands for a default of PyTorch's."""
     if name not in ran.arguments:
         return False
@@ -124,7 +139,7 @@ def _had(origin: Origin, name: str, ran: CallInRun) -> bool:
     return same(origin.value, now) or (origin.value is None and bool(default) and default == now)
 
 
-def _may_be(trace: Tracer, state: Contents, ran: CallInRun) -> bool:
+def _may_be(trace: Tracer, state: Contents, ran: RecordedCall) -> bool:
     """Whether the run may have had such keywords, by all the arguments that are known of it."""
     for name, now in ran.arguments.items():
         if name in state.entries:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from trainperf.source.arguments import keyword
-from trainperf.source.origins.project import Definition, Project
-from trainperf.source.origins.values import Contents, File, Node, Unknown, Value
+from trainperf.source.arguments import argument, keyword, starred
+from trainperf.source.module import Module
+from trainperf.source.origins.project import Definition
+from trainperf.source.origins.values import Contents, Node, Unknown, Value
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import last_name
 
@@ -17,7 +18,7 @@ FIELDS = ("field", "Field", "Factory", "attrib", "ib")
 Entries = dict[str, tuple[Node | Value, ...]]
 
 
-def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]]) -> Contents:
+def held(wanted: Definition, calls: list[tuple[Module, ast.Call]]) -> Contents:
     """Return what objects of a class hold that these calls make; what the class itself does.
 
     A field that a call gives counts before its default. What a method sets on `self` counts as
@@ -26,8 +27,10 @@ def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]
     file, node = wanted
     assert isinstance(node, ast.ClassDef)
     entries: Entries = {}
-    _of_bases(project, wanted, entries)
-    scope = file.module.opened(node)
+    for base in reversed(node.bases):
+        found = file.defined(base)
+        if found is not None and isinstance(found[1], ast.ClassDef) and found[1] is not node:
+            entries.update(held(found, []).entries)
     fields = []
     for each in node.body:
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
@@ -39,21 +42,12 @@ def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]
                 if isinstance(target, ast.Name):
                     entries[target.id] = ((file, each.value),)
     first = next((e for e in node.body if isinstance(e, FUNCTIONS) and e.name == "__init__"), None)
-    for name, bindings in scope.bindings.items():
+    for name, bindings in file.opened(node).bindings.items():
         if name.startswith("self."):
             _set_on_self(file, name.removeprefix("self."), bindings, first, entries)
     if first is None:
         _given(calls, fields, entries)
     return Contents(entries)
-
-
-def _of_bases(project: Project, wanted: Definition, entries: Entries) -> None:
-    file, node = wanted
-    assert isinstance(node, ast.ClassDef)
-    for base in reversed(node.bases):
-        found = project.defined(file, base)
-        if found is not None and isinstance(found[1], ast.ClassDef) and found[1] is not node:
-            entries.update(held(project, found, []).entries)
 
 
 def _default(node: ast.expr) -> ast.expr | None:
@@ -72,7 +66,7 @@ def _default(node: ast.expr) -> ast.expr | None:
 
 
 def _set_on_self(
-    file: File, name: str, bindings: list[Any], first: ast.AST | None, entries: Entries
+    file: Module, name: str, bindings: list[Any], first: ast.AST | None, entries: Entries
 ) -> None:
     found: list[Node | Value] = []
     certain = False
@@ -85,22 +79,19 @@ def _set_on_self(
     entries[name] = tuple(found) if certain else (*entries.get(name, ()), *found)
 
 
-def _given(calls: list[tuple[File, ast.Call]], fields: list[str], entries: Entries) -> None:
+def _given(calls: list[tuple[Module, ast.Call]], fields: list[str], entries: Entries) -> None:
     """Put what calls give to the fields of a dataclass before the defaults."""
-    for name in list(fields):
+    for place, name in enumerate(dict.fromkeys(fields)):
         values: list[Node | Value] = []
         for file, call in calls:
-            given = keyword(call, name)
-            place = fields.index(name)
+            given = argument(call, name, place)
             if given is not None:
-                values.append((file, given.value))
-            elif any(each.arg is None for each in call.keywords):
-                values += [*entries[name], Unknown(f"{name} may be among **keywords")]
-            elif any(isinstance(each, ast.Starred) for each in call.args):
-                values += [*entries[name], Unknown(f"{name} may be among *arguments")]
-            elif place < len(call.args):
-                values.append((file, call.args[place]))
-            else:
-                values += entries[name]
+                values.append((file, given))
+                continue
+            values += entries[name]
+            if starred(call):
+                named = any(each.arg is None for each in call.keywords)
+                among = "**keywords" if named else "*arguments"
+                values.append(Unknown(f"{name} may be among {among}"))
         if calls:
             entries[name] = tuple(dict.fromkeys(values))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
+from trainperf.source.module import Module
 from trainperf.source.origins.project import Tracing
-from trainperf.source.origins.values import Contents, File, Node, Unknown, Value, literal
+from trainperf.source.origins.values import Contents, Node, Unknown, Value, literal
 from trainperf.source.scopes import FUNCTIONS, Scope
 from trainperf.source.statements import last_name, names_in
 
@@ -21,7 +22,7 @@ MOST = 32
 METHODS = ("update", "setdefault", "pop", "clear", "__setitem__")
 
 
-def written(trace: Tracing, file: File, node: ast.expr) -> tuple[Contents, ...] | None:
+def written(trace: Tracing, file: Module, node: ast.expr) -> tuple[Contents, ...] | None:
     """Return what a display `{…}`, `dict(…)` or `a | b` may hold; None for what is none."""
     if isinstance(node, ast.Dict):
         return _display(trace, file, node)
@@ -37,7 +38,7 @@ def written(trace: Tracing, file: File, node: ast.expr) -> tuple[Contents, ...] 
 
 def given(
     trace: Tracing,
-    file: File,
+    file: Module,
     keywords: Iterable[ast.keyword],
     states: tuple[Contents, ...] = (Contents(),),
 ) -> tuple[Contents, ...]:
@@ -50,7 +51,7 @@ def given(
     return states
 
 
-def _display(trace: Tracing, file: File, node: ast.Dict) -> tuple[Contents, ...]:
+def _display(trace: Tracing, file: Module, node: ast.Dict) -> tuple[Contents, ...]:
     states: tuple[Contents, ...] = (Contents(),)
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
@@ -103,7 +104,7 @@ def _shown(states: Iterable[Contents], display: Node) -> tuple[Contents, ...]:
 # ----------------------------------------------------------- built by statements
 
 
-def built(trace: Tracing, file: File, node: ast.Name) -> tuple[Contents, ...] | None:
+def built(trace: Tracing, file: Module, node: ast.Name) -> tuple[Contents, ...] | None:
     """Return what a variable may hold where `node` reads it, by the statements before.
 
     None where it is not only ever assigned in one function, or at the top of a file.
@@ -118,13 +119,13 @@ def built(trace: Tracing, file: File, node: ast.Name) -> tuple[Contents, ...] | 
         return None
     if any(isinstance(e.node, ast.Assign) and len(e.node.targets) > 1 for e in bindings):
         return None
-    around = {id(node), *(id(each) for each in file.module.around(node))}
+    around = {id(node), *(id(each) for each in file.around(node))}
     states, _ = _Run(trace, file, node.id, around).block(body, ())
     return states or None
 
 
-def _scope(file: File, node: ast.Name) -> Scope | None:
-    scope: Scope | None = file.module.scope(node)
+def _scope(file: Module, node: ast.Name) -> Scope | None:
+    scope: Scope | None = file.scope(node)
     while scope is not None and node.id not in scope.bindings:
         scope = scope.parent
     return scope
@@ -133,7 +134,7 @@ def _scope(file: File, node: ast.Name) -> Scope | None:
 class _Run:
     """The statements of a block, one after the other, as far as they concern a dictionary."""
 
-    def __init__(self, trace: Tracing, file: File, name: str, around: set[int]) -> None:
+    def __init__(self, trace: Tracing, file: Module, name: str, around: set[int]) -> None:
         self.trace, self.file, self.name, self.around = trace, file, name, around
 
     def block(
@@ -218,7 +219,7 @@ class _Run:
             given = node.args if isinstance(node, ast.Call) else []
             if not isinstance(node, ast.Call) or not any(self._is(each) for each in given):
                 continue
-            found = self.trace.project.defined(self.file, node.func)
+            found = self.file.defined(node.func)
             if found is not None and any(_changes(each) for each in ast.walk(found[1])):
                 return True
         return False

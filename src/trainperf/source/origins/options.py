@@ -6,9 +6,9 @@ import ast
 from dataclasses import replace
 
 from trainperf.source.arguments import keyword
+from trainperf.source.module import Module
 from trainperf.source.origins.values import (
     Contents,
-    File,
     Origin,
     Unknown,
     Value,
@@ -23,20 +23,20 @@ CONVERTS = ("int", "bool", "float", "str")
 but another function of the user's may refuse the number."""
 
 
-def parsed(files: tuple[File, ...]) -> Contents | None:
+def parsed(files: tuple[Module, ...]) -> Contents | None:
     """Return what the options of some files make; None where no option is added."""
     entries: dict[str, tuple[Value, ...]] = {}
     opened: Unknown | None = None
     added = 0
     for file in files:
-        for call in file.module.methods("add_argument"):
+        for call in file.methods("add_argument"):
             added += 1
             name = _destination(call)
             if name is None:
                 opened = Unknown("an option's name is worked out")
             else:
                 entries[name] = (*entries.get(name, ()), _option(file, call, name))
-        for call in file.module.methods("set_defaults"):
+        for call in file.methods("set_defaults"):
             _set_defaults(file, call, entries)
             if any(each.arg is None for each in call.keywords):
                 opened = Unknown("the options' defaults are set from elsewhere", derived=True)
@@ -45,7 +45,7 @@ def parsed(files: tuple[File, ...]) -> Contents | None:
     return Contents({**entries}, opened) if added else None
 
 
-def _set_defaults(file: File, call: ast.Call, entries: dict[str, tuple[Value, ...]]) -> None:
+def _set_defaults(file: Module, call: ast.Call, entries: dict[str, tuple[Value, ...]]) -> None:
     for each in call.keywords:
         if each.arg is not None:
             found = literal(each.value)
@@ -77,7 +77,7 @@ def _names(call: ast.Call) -> tuple[str, ...] | None:
     return tuple(str(each[0]) for each in names if each) if all(names) else None
 
 
-def _option(file: File, call: ast.Call, name: str) -> Value:
+def _option(file: Module, call: ast.Call, name: str) -> Value:
     how = {each.arg or "": each.value for each in call.keywords}
     names = _names(call) or ()
     no = Unknown(f"the option of {name} has no plain default", options=names)
@@ -117,7 +117,7 @@ def _list(node: ast.expr) -> tuple[object, ...] | None:
 
 
 def of_click(
-    file: File, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str
+    file: Module, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str
 ) -> Value | None:
     """Return the option of `click` that gives a function its parameter; None if none does."""
     for each in function.decorator_list:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from trainperf.source.arguments import keyword
+from trainperf.errors import CannotRewrite
+from trainperf.source.arguments import written
+from trainperf.source.module import Module
 from trainperf.source.origins import dictionaries
 from trainperf.source.origins.classes import held
 from trainperf.source.origins.options import of_click, parsed
 from trainperf.source.origins.project import Project, Tracing
-from trainperf.source.origins.values import Contents, File, Node, Origin, Unknown, Value
-from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.origins.values import Contents, Node, Origin, Unknown, Value, by_option
+from trainperf.source.scopes import Function
 
 
-def values(trace: Tracing, file: File, parameter: ast.arg) -> list[Value]:
+def values(trace: Tracing, file: Module, parameter: ast.arg) -> list[Value]:
     """Return all that a parameter may be."""
     found: list[Value] = []
     for each in passed(trace, file, parameter):
@@ -22,43 +24,43 @@ def values(trace: Tracing, file: File, parameter: ast.arg) -> list[Value]:
             found.append(each)
             continue
         at, node = each
-        default = _function(file, parameter) is at.module.parent(at.module.parent(node) or node)
+        default = _function(file, parameter) is at.parent(at.parent(node) or node)
         for value in trace.values(at, node):
             own = isinstance(value, Origin) and value.node is node
             found.append(replace(value, caller=True) if own and not default else value)  # type: ignore
     return found
 
 
-def objects(trace: Tracing, file: File, parameter: ast.arg) -> list[Contents]:
+def objects(trace: Tracing, file: Module, parameter: ast.arg) -> list[Contents]:
     """Return what a parameter, whose attributes are asked for, may hold."""
     function = _function(file, parameter)
     if function is not None and parameter is function.args.kwarg:
-        return _keywords(trace, file, function)
+        return _keywords(trace, file, function, parameter)
     found: list[Contents] = []
     nobody = False
     for each in passed(trace, file, parameter):
-        if isinstance(each, Unknown | Origin):
-            nobody = nobody or isinstance(each, Unknown)
-            found.append(Contents(open=each if isinstance(each, Unknown) else None))
-        else:
-            found += trace.objects(*each)
+        nobody = nobody or isinstance(each, Unknown)
+        found += trace.held(each)
     if not nobody or len(found) > 1:
         return found
     if parameter.annotation is not None:
-        defined = trace.project.defined(file, parameter.annotation)
+        defined = file.defined(parameter.annotation)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
-            return [held(trace.project, defined, trace.project.calls_of(defined))]
-    if any(True for _ in file.module.methods("parse_args", "parse_known_args")):
+            return [held(defined, trace.project.calls_of(defined))]
+    if any(True for _ in file.methods("parse_args", "parse_known_args")):
         options = parsed((file,))
         return found if options is None else [options]
     return found
 
 
-def _keywords(trace: Tracing, file: File, function: Function) -> list[Contents]:
+def _keywords(
+    trace: Tracing, file: Module, function: Function, parameter: ast.arg
+) -> list[Contents]:
     spec = function.args
     own = {each.arg for each in (*spec.args, *spec.kwonlyargs)}
     found: list[Contents] = []
-    several = _takers(file, function) > 1
+    reads = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+    several = sum(each.id == parameter.arg for each in reads) > 1
     more = Unknown("keywords are handed on to several calls") if several else None
     for at, call in callers(trace.project, file, function):
         further = (each for each in call.keywords if each.arg not in own)
@@ -66,19 +68,12 @@ def _keywords(trace: Tracing, file: File, function: Function) -> list[Contents]:
     return found or [Contents(open=Unknown(f"nothing in these files calls {function.name}"))]
 
 
-def _takers(file: File, function: Function) -> int:
-    """How often the `**keywords` of a function are read."""
-    name = function.args.kwarg.arg if function.args.kwarg else ""
-    reads = (each for each in ast.walk(function) if isinstance(each, ast.Name))
-    return sum(each.id == name for each in reads)
-
-
-def passed(trace: Tracing, file: File, parameter: ast.arg) -> list[Node | Value]:
+def passed(trace: Tracing, file: Module, parameter: ast.arg) -> list[Node | Value]:
     """Return the expressions that a parameter may have; an `Unknown` where that is not seen."""
     function = _function(file, parameter)
     if function is None or parameter in (function.args.vararg, function.args.kwarg):
         return [Unknown(f"{parameter.arg} is worked out")]
-    if any(name.endswith("hydra.main") for name in file.module.decorators(function)):
+    if any(name.endswith("hydra.main") for name in file.decorators(function)):
         return [Unknown("Hydra reads it from its configuration", elsewhere=True)]
     option = of_click(file, function, parameter.arg)
     if option is not None:
@@ -86,12 +81,8 @@ def passed(trace: Tracing, file: File, parameter: ast.arg) -> list[Node | Value]
     default = _default(function, parameter)
     calls = callers(trace.project, file, function)
     if not calls:
-        options = (f"--{parameter.arg}", f"--{parameter.arg.replace('_', '-')}")
         if default is not None and _handed_over(file, function):
-            return [
-                replace(each, options=options) if isinstance(each, Origin) else each
-                for each in trace.values(file, default)
-            ]
+            return [*by_option(trace.values(file, default), parameter.arg)]
         return [Unknown(f"nothing in these files calls {function.name}")]
     found: list[Node | Value] = []
     for at, call in calls:
@@ -107,7 +98,7 @@ def passed(trace: Tracing, file: File, parameter: ast.arg) -> list[Node | Value]
 
 
 def _among_keywords(
-    trace: Tracing, at: File, call: ast.Call, name: str, left: Node | Unknown
+    trace: Tracing, at: Module, call: ast.Call, name: str, left: Node | Unknown
 ) -> list[Node | Value]:
     """Return what the `**keywords` of a call give a parameter, `left` where they do not."""
     found: list[Node | Value] = []
@@ -120,9 +111,9 @@ def _among_keywords(
 _NOT_GIVEN = Unknown("a call does not give it")
 
 
-def callers(project: Project, file: File, function: Function) -> list[tuple[File, ast.Call]]:
+def callers(project: Project, file: Module, function: Function) -> list[tuple[Module, ast.Call]]:
     """Return the calls of a function; of `__init__`, those of its class."""
-    owner = file.module.parent(function)
+    owner = file.parent(function)
     if isinstance(owner, ast.ClassDef) and function.name == "__init__":
         return project.calls_of((file, owner))
     if isinstance(owner, ast.ClassDef) and project.named_alike(function.name) > 1:
@@ -131,25 +122,19 @@ def callers(project: Project, file: File, function: Function) -> list[tuple[File
 
 
 def given(
-    file: File, function: Function, parameter: ast.arg, call: ast.Call
+    file: Module, function: Function, parameter: ast.arg, call: ast.Call
 ) -> ast.expr | Unknown | None:
     """Return what a call gives a parameter; None where it leaves it to the default."""
-    named = keyword(call, parameter.arg)
-    if named is not None:
-        return named.value
-    spec = function.args
-    places = [*spec.posonlyargs, *spec.args]
-    if isinstance(file.module.parent(function), ast.ClassDef) and not any(
+    places = [*function.args.posonlyargs, *function.args.args]
+    if isinstance(file.parent(function), ast.ClassDef) and not any(
         isinstance(each, ast.Name) and each.id == "staticmethod" for each in function.decorator_list
     ):
         places = places[1:]
-    if parameter in places:
-        place = places.index(parameter)
-        if any(isinstance(each, ast.Starred) for each in call.args[: place + 1]):
-            return Unknown(f"{parameter.arg} may be among *arguments")
-        if place < len(call.args):
-            return call.args[place]
-    return None
+    try:
+        place = places.index(parameter) if parameter in places else None
+        return written(call, parameter.arg, place)
+    except CannotRewrite:
+        return Unknown(f"{parameter.arg} may be among *arguments")
 
 
 def _default(function: Function, parameter: ast.arg) -> ast.expr | None:
@@ -163,19 +148,15 @@ def _default(function: Function, parameter: ast.arg) -> ast.expr | None:
     return None
 
 
-def _function(file: File, parameter: ast.arg) -> Function | None:
-    for each in file.module.around(parameter):
-        if isinstance(each, FUNCTIONS):
-            return each
-        if isinstance(each, ast.Lambda):
-            return None
-    return None
+def _function(file: Module, parameter: ast.arg) -> Function | None:
+    function = file.function(parameter)
+    return None if isinstance(function, ast.Lambda) else function
 
 
-def _handed_over(file: File, function: Function) -> bool:
+def _handed_over(file: Module, function: Function) -> bool:
     """Whether a library calls a function with the options of the command: `fire.Fire(main)`."""
-    for call in file.module.methods("Fire", "run", "command"):
+    for call in file.methods("Fire", "run", "command"):
         if any(isinstance(each, ast.Name) and each.id == function.name for each in call.args):
             return True
-    names = file.module.decorators(function)
+    names = file.decorators(function)
     return any(name.endswith((".command", ".callback")) for name in names)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Protocol
 
 from trainperf.source.module import Module, file_of
-from trainperf.source.origins.values import Contents, File, Value
-from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.origins.values import Contents, Given, Value
+from trainperf.source.scopes import FUNCTIONS, Binding, Function
 from trainperf.source.statements import last_name
 
 MOST_FILES = 300
@@ -25,40 +24,37 @@ _IMPORTS = re.compile(
 )
 
 OWN = ("self", "cls")
-Definition = tuple[File, Function | ast.ClassDef]
-
-
-class Files(Protocol):
-    """The user's files, by their absolute paths."""
-
-    def data(self, path: str) -> bytes | None:
-        """Return the bytes of a file, None where there is none that may be read."""
-
-    def module(self, path: str) -> Module | None:
-        """Return a file as it is parsed, None where it cannot be."""
+Definition = tuple[Module, Function | ast.ClassDef]
+Bound = tuple[Module, str, list[Binding]]
 
 
 class Project:
     """Files of the user's, by the names under which they import each other.
 
-    `start` are the files that everything is reached from. A file is parsed only where a word
-    that is looked for stands in it.
+    `read` returns the bytes of a file by its absolute path, `parse` the file as it is parsed: None
+    where there is none that may be read, or it cannot be. `start` are the files that everything is
+    reached from. A file is parsed only where a word that is looked for stands in it.
     """
 
-    def __init__(self, files: Files, start: Sequence[str]) -> None:
-        self._user = files
+    def __init__(
+        self,
+        read: Callable[[str], bytes | None],
+        parse: Callable[[str], Module | None],
+        start: Sequence[str],
+    ) -> None:
+        self._read, self._parse = read, parse
         self._start = tuple(dict.fromkeys(start))
         self._data: dict[str, bytes | None] = {}
-        self._files: dict[str, File | None] = {}
+        self._files: dict[str, Module | None] = {}
 
-    def file(self, path: str) -> File | None:
+    def file(self, path: str) -> Module | None:
         """Return a file by its path, parsed once."""
         if path not in self._files:
-            module = self._user.module(path) if self._there(path) else None
-            self._files[path] = None if module is None else File(path, module)
+            module = self._parse(path) if self._there(path) else None
+            self._files[path] = None if module is None else module.linked(path, self)
         return self._files[path]
 
-    def holding(self, *words: str) -> Iterator[File]:
+    def holding(self, *words: str) -> Iterator[Module]:
         """Yield the files, of all that are imported, in which one of some words stands."""
         for path in self._paths:
             data = self._data[path] or b""
@@ -93,11 +89,11 @@ class Project:
 
     def _there(self, path: str) -> bool:
         if path not in self._data:
-            self._data[path] = self._user.data(path)
+            self._data[path] = self._read(path)
         return self._data[path] is not None
 
-    def bound(self, name: str, path: str, depth: int = 0) -> tuple[File, str] | None:
-        """Return the file that binds what the file `path` imports as `name`, and its name there.
+    def bound(self, name: str, path: str, depth: int = 0) -> Bound | None:
+        """Return what binds what the file `path` imports as `name`: its file, its name there.
 
         `name` is dotted, relative if it begins with a dot.
         """
@@ -106,70 +102,52 @@ class Project:
         file = self.file(found) if found is not None else None
         if file is None or depth > DEEPEST:
             return None
-        bindings = file.top(own)
+        bindings = file.top.bindings.get(own, [])
         if len(bindings) == 1 and bindings[0].kind == "import":
             return self.bound(bindings[0].origin, file.path, depth + 1)
-        return (file, own) if bindings else None
+        return (file, own, bindings) if bindings else None
 
-    def defined(self, file: File, node: ast.expr) -> Definition | None:
-        """Return the `def` or `class` of these files that a name stands for."""
-        local = file.module.definition(node)
-        if local is not None:
-            return file, local
-        name = file.module.name(node)
-        return self._imported_by(name, file.path) if name is not None and "." in name else None
-
-    def definition(self, name: str, path: Path) -> tuple[Module, Function | ast.ClassDef] | None:
+    def definition(self, name: str, path: str) -> Definition | None:
         """Return the `def` or `class` that the file `path` imports as `name`, and its file."""
-        found = self._imported_by(name, str(path))
-        if found is None:
-            return None
-        return found[0].module.linked(Path(found[0].path), self), found[1]
-
-    def _imported_by(self, name: str, path: str) -> Definition | None:
-        found = self.bound(name, path)
-        bindings = found[0].top(found[1]) if found is not None else []
+        file, _, bindings = self.bound(name, path) or (None, "", [])
         target = bindings[0].node if len(bindings) == 1 else None
-        if found is not None and isinstance(target, (*FUNCTIONS, ast.ClassDef)):
-            return found[0], target
+        if file is not None and isinstance(target, (*FUNCTIONS, ast.ClassDef)):
+            return file, target
         return None
 
-    def method(self, file: File, node: ast.expr) -> Definition | None:
+    def method(self, file: Module, node: ast.expr) -> Definition | None:
         """Return the method of a class, or of the class around, that `A.f` or `self.f` names."""
         if not isinstance(node, ast.Attribute):
             return None
-        owner = file.module.scope(node).owner() if last_name(node.value) in OWN else None
-        found = (file, owner.node) if owner is not None else self.defined(file, node.value)
+        owner = file.scope(node).owner() if last_name(node.value) in OWN else None
+        found = (file, owner.node) if owner is not None else file.defined(node.value)
         for each in getattr(found[1], "body", ()) if found is not None else ():
             if isinstance(each, FUNCTIONS) and each.name == node.attr and found is not None:
                 return found[0], each
         return None
 
-    def calls_of(self, wanted: Definition) -> list[tuple[File, ast.Call]]:
+    def calls_of(self, wanted: Definition) -> list[tuple[Module, ast.Call]]:
         """Return the calls of a function or class, those of a method by its name alone."""
         owner, node = wanted
-        method = isinstance(owner.module.parent(node), ast.ClassDef)
+        method = isinstance(owner.parent(node), ast.ClassDef)
         found = []
         for file in dict.fromkeys((owner, *self.holding(node.name))):
-            for call in file.module.nodes:
+            for call in file.nodes:
                 if not isinstance(call, ast.Call):
                     continue
                 if method:
                     ours = isinstance(call.func, ast.Attribute) and call.func.attr == node.name
                 else:
-                    ours = self._is(file, call.func, wanted)
+                    defined = file.defined(call.func) if last_name(call.func) else None
+                    ours = defined is not None and defined[1] is node
                 if ours:
                     found.append((file, call))
         return found
 
-    def _is(self, file: File, node: ast.expr, wanted: Definition) -> bool:
-        defined = self.defined(file, node) if last_name(node) else None
-        return defined is not None and defined[1] is wanted[1]
-
     def named_alike(self, name: str) -> int:
         """How many functions of these files have this name."""
         files = self.holding(f"def {name}")
-        return sum(each.name == name for file in files for each in file.module.functions)
+        return sum(each.name == name for file in files for each in file.functions)
 
 
 class Tracing(Protocol):
@@ -177,8 +155,11 @@ class Tracing(Protocol):
 
     project: Project
 
-    def values(self, file: File, node: ast.expr) -> tuple[Value, ...]:
+    def values(self, file: Module, node: ast.expr) -> tuple[Value, ...]:
         """Return all that an expression may be."""
 
-    def objects(self, file: File, node: ast.expr) -> tuple[Contents, ...]:
+    def objects(self, file: Module, node: ast.expr) -> tuple[Contents, ...]:
         """Return all that an expression, whose attributes or entries are asked for, may hold."""
+
+    def held(self, bound: Given) -> Sequence[Contents]:
+        """Return all that something may hold that is bound so."""

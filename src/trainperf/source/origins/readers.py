@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.errors import CannotRewrite
+from trainperf.source.module import Module
 from trainperf.source.origins.dictionaries import MAKERS
 from trainperf.source.origins.project import Project
-from trainperf.source.origins.values import File, literal
+from trainperf.source.origins.values import literal
 from trainperf.source.statements import last_name
 
 SAYS = ("print", "info", "debug", "warning", "log", "write", "format", "pprint")
@@ -20,7 +21,7 @@ METHODS = ("update", "copy", "get", "setdefault", "pop", "items", "keys")
 DEEPEST = 6
 
 
-def check(project: Project, file: File, node: ast.expr, called: str, name: str) -> None:
+def check(project: Project, file: Module, node: ast.expr, called: str, name: str) -> None:
     """Refuse a literal whose variable code reads that is not about this argument.
 
     `called` is the last name of the function or class whose argument `name` it is. What is
@@ -31,23 +32,23 @@ def check(project: Project, file: File, node: ast.expr, called: str, name: str) 
         _check(project, file, target, (called, name, keys), DEEPEST)
 
 
-def check_taker(project: Project, file: File, display: ast.expr, called: str) -> None:
+def check_taker(project: Project, file: Module, display: ast.expr, called: str) -> None:
     """Refuse to name a further argument in what an attribute holds, if others take it as well."""
     target, _ = _target(file, display)
     if not isinstance(target, ast.Attribute):
         return
     for each in project.holding(f".{target.attr}"):
-        for node in each.module.nodes:
+        for node in each.nodes:
             if not isinstance(node, ast.Attribute) or node.attr != target.attr:
                 continue
-            around = each.module.parent(node)
-            call = each.module.parent(around) if isinstance(around, ast.keyword) else None
+            around = each.parent(node)
+            call = each.parent(around) if isinstance(around, ast.keyword) else None
             ours = isinstance(call, ast.Call) and last_name(call.func) == called
             if isinstance(node.ctx, ast.Load) and not ours:
                 raise CannotRewrite(f"{target.attr} is read by other code as well")
 
 
-def variable(file: File, node: ast.expr) -> str:
+def variable(file: Module, node: ast.expr) -> str:
     """Return the name of the variable that a literal is assigned to, "" for none."""
     target, keys = _target(file, node)
     return target.id if isinstance(target, ast.Name) and not keys else ""
@@ -57,10 +58,10 @@ About = tuple[str, str, frozenset[str]]
 """The name of a called function, its argument, and the keys under which the literal stands."""
 
 
-def _target(file: File, node: ast.AST) -> tuple[ast.expr | None, frozenset[str]]:
+def _target(file: Module, node: ast.AST) -> tuple[ast.expr | None, frozenset[str]]:
     """Return what a literal is assigned to, and the keys under which it stands in that."""
     inner, keys = node, set()
-    for each in file.module.around(node):
+    for each in file.around(node):
         if isinstance(each, ast.keyword) and each.arg:
             keys.add(each.arg)
         if isinstance(each, ast.Dict) and inner in each.values:
@@ -68,7 +69,7 @@ def _target(file: File, node: ast.AST) -> tuple[ast.expr | None, frozenset[str]]
             keys.add(str(getattr(key, "value", "")))
         if isinstance(each, ast.Assign | ast.AnnAssign):
             first = each.targets[0] if isinstance(each, ast.Assign) else each.target
-            own = isinstance(file.module.parent(each), ast.ClassDef)
+            own = isinstance(file.parent(each), ast.ClassDef)
             return (None if own else first), frozenset(keys)
         if isinstance(each, ast.stmt | ast.arguments | ast.Lambda):
             break
@@ -78,10 +79,10 @@ def _target(file: File, node: ast.AST) -> tuple[ast.expr | None, frozenset[str]]
     return None, frozenset()
 
 
-def _check(project: Project, file: File, variable: ast.Name, about: About, depth: int) -> None:
+def _check(project: Project, file: Module, variable: ast.Name, about: About, depth: int) -> None:
     for at, node in _loads(project, file, variable):
-        statement = next(e for e in at.module.around(node) if isinstance(e, ast.stmt))
-        if _about(project, at, node, about):
+        statement = next(e for e in at.around(node) if isinstance(e, ast.stmt))
+        if _about(at, node, about):
             continue
         further = _handed_on(at, node, statement)
         if further is None or depth == 0:
@@ -90,49 +91,50 @@ def _check(project: Project, file: File, variable: ast.Name, about: About, depth
             _check(project, at, further, about, depth - 1)
 
 
-def _loads(project: Project, file: File, variable: ast.Name) -> Iterator[tuple[File, ast.Name]]:
+def _loads(project: Project, file: Module, variable: ast.Name) -> Iterator[tuple[Module, ast.Name]]:
     """Yield where a variable is read, in other files as well if it stands at the top of one."""
-    bound = file.module.bindings(variable)
-    top = bound is file.module.top.bindings.get(variable.id)
-    for node in file.module.nodes:
+    bound = file.bindings(variable)
+    top = bound is file.top.bindings.get(variable.id)
+    for node in file.nodes:
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
-        if node.id == variable.id and file.module.bindings(node) is bound:
+        if node.id == variable.id and file.bindings(node) is bound:
             yield file, node
     for other in project.holding(variable.id) if top else ():
-        for node in other.module.nodes if other is not file else ():
+        for node in other.nodes if other is not file else ():
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                found = other.module.bindings(node) or ()
+                found = other.bindings(node) or ()
                 for each in found:
                     named = each.kind == "import" and each.origin.endswith(f".{variable.id}")
-                    if named and project.bound(each.origin, other.path) == (file, variable.id):
+                    home = project.bound(each.origin, other.path) if named else None
+                    if home is not None and home[:2] == (file, variable.id):
                         yield other, node
 
 
-def _about(project: Project, file: File, node: ast.Name, about: About) -> bool:
+def _about(file: Module, node: ast.Name, about: About) -> bool:
     """Whether a read is of no matter, or about the very argument that is to change."""
     called, name, keys = about
-    around = file.module.parent(node)
+    around = file.parent(node)
     if isinstance(around, ast.Subscript) and around.value is node and keys:
         key = literal(around.slice)
         if key is not None and key[0] not in keys:
             return True  # another entry
     inner: ast.AST = node
-    for each in file.module.around(node):
+    for each in file.around(node):
         if isinstance(each, ast.Compare):
             return True
         if isinstance(each, ast.Call) and inner is not each.func:
             if last_name(each.func) in (called, *SAYS):
                 return True
             own = isinstance(inner, ast.keyword) and inner.arg in (name, node.id)
-            if (own or inner is node) and project.defined(file, each.func) is not None:
+            if (own or inner is node) and file.defined(each.func) is not None:
                 return True  # of a function of the user's, which was followed
         if isinstance(each, ast.Attribute) and each.attr in METHODS:
-            call = file.module.parent(each)
+            call = file.parent(each)
             if (
                 isinstance(call, ast.Call)
                 and call.func is each
-                and isinstance(file.module.parent(call), ast.Expr)
+                and isinstance(file.parent(call), ast.Expr)
             ):
                 return True  # it takes something up
         if isinstance(each, ast.stmt):
@@ -147,7 +149,7 @@ def _is_target(statement: ast.stmt, node: ast.Name) -> bool:
     return any(isinstance(each, ast.Subscript) and each.value is node for each in targets)
 
 
-def _handed_on(file: File, node: ast.Name, statement: ast.stmt) -> ast.Name | None:
+def _handed_on(file: Module, node: ast.Name, statement: ast.stmt) -> ast.Name | None:
     """Return the variable that takes up what another holds; None where none does."""
     if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
@@ -162,11 +164,11 @@ def _handed_on(file: File, node: ast.Name, statement: ast.stmt) -> ast.Name | No
     return taker if call.func.attr == "update" and isinstance(taker, ast.Name) else None
 
 
-def _whole(file: File, node: ast.Name) -> bool:
+def _whole(file: Module, node: ast.Name) -> bool:
     """Whether nothing but displays, choices and copies stand between a name and its statement."""
     passes = (ast.IfExp, ast.Dict, ast.BinOp, ast.keyword)
     inner: ast.AST = node
-    for each in file.module.around(node):
+    for each in file.around(node):
         if isinstance(each, ast.stmt):
             return True
         if isinstance(each, ast.IfExp) and inner is each.test:

@@ -9,18 +9,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainperf.source.origins import dictionaries, parameters
-from trainperf.source.origins.classes import held
+from trainperf.source.module import Module
+from trainperf.source.origins import classes, dictionaries, parameters
 from trainperf.source.origins.options import PARSES, parsed
 from trainperf.source.origins.project import OWN, Project
 from trainperf.source.origins.values import (
     Contents,
-    File,
+    Given,
     Node,
     Origin,
     Unknown,
     Value,
     asks_the_machine,
+    by_option,
     literal,
     unknown,
 )
@@ -42,9 +43,6 @@ BAGS = ("SimpleNamespace", "Namespace", "EasyDict", "AttrDict", "ConfigDict", "M
 OF_CLASSES = ("cli", "structured", "parse", "parse_args_into_dataclasses")
 """Makers of a dataclass's object from the command line: `tyro`, `simple_parsing`, …"""
 
-_Bound = tuple[File, ast.expr | ast.arg]
-"""The expression or parameter that a name is bound to, and the file in which that stands."""
-
 
 class Tracer:
     """Follows expressions of a project.
@@ -58,19 +56,17 @@ class Tracer:
 
     # ------------------------------------------------------------------- names
 
-    def bindings(self, file: File, node: ast.Name) -> Iterator[Unknown | _Bound]:
+    def bindings(self, file: Module, node: ast.Name) -> Iterator[Given]:
         """Yield what a name is bound to, in this file or one that it is imported from."""
-        bindings = file.module.bindings(node)
+        bindings = file.bindings(node)
         if bindings is None:
             yield from self._starred(file, node.id)
             return
         yield from self.bound(file, node.id, bindings)
-        if bindings is file.module.top.bindings.get(node.id) and "*" in file.module.top.bindings:
+        if bindings is file.top.bindings.get(node.id) and "*" in file.top.bindings:
             yield Unknown(f"{node.id} may be imported with *")
 
-    def bound(
-        self, file: File, name: str, bindings: Sequence[Binding]
-    ) -> Iterator[Unknown | _Bound]:
+    def bound(self, file: Module, name: str, bindings: Sequence[Binding]) -> Iterator[Given]:
         """Yield what some bindings of a name give it."""
         for each in bindings:
             plain = isinstance(each.node, ast.Assign) and len(each.node.targets) > 1
@@ -91,7 +87,7 @@ class Tracer:
                 derived = isinstance(each.node, ast.AugAssign)
                 yield Unknown(f"{name} is worked out", derived=derived)
 
-    def _unpacked(self, file: File, name: str, node: ast.Assign) -> Unknown | Node:
+    def _unpacked(self, file: Module, name: str, node: ast.Assign) -> Unknown | Node:
         """Return what a function gives a name that takes up a part of what it returns."""
         (target, *_), call = node.targets, node.value
         if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple | ast.List):
@@ -99,32 +95,32 @@ class Tracer:
         place = [last_name(each) for each in target.elts].index(name)
         if last_name(call.func) == "parse_known_args" and place == 0:
             return file, call
-        found = self.project.defined(file, call.func)
+        found = file.defined(call.func)
         last = found[1].body[-1] if found is not None else None
         parts = last.value if isinstance(last, ast.Return) else None
         if found is None or not isinstance(parts, ast.Tuple) or len(parts.elts) <= place:
             return Unknown(f"{name} is worked out")
         return found[0], parts.elts[place]
 
-    def _imported(self, file: File, origin: str, name: str) -> Iterator[Unknown | _Bound]:
+    def _imported(self, file: Module, origin: str, name: str) -> Iterator[Given]:
         bound = self.project.bound(origin, file.path)
         if bound is None:
             yield Unknown(f"{name} is imported from elsewhere")
         else:
-            yield from self.bound(bound[0], bound[1], bound[0].top(bound[1]))
+            yield from self.bound(*bound)
 
-    def _starred(self, file: File, name: str) -> Iterator[Unknown | _Bound]:
-        stars = [each.origin for each in file.module.top.bindings.get("*", [])]
+    def _starred(self, file: Module, name: str) -> Iterator[Given]:
+        stars = [each.origin for each in file.top.bindings.get("*", [])]
         for star in stars:
             bound = self.project.bound(f"{star[:-1]}{name}", file.path)
             if bound is not None:
-                yield from self.bound(bound[0], bound[1], bound[0].top(bound[1]))
+                yield from self.bound(*bound)
                 return
         yield Unknown(f"{name} is bound nowhere in these files")
 
     # ------------------------------------------------------------------ values
 
-    def values(self, file: File, node: ast.expr) -> tuple[Value, ...]:
+    def values(self, file: Module, node: ast.expr) -> tuple[Value, ...]:
         """Return all that an expression may be."""
         found = literal(node)
         if found is not None:
@@ -137,16 +133,13 @@ class Tracer:
         finally:
             self._open.pop()
 
-    def _values(self, file: File, node: ast.expr) -> Sequence[Value]:
+    def _values(self, file: Module, node: ast.expr) -> Sequence[Value]:
         if ENVIRONMENT.search(ast.unparse(node)):
             return (Unknown(f"{ast.unparse(node)} reads the environment", elsewhere=True),)
         if isinstance(node, ast.IfExp):
-            found: list[Value] = []
-            for branch in _branches(node):
-                found += self.values(file, branch)
-            return found
+            return [value for branch in _branches(node) for value in self.values(file, branch)]
         if isinstance(node, ast.Name):
-            return self._name(file, node)
+            return [value for each in self.bindings(file, node) for value in self.given(each)]
         if isinstance(node, ast.Attribute):
             return self._attribute(file, node)
         if isinstance(node, ast.Subscript):
@@ -163,38 +156,35 @@ class Tracer:
         own = (file, node) if asks_the_machine(file, node) else None
         return (Unknown(f"it is worked out: {ast.unparse(node)}", node=own),)
 
-    def _name(self, file: File, node: ast.Name) -> Sequence[Value]:
-        found: list[Value] = []
-        for each in self.bindings(file, node):
-            if isinstance(each, Unknown):
-                found.append(each)
-            elif isinstance(each[1], ast.arg):
-                found += parameters.values(self, each[0], each[1])
-            else:
-                found += self.values(*each)  # type: ignore[arg-type]
-        return found
+    def given(self, bound: Given) -> Sequence[Value]:
+        """Return all that something may be that is bound so."""
+        if isinstance(bound, Unknown | Origin):
+            return (bound,)
+        file, node = bound
+        if isinstance(node, ast.arg):
+            return parameters.values(self, file, node)
+        return self.values(file, node)
 
     # -------------------------------------------------------- attributes, entries
 
-    def _attribute(self, file: File, node: ast.Attribute) -> Sequence[Value]:
-        outside: list[Value] = []
-        for each in self._set_from_outside(file, node):
-            outside += self.values(*each) if isinstance(each, tuple) else (each,)
-        dotted = file.module.name(node)
+    def _attribute(self, file: Module, node: ast.Attribute) -> Sequence[Value]:
+        places = self._set_from_outside(file, node)
+        outside = [value for each in places for value in self.given(each)]
+        dotted = file.name(node)
         bound = self.project.bound(dotted, file.path) if dotted and "." in dotted else None
         found: list[Value] = []
         if bound is None:
             found += self._of(file, node.value, node.attr, None)
         else:
-            for one in self.bound(bound[0], bound[1], bound[0].top(bound[1])):
+            for one in self.bound(*bound):
                 whole = isinstance(one, tuple) and isinstance(one[1], ast.expr)
-                found += self.values(*one) if whole else unknown("it is worked out")  # type: ignore
+                found += self.given(one) if whole else unknown("it is worked out")
         if outside:  # what an object lacks at first is given to it there
             found = [each for each in found if each != _lacks(node.attr)]
         return [*found, *outside]
 
     def _entry(
-        self, file: File, base: ast.expr, key: ast.expr, default: ast.expr | None
+        self, file: Module, base: ast.expr, key: ast.expr, default: ast.expr | None
     ) -> Sequence[Value]:
         name = literal(key)
         if name is None or not isinstance(name[0], str):
@@ -202,7 +192,7 @@ class Tracer:
         return self._of(file, base, name[0], default)
 
     def _of(
-        self, file: File, base: ast.expr, name: str, default: ast.expr | None
+        self, file: Module, base: ast.expr, name: str, default: ast.expr | None
     ) -> Sequence[Value]:
         found: list[Value] = []
         for each in self.objects(file, base):
@@ -218,25 +208,22 @@ class Tracer:
 
     def of_entry(self, held: Contents, name: str) -> Sequence[Value]:
         """Return the values of one entry."""
-        found: list[Value] = []
-        for each in held.entries[name]:
-            found += self.values(*each) if isinstance(each, tuple) else (each,)
-        return found
+        return [value for each in held.entries[name] for value in self.given(each)]
 
-    def _set_from_outside(self, file: File, node: ast.Attribute) -> Iterator[Node | Unknown]:
+    def _set_from_outside(self, file: Module, node: ast.Attribute) -> Iterator[Node | Unknown]:
         """Yield what an attribute of any object but `self` is set to, wherever that is."""
         name, base = node.attr, last_name(node.value)
         for each in dict.fromkeys((file, *self.project.holding(f".{name}", "setattr"))):
-            for call in each.module.calls("setattr"):
+            for call in each.calls("setattr"):
                 fixed = literal(call.args[1]) if len(call.args) == 3 else None
                 if call.args and last_name(call.args[0]) == base and fixed in (None, (name,)):
                     yield Unknown(f"{name} may be set by setattr")
-            for other in each.module.nodes:
+            for other in each.nodes:
                 if not isinstance(other, ast.Attribute) or other.attr != name:
                     continue
                 if isinstance(other.ctx, ast.Load) or last_name(other.value) in OWN:
                     continue
-                around = each.module.parent(other)
+                around = each.parent(other)
                 if isinstance(around, ast.Assign) and around.targets == [other]:
                     if _reads(around.value, name):
                         yield Unknown(f"{name} is worked out from itself", derived=True)
@@ -248,7 +235,7 @@ class Tracer:
 
     # ----------------------------------------------------------------- objects
 
-    def objects(self, file: File, node: ast.expr) -> tuple[Contents, ...]:
+    def objects(self, file: Module, node: ast.expr) -> tuple[Contents, ...]:
         """Return all that an expression, whose attributes or entries are asked for, may hold."""
         if id(node) in self._open or len(self._open) > DEEPEST:
             return (Contents(open=Unknown("it is worked out from itself")),)
@@ -258,7 +245,7 @@ class Tracer:
         finally:
             self._open.pop()
 
-    def _objects(self, file: File, node: ast.expr) -> Sequence[Contents]:
+    def _objects(self, file: Module, node: ast.expr) -> Sequence[Contents]:
         written = dictionaries.written(self, file, node)
         if written is not None:
             return written
@@ -271,8 +258,8 @@ class Tracer:
         if isinstance(node, ast.Attribute):
             found = list(self._inside(file, node.value, node.attr))
             for each in self._set_from_outside(file, node):
-                more = self.objects(*each) if isinstance(each, tuple) else (Contents(open=each),)
-                found = [one for one in found if one.open != _lacks(node.attr)] + list(more)
+                found = [one for one in found if one.open != _lacks(node.attr)]
+                found += self.held(each)
             return found
         if isinstance(node, ast.Subscript) and literal(node.slice) is not None:
             return self._inside(file, node.value, str(ast.literal_eval(node.slice)))
@@ -280,46 +267,50 @@ class Tracer:
             return self._made(file, node)
         return [Contents(open=Unknown(f"it is worked out: {ast.unparse(node)}"))]
 
-    def _self(self, file: File, node: ast.Name) -> Contents:
-        owner = file.module.scope(node).owner()
+    def _self(self, file: Module, node: ast.Name) -> Contents:
+        owner = file.scope(node).owner()
         if owner is None or not isinstance(owner.node, ast.ClassDef):
             return Contents(open=Unknown("self is of no class"))
         wanted = file, owner.node
-        return held(self.project, wanted, self.project.calls_of(wanted))
+        return classes.held(wanted, self.project.calls_of(wanted))
 
-    def _named(self, file: File, node: ast.Name) -> Sequence[Contents]:
-        defined = self.project.defined(file, node)
+    def _named(self, file: Module, node: ast.Name) -> Sequence[Contents]:
+        defined = file.defined(node)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
-            return [held(self.project, defined, [])]
+            return [classes.held(defined, [])]
         steps = dictionaries.built(self, file, node)
         if steps is not None:
             return steps
         found: list[Contents] = []
         for each in self.bindings(file, node):
-            if isinstance(each, Unknown):
-                found.append(Contents(open=replace(each, derived=False)))
-            elif isinstance(each[1], ast.arg):
-                found += parameters.objects(self, each[0], each[1])
-            else:
-                found += self.objects(*each)  # type: ignore[arg-type]
+            each = replace(each, derived=False) if isinstance(each, Unknown) else each
+            found += self.held(each)
         return found
 
-    def _inside(self, file: File, base: ast.expr, name: str) -> Sequence[Contents]:
+    def held(self, bound: Given) -> Sequence[Contents]:
+        """Return all that something may hold that is bound so."""
+        if isinstance(bound, Unknown | Origin):
+            return (Contents(open=bound if isinstance(bound, Unknown) else None),)
+        file, node = bound
+        if isinstance(node, ast.arg):
+            return parameters.objects(self, file, node)
+        return self.objects(file, node)
+
+    def _inside(self, file: Module, base: ast.expr, name: str) -> Sequence[Contents]:
         found: list[Contents] = []
         for outer in self.objects(file, base):
             for each in outer.entries.get(name, ()):
-                whole = isinstance(each, tuple)
-                found += self.objects(*each) if whole else (Contents(open=each),)  # type: ignore
+                found += self.held(each)
             if name not in outer.entries:
                 found.append(Contents(open=outer.open or _lacks(name)))
         return found
 
-    def _made(self, file: File, call: ast.Call) -> Sequence[Contents]:
+    def _made(self, file: Module, call: ast.Call) -> Sequence[Contents]:
         called = last_name(call.func)
         project = self.project
-        defined = project.defined(file, call.func) or project.method(file, call.func)
+        defined = file.defined(call.func) or project.method(file, call.func)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
-            return [held(self.project, defined, [(file, call)])]
+            return [classes.held(defined, [(file, call)])]
         if defined is not None and isinstance(defined[1], FUNCTIONS):
             return self._returned(*defined)
         if called in PARSES:
@@ -336,26 +327,19 @@ class Tracer:
             return self.objects(file, call.func.value)
         return [Contents(open=Unknown(f"{ast.unparse(call.func)} makes it"))]
 
-    def _returned(self, file: File, node: ast.AST) -> Sequence[Contents]:
+    def _returned(self, file: Module, node: ast.AST) -> Sequence[Contents]:
         found: list[Contents] = []
         for each in ast.walk(node):
             if not isinstance(each, ast.Return) or each.value is None:
                 continue
-            if file.module.function(each) is node:
+            if file.function(each) is node:
                 found += self.objects(file, each.value)
         return found or [Contents(open=Unknown("a function returns nothing"))]
 
     def _of_command(self, held: Contents) -> Contents:
         """Give the fields of a dataclass the options by which a command sets them."""
-        entries: dict[str, tuple[Node | Value, ...]] = {}
-        for name in held.entries:
-            options = (f"--{name}", f"--{name.replace('_', '-')}")
-            values = self.of_entry(held, name)
-            entries[name] = tuple(
-                replace(each, options=options) if isinstance(each, Origin) else each
-                for each in values
-            )
-        return replace(held, entries=entries)
+        names = held.entries
+        return replace(held, entries={n: by_option(self.of_entry(held, n), n) for n in names})
 
 
 def _branches(node: ast.IfExp) -> tuple[ast.expr, ...]:

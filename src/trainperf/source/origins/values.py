@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from trainperf.source.module import Module
 
@@ -16,20 +15,7 @@ OF_MACHINE = ("os", "multiprocessing", "psutil", "torch")
 TYPES = (int, bool, float, str, type(None))
 """Of what literals are followed: those that can be compared with what the run had."""
 
-
-@dataclass(frozen=True, eq=False)
-class File:
-    """One of the user's files, parsed."""
-
-    path: str
-    module: Module
-
-    def top(self, name: str) -> list[Any]:
-        """Return the bindings of `name` at the top of the file."""
-        return self.module.top.bindings.get(name, [])
-
-
-Node = tuple[File, ast.expr]
+Node = tuple[Module, ast.expr]
 
 
 @dataclass(frozen=True)
@@ -42,7 +28,7 @@ class Origin:
     function passes: every caller has its own.
     """
 
-    file: File
+    file: Module
     node: ast.expr
     value: object
     options: tuple[str, ...] = ()
@@ -68,6 +54,10 @@ class Unknown:
 
 
 Value = Origin | Unknown
+
+
+Given = Value | tuple[Module, ast.expr | ast.arg]
+"""What is bound to a name or an entry: a value, or an expression or parameter of a file."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +97,19 @@ def known(values: Sequence[Value]) -> list[Origin]:
     return [each for each in values if isinstance(each, Origin)]
 
 
-def asks_the_machine(file: File, node: ast.expr) -> bool:
+def by_option(values: Sequence[Value], name: str) -> tuple[Value, ...]:
+    """Give values the options by which a command chooses another, as libraries call them."""
+    options = (f"--{name}", f"--{name.replace('_', '-')}")
+    return tuple(
+        replace(each, options=options) if isinstance(each, Origin) else each for each in values
+    )
+
+
+def asks_the_machine(file: Module, node: ast.expr) -> bool:
     """Whether an expression hangs on nothing but the machine: `max(1, os.cpu_count() // 2)`."""
     for each in ast.walk(node):
         if isinstance(each, ast.Name):
-            name = file.module.name(each) or ""
+            name = file.name(each) or ""
             if not hasattr(builtins, name) and name.partition(".")[0] not in OF_MACHINE:
                 return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from trainperf.source.datasets import is_dataset
+from trainperf.lint.rules.tensorflow import is_dataset
 from trainperf.source.module import Module
 
 

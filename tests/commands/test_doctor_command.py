@@ -20,7 +20,9 @@ def found(measured: float | None) -> SelfTest:
 def test_the_exit_status_says_whether_the_measuring_holds(
     measured: float | None, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainperf.self_test.self_test", lambda say, framework: found(measured))
+    monkeypatch.setattr(
+        "trainperf.self_test.self_test", lambda say, framework, given: found(measured)
+    )
     report = tmp_path / "report.json"
     done = CliRunner().invoke(cli, ["doctor", "--self-test", "--json", str(report)])
     assert done.exit_code == status, done.output

@@ -11,6 +11,7 @@ from trainperf.machine.doctor.checks import Checkup
 from trainperf.machine.doctor.examine import conclude
 from trainperf.machine.doctor.frameworks import Build
 from trainperf.model import Machine
+from trainperf.run.interpreter import Interpreter
 
 HEALTHY = box()
 CPU_BUILD = Build("TensorFlow", "2.21.0", packages=("tensorflow-cpu",))
@@ -40,6 +41,7 @@ def checkup(
 ) -> Checkup:
     return conclude(
         machine,
+        Interpreter("/env/bin/python", "VIRTUAL_ENV names it"),
         builds,
         on_the_bus=0,
         environment=environment or {},

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,11 +72,10 @@ def test_a_file_of_the_user_in_the_current_directory_is_not_the_framework(
 def test_a_bare_folder_with_the_name_of_a_framework_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "torch").mkdir()
-    monkeypatch.setattr("sys.path", [str(tmp_path)])  # a real one would be found first
-    for name in ("torch", "tensorflow"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    assert installed_builds() == ()
+    (tmp_path / "folders" / "torch").mkdir(parents=True)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "folders"))
+    venv.create(tmp_path / "bare", with_pip=False)  # a real one would be found first
+    assert installed_builds(python=str(tmp_path / "bare" / "bin" / "python")) == ()
 
 
 def test_no_framework_is_imported_here(fake_module: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

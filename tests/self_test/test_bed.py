@@ -5,11 +5,16 @@ from pathlib import Path
 import pytest
 
 from trainperf.errors import TrainperfError
+from trainperf.run.interpreter import Interpreter
 from trainperf.self_test.bed import FRAMEWORKS, Bed, find, lay_out
 
 
-def only(*modules: str):  # type: ignore[no-untyped-def]
-    return lambda module: module if module in modules else None
+def only(*modules: str) -> Interpreter:
+    class Python(Interpreter):
+        def has(self, module: str) -> bool:
+            return module in modules
+
+    return Python("/env/bin/python", "as you asked")
 
 
 def test_pytorch_comes_first_and_the_one_named_before() -> None:
@@ -20,9 +25,9 @@ def test_pytorch_comes_first_and_the_one_named_before() -> None:
 
 
 def test_without_a_framework_one_sentence_says_so() -> None:
-    with pytest.raises(TrainperfError, match="neither PyTorch nor TensorFlow is installed"):
+    with pytest.raises(TrainperfError, match="/env/bin/python has neither PyTorch nor TensorFlow"):
         find(None, only())
-    with pytest.raises(TrainperfError, match="TensorFlow is not installed beside"):
+    with pytest.raises(TrainperfError, match="/env/bin/python has no TensorFlow"):
         find("tensorflow", only("torch"))
 
 

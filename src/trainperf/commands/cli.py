@@ -203,8 +203,10 @@ def explain(fix: str | None) -> None:
               "trains with [default: PyTorch where it is installed].")  # fmt: skip
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the "
               "self-test as JSON, for a bug report.")  # fmt: skip
-@options("quiet")
-def doctor(self_test: bool, framework: str | None, json: Path | None, quiet: bool) -> None:
+@options("quiet", "python")
+def doctor(
+    self_test: bool, framework: str | None, json: Path | None, quiet: bool, python: str | None
+) -> None:
     """Say what this machine is and whether its parts fit each other.
 
     With --self-test, plant a loader that is hidden behind the step, a step that waits for its
@@ -216,11 +218,12 @@ def doctor(self_test: bool, framework: str | None, json: Path | None, quiet: boo
     """
     from trainperf.commands import doctor
 
+    given_python = read_settings(given({"python": python})).python
     if self_test:
-        sys.exit(doctor.self_test(framework, json, quiet, console))
+        sys.exit(doctor.self_test(framework, json, quiet, console, given_python))
     if framework is not None or json is not None:
         raise click.UsageError("--framework and --json belong to --self-test")
-    doctor.examine(console())
+    doctor.examine(console(), given_python)
 
 
 for _command in (check, compare, lint, sagemaker, try_):

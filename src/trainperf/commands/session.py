@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
-from trainperf.commands.interpreter import interpreter_for
 from trainperf.commands.progress import Progress
 from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
@@ -20,6 +19,7 @@ from trainperf.errors import TrainperfError
 from trainperf.recording.cells import is_notebook
 from trainperf.recording.run import Event, Recording, Run
 from trainperf.run import guarding
+from trainperf.run.interpreter import interpreter_for
 from trainperf.run.sweeping import Swept, sweep
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources, util
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from trainperf.errors import TrainperfError
+from trainperf.run.interpreter import Interpreter
 
 STEPS = 60
 """So many steps of a plain run are timed, with a wait for the device at each end."""
@@ -82,6 +83,7 @@ class Bed:
     version: str
     gpu: str
     per_second: float
+    python: str = sys.executable
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -98,7 +100,7 @@ class Bed:
 
     def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """The command that starts the script with these arguments."""
-        return (sys.executable, self.plants.script, *words)
+        return (self.python, self.plants.script, *words)
 
     def plain(self, words: tuple[str, ...]) -> float:
         """Seconds a step takes where nothing observes it. Raises `TrainperfError`."""
@@ -106,23 +108,23 @@ class Bed:
         return float(said["step_s"])
 
 
-def find(name: str | None, present: Callable[[str], object] = util.find_spec) -> Plants:
+def find(name: str | None, python: Interpreter) -> Plants:
     """The framework to test with: the one named, else PyTorch before TensorFlow.
 
-    Raises `TrainperfError` where it is not installed.
+    Raises `TrainperfError` where the Python that is to run it has none.
     """
     wanted = [one for one in FRAMEWORKS if name in (None, one.module)]
-    found = next((one for one in wanted if present(one.module) is not None), None)
+    found = next((one for one in wanted if python.has(one.module)), None)
     if found is None:
-        what = "neither PyTorch nor TensorFlow is" if name is None else f"{wanted[0].name} is not"
+        what = "neither PyTorch nor TensorFlow" if name is None else f"no {wanted[0].name}"
         raise TrainperfError(
-            f"{what} installed beside trainperf, so there is nothing to test with",
-            "install trainperf into the environment that your training script runs in",
+            f"{python.path} has {what}, so there is nothing to test with",
+            "activate the environment of your training, or name it: --python .venv",
         )
     return found
 
 
-def lay_out(plants: Plants, folder: Path, edit: Edit = str) -> Bed:
+def lay_out(plants: Plants, folder: Path, edit: Edit = str, python: str = sys.executable) -> Bed:
     """Write the script into `folder`, as `edit` leaves it, and find out what it computes on.
 
     Raises `TrainperfError` where the framework does not run.
@@ -130,8 +132,9 @@ def lay_out(plants: Plants, folder: Path, edit: Edit = str) -> Bed:
     packaged = resources.files("trainperf") / "data" / "self_test" / plants.script
     text = edit(packaged.read_text(encoding="utf-8"))
     (folder / plants.script).write_text(text, encoding="utf-8")
-    said = _ask((sys.executable, plants.script, "--calibrate"), folder)
-    return Bed(plants, folder, str(said["version"]), str(said["gpu"]), float(said["per_second"]))
+    said = _ask((python, plants.script, "--calibrate"), folder)
+    version, gpu = str(said["version"]), str(said["gpu"])
+    return Bed(plants, folder, version, gpu, float(said["per_second"]), python)
 
 
 def _ask(command: tuple[str, ...], folder: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 import threading
 import time
@@ -19,6 +20,7 @@ from trainperf.errors import TrainperfError
 from trainperf.machine.doctor.checks import Check
 from trainperf.model import Control, Diagnosis, Ending, Equivalence, Event, Leg, Ratio, Run
 from trainperf.patch.fix import fix
+from trainperf.run.interpreter import interpreter_for
 from trainperf.run.spawn import interruptible
 from trainperf.samplers.contention import NANO, schedstat
 from trainperf.self_test import bed as beds
@@ -57,19 +59,25 @@ Say = Callable[[str], None]
 
 
 def self_test(
-    say: Say, framework: str | None = None, most_s: float = MOST_S, edit: Edit = str
+    say: Say,
+    framework: str | None = None,
+    most_s: float = MOST_S,
+    edit: Edit = str,
+    given: Path | None = None,
 ) -> SelfTest:
     """Plant a hidden loader, a script against itself and a starvation; measure each.
 
     The truth is the plain script. `say` is told what is going on. With the `framework` named
-    ("torch", "tensorflow"), else with one that is installed. All files are gone afterwards.
-    Raises `TrainperfError` where there is nothing to test with, or it does not run.
+    ("torch", "tensorflow"), else with one that is installed, by the Python that runs scripts here
+    or the one that was `given`. All files are gone afterwards. Raises `TrainperfError` where there
+    is nothing to test with, or it does not run.
     """
-    plants = beds.find(framework)
+    python, _ = interpreter_for(None, given, Path.cwd(), os.environ)
+    plants = beds.find(framework, python)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trainperf-self-test-") as folder, ExitStack() as stack:
         say(f"asking {plants.name} what it computes on")
-        bed = beds.lay_out(plants, Path(folder), edit)
+        bed = beds.lay_out(plants, Path(folder), edit, python.path)
         waiting = stack.enter_context(Waiting())
         test = _Test(bed, say, began + most_s, waiting)
         for name, experiment in (

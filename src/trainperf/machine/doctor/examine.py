@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from trainperf.machine import host, inspect_machine
 from trainperf.machine.aws.instance import NOT_AWS
@@ -14,6 +15,7 @@ from trainperf.machine.doctor.frameworks import Build, installed_builds
 from trainperf.model import Gpu, InstanceType, Machine
 from trainperf.model.words import count, size
 from trainperf.run import groups
+from trainperf.run.interpreter import Interpreter, interpreter_for
 
 _HELD = 0.25
 """Share of a GPU's memory in use from which a training may lack it; our choice."""
@@ -24,14 +26,17 @@ _BUSY = 0.05
 _GIGABIT = 1e9 / 8
 
 
-def examine() -> Checkup:
-    """Look at this machine and at the frameworks installed beside trainperf.
+def examine(given: Path | None = None) -> Checkup:
+    """Look at this machine, and at the frameworks of the Python that runs scripts here.
 
-    Each framework is imported in a process of its own. Works without a GPU, and says so.
+    That is the one that was `given`, or its environment. Each framework is imported in a process of
+    its own. Works without a GPU, and says so.
     """
+    python, _ = interpreter_for(None, given, Path.cwd(), os.environ)
     return conclude(
         inspect_machine(),
-        builds=installed_builds(),
+        python,
+        builds=installed_builds(python=python.path),
         on_the_bus=host.nvidia_on_the_bus(),
         environment=os.environ,
         grouped=groups.may_be_made(),
@@ -40,13 +45,16 @@ def examine() -> Checkup:
 
 def conclude(
     machine: Machine,
+    python: Interpreter,
     builds: tuple[Build, ...],
     on_the_bus: int,
     environment: Mapping[str, str],
     grouped: bool,
 ) -> Checkup:
     """Return the checks that follow from what was found; pure."""
+    why = f": {python.why}" if python.why else ""
     found: list[Check] = [
+        Check("Python", "ok", f"scripts are run by {python.path}{why}"),
         *checks.check_gpus(machine, on_the_bus),
         *check_gpu_health(machine),
         *checks.check_visible_devices(environment),
@@ -60,8 +68,8 @@ def conclude(
             Check(
                 "Frameworks",
                 "warning",
-                "neither TensorFlow nor PyTorch is installed beside trainperf",
-                "install trainperf into the environment that your training script runs in",
+                f"{python.path} has neither TensorFlow nor PyTorch",
+                "activate the environment of your training, or name it: --python .venv",
             )
         )
     found.extend(

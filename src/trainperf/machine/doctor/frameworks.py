@@ -11,9 +11,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import metadata, util
 from typing import Any
 
 TIMEOUT_S = 60.0
@@ -21,8 +19,27 @@ TIMEOUT_S = 60.0
 
 _MARK = "trainperf-build:"
 
+_THERE = """
+import json, sys
+from importlib import metadata, util
+try:
+    spec = util.find_spec({0!r})
+except (ImportError, ValueError):
+    spec = None
+if spec is None or spec.origin is None:  # a bare folder has no origin
+    print("trainperf-build:" + json.dumps({{"packages": None}}), flush=True)
+    sys.exit()
+versions = {{}}
+for name in {1!r}:
+    try:
+        versions[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        pass
+told = {{"packages": list(versions), "version": next(iter(versions.values()), "")}}
+print("trainperf-build:" + json.dumps(told), flush=True)
+"""
+
 _TENSORFLOW = """
-import json
 import tensorflow as tf
 build = dict(tf.sysconfig.get_build_info())
 gpus = tf.config.list_physical_devices("GPU")
@@ -38,7 +55,6 @@ print("trainperf-build:" + json.dumps({
 """
 
 _TORCH = """
-import json
 import torch
 flags = torch._C._cuda_getArchFlags() if torch.version.cuda else None
 number = torch.backends.cudnn.version() if torch.version.cuda else None
@@ -96,32 +112,23 @@ _FRAMEWORKS = (
 )
 
 
-def installed_builds(timeout: float = TIMEOUT_S) -> tuple[Build, ...]:
-    """Return the frameworks installed in this environment, asked side by side."""
-    present = [framework for framework in _FRAMEWORKS if _present(framework.module)]
-    if not present:
-        return ()
-    with ThreadPoolExecutor(len(present)) as pool:
-        return tuple(pool.map(lambda framework: _ask(framework, timeout), present))
+def installed_builds(timeout: float = TIMEOUT_S, python: str = sys.executable) -> tuple[Build, ...]:
+    """Return the frameworks in the environment of a `python`, asked side by side."""
+    with ThreadPoolExecutor(len(_FRAMEWORKS)) as pool:
+        asked = pool.map(lambda framework: _ask(framework, timeout, python), _FRAMEWORKS)
+        return tuple(build for build in asked if build is not None)
 
 
-def _present(module: str) -> bool:
-    try:
-        spec = util.find_spec(module)
-    except (ImportError, ValueError):
-        return False
-    return spec is not None and spec.origin is not None  # a bare folder has no origin
-
-
-def _ask(framework: _Framework, timeout: float) -> Build:
-    versions = {}
-    for name in framework.packages:
-        with suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
-    version = next(iter(versions.values()), "")
-    unasked = Build(framework.name, version=version, packages=tuple(versions))
+def _ask(framework: _Framework, timeout: float, python: str) -> Build | None:
+    """Ask for one framework; None where it is not there."""
+    build = Build(framework.name)
     # -P: a torch.py in the current directory is the user's, not the framework.
-    command = (sys.executable, "-P", "-c", framework.code)
+    command = (
+        python,
+        "-P",
+        "-c",
+        _THERE.format(framework.module, framework.packages) + framework.code,
+    )
     try:
         done = subprocess.run(
             command,
@@ -134,15 +141,23 @@ def _ask(framework: _Framework, timeout: float) -> Build:
             timeout=timeout,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return replace(unasked, failure=f"importing it took longer than {timeout:g} s")
+        said, errors, status = done.stdout, done.stderr, done.returncode
+    except subprocess.TimeoutExpired as late:
+        said = (late.stdout or b"").decode(errors="replace")
+        errors, status = f"importing it took longer than {timeout:g} s", 0
     except OSError as error:
-        return replace(unasked, failure=str(error))
-    for line in done.stdout.splitlines():
-        if line.startswith(_MARK):
-            told: dict[str, Any] = json.loads(line.removeprefix(_MARK))
-            for name in ("capabilities", "gpus"):
-                told[name] = tuple(told[name])
-            return replace(unasked, messages=done.stderr[-4000:], **told)
-    said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-    return replace(unasked, failure=said[-1].strip())
+        return replace(build, failure=str(error))
+    answers = [line.removeprefix(_MARK) for line in said.splitlines() if line.startswith(_MARK)]
+    told: list[dict[str, Any]] = [json.loads(answer) for answer in answers]
+    if told and told[0]["packages"] is None:
+        return None
+    for facts in told:
+        build = replace(build, **{name: _frozen(value) for name, value in facts.items()})
+    if len(told) > 1:
+        return replace(build, messages=errors[-4000:])
+    last = errors.strip().splitlines() or [f"exit status {status}"]
+    return replace(build, failure=last[-1].strip())
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trainperf.commands import session
-from trainperf.commands.interpreter import frameworks_of, interpreter_for
 from trainperf.errors import TrainperfError
+from trainperf.run.interpreter import frameworks_of, interpreter_for
 
 TORCH = "import torch\n"
 
@@ -17,7 +17,7 @@ TORCH = "import torch\n"
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A folder to work in; trainperf's own environment has no framework."""
-    monkeypatch.setattr("trainperf.commands.interpreter.util.find_spec", lambda name: None)
+    monkeypatch.setattr("trainperf.run.interpreter.util.find_spec", lambda name: None)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text(TORCH)
     return tmp_path

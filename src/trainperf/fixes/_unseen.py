@@ -11,7 +11,7 @@ NEEDED = {
     "torch_cudnn_benchmark torch_flatten_parameters torch_hidden_waits torch_launch_blocking "
     "torch_matmul_precision torch_pin_memory torch_transfers",
     "several GPUs": "devices_take_turns nccl_settings nccl_transport one_gpu_of_many "
-    "torch_data_parallel",
+    "ranks_far_from_gpu torch_data_parallel",
     "an instance of AWS": "instance_cores instance_memory instance_network instance_storage "
     "s3_other_region sagemaker_input_mode",
     "data in S3": "s3_request_latency s3_throttled",

@@ -26,7 +26,8 @@ class Saving:
     """What a repair takes out of each step, and what that rests on.
 
     `seconds` of a step that go, or a function that returns them; None, or a function that raises
-    `NotMeasured`: nobody timed them, and only a trial tells. They are seconds of the step itself
+    `NotMeasured`: nobody timed them, and only a trial tells. `most` are those at the favourable
+    end, where more may go than by any noise of `seconds`. They are seconds of the step itself
     (`of="step"`: a step is no shorter than its input), of what makes its batch (`"input"`: what a
     step waits for it can be saved at most), or of both (`"all"`). `ratio` says the speed-up at
     most in their place. A `probe` that ran the step as repaired counts before all others: of
@@ -38,6 +39,7 @@ class Saving:
     of: Literal["step", "input", "all"] = "step"
     ratio: Seconds = None
     probe: str = ""
+    most: Seconds = None
 
     def probed(self, evidence: Evidence) -> Probe | None:
         """Return the probe, None where there is none or it was not taken."""

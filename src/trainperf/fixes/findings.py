@@ -113,8 +113,7 @@ def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
         return None
     if made is not None and made.vague and made.high > 1:
         made = None
-    asked = (_bound_on(fix, on, by_probe=made is not None) for on in evidence.at_best())
-    bounds = [bound for bound in asked if bound is not None]
+    bounds = _at_best(fix, evidence, by_probe=made is not None)
     if not bounds:
         return _untried(fix, told, saves, evidence)
     if max(bounds) <= 1 + SMALLEST_GAIN and made is None:
@@ -156,8 +155,8 @@ def _within_noise(
     """
     exact = evidence.as_if_exact()
     middle = _bound_on(fix, exact)
-    ends = [_bound_on(fix, on, by_probe=by_probe) for on in evidence.at_best()]
-    best = max(bound for bound in (seen, middle, *ends) if bound is not None)
+    ends = _at_best(fix, evidence, by_probe=by_probe)
+    best = max(seen, *ends, -math.inf if middle is None else middle)
     bound = min(best, _part_at_most(fix, cause, exact)) if middle is None else middle
     basis = PROBED if by_probe else cause.saves.basis
     finding = fix.found(
@@ -175,9 +174,20 @@ def _look(fix: Fix, evidence: Evidence) -> Cause | None:
         return None
 
 
-def _bound_on(fix: Fix, evidence: Evidence, *, by_probe: bool = True) -> float | None:
+def _at_best(fix: Fix, evidence: Evidence, *, by_probe: bool) -> list[float]:
+    """What it gives at most at both favourable ends of the noise."""
+    bounds = []
+    for on in evidence.at_best():
+        cause = _look(fix, on)
+        if cause is not None and isinstance(cause.saves, Saving) and cause.saves.most is not None:
+            cause = replace(cause, saves=replace(cause.saves, seconds=cause.saves.most))
+        bounds.append(None if cause is None else _bound(fix, cause, on, by_probe=by_probe))
+    return [bound for bound in bounds if bound is not None]
+
+
+def _bound_on(fix: Fix, evidence: Evidence) -> float | None:
     cause = _look(fix, evidence)
-    return None if cause is None else _bound(fix, cause, evidence, by_probe=by_probe)
+    return None if cause is None else _bound(fix, cause, evidence)
 
 
 def _bound(fix: Fix, cause: Cause, evidence: Evidence, *, by_probe: bool = True) -> float | None:

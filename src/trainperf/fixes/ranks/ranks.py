@@ -184,6 +184,7 @@ class RanksThreads(Fix):
                 if over
                 else f"operations spread over {wanted} threads without loss",
                 lambda: wasted * _computing(evidence),
+                most=(lambda: _computing(evidence)) if over else None,  # as in `host/threads.py`
             ),
             advice=f"Set {variable} to the cores of each rank."
             f"{overruled if variable == VARIABLE['torch'] else ''}",

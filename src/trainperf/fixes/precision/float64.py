@@ -9,7 +9,7 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import step_may_matter
+from trainperf.fixes.common.step import resident_seconds, step_may_matter
 from trainperf.fixes.common.words import MIB, ms, percent
 from trainperf.fixes.torch_step._source import innermost_loop
 from trainperf.fixes.torch_step._step import part_seconds
@@ -60,7 +60,7 @@ class Float64Input(Fix):
             where = evidence.model.compile_where
             return _model_cause(
                 evidence,
-                evidence.times.resident,
+                resident_seconds(evidence),
                 title="The model computes in float64",
                 text="Its policy is float64, so every weight and product has twice the bytes",
                 where=(where,) if where else (),

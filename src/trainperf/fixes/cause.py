@@ -75,17 +75,28 @@ class Saving:
         """Whether it could be worth anything, for all the noise allows, if it left nothing."""
         if self.of == "input":
             return input_at_most(evidence) > 1 + SMALLEST_GAIN
-        ends = (evidence.times.favourable(), evidence.times.waiting_least())
-        return self.of == "all" or any(
-            step_may_matter(replace(evidence, times=times)) for times in ends
-        )
+        return self.of == "all" or _step_at_ends(evidence)
 
 
 @dataclass(frozen=True)
 class Unpriced:
-    """No bound can be given, and why not."""
+    """No bound can be given, and why not.
+
+    One of the step is told, and tried, only where a step that costs nothing would be felt.
+    """
 
     basis: str
+    of: Literal["step", "other"] = "other"
+
+    def may_matter(self, evidence: Evidence) -> bool:
+        """Whether it could be worth anything, for all the noise allows."""
+        return self.of == "other" or _step_at_ends(evidence)
+
+
+def _step_at_ends(evidence: Evidence) -> bool:
+    """Whether a faster step may be felt at either favourable end of the noise."""
+    ends = (evidence.times.favourable(), evidence.times.waiting_least())
+    return any(step_may_matter(replace(evidence, times=times)) for times in ends)
 
 
 def priced_if_worth(saving: Saving, evidence: Evidence, otherwise: str) -> Saving | Unpriced:

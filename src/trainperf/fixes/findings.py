@@ -11,7 +11,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix, all_fixes, by_id
 from trainperf.fixes.cause import PROBE_LEAST, PROBED, UNTRIED, Cause, Saving, Unpriced
 from trainperf.fixes.common.pipeline import input_at_most
-from trainperf.fixes.common.step import at_most
+from trainperf.fixes.common.step import at_most, step_may_matter
 from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
 from trainperf.model import Category, Evidence, Finding, Missing, Probe, Ratio, is_taken
@@ -88,7 +88,8 @@ def _shown(fix: Fix, evidence: Evidence, noisy: Evidence) -> Finding | None:
         return None
     saves = cause.saves
     if isinstance(saves, Unpriced):
-        return fix.found(cause, None, saves.basis)
+        felt = saves.of == "other" or step_may_matter(evidence)
+        return fix.found(cause, None, saves.basis) if felt else None
     made, bound = saves.probed(evidence), _bound(fix, cause, evidence)
     if bound is None or (made is not None and made.low < PROBE_LEAST):
         return None
@@ -100,23 +101,25 @@ def _shown(fix: Fix, evidence: Evidence, noisy: Evidence) -> Finding | None:
 def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
     """What a fix would try for all that the noise allows, None where it cannot matter.
 
-    What a probe shows to be slower stays: it needs no trial to say so.
+    What a probe shows to be slower stays: it needs no trial to say so. Where nobody would feel it
+    if its part took no time at all, a probe of that part says no more.
     """
     cause = fix.look(evidence.favourable())
     if cause is None:
         return None
     saves, told = cause.saves, _look(fix, evidence) or cause  # in numbers as they were measured
+    if not saves.may_matter(evidence):
+        return None
     if isinstance(saves, Unpriced):
         return fix.found(told, None, saves.basis)
     made = saves.probed(evidence)
-    if not saves.may_matter(evidence):
-        return None
     if made is not None and made.vague and made.high > 1:
         made = None
     bounds = _at_best(fix, evidence, by_probe=made is not None)
     if not bounds:
         return _untried(fix, told, saves, evidence)
-    if max(bounds) <= 1 + SMALLEST_GAIN and made is None:
+    parts = _at_best(fix, evidence, by_probe=False) if made is not None else bounds
+    if parts and max(parts) <= 1 + SMALLEST_GAIN:
         return None
     told = replace(told, saves=saves)
     return _within_noise(fix, told, max(bounds), evidence, by_probe=made is not None)

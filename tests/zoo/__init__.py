@@ -114,7 +114,7 @@ SCRIPTS = {
         "eager_attention fit_each_window folds_anew growing_graph histograms_each_step inline_tape "
         "kept_sessions loader_keywords mirrored_cpus null_context predict_between_fits "
         "ranking_loop saving_often shadow_by_lambda sharded_checkpoints small_batch "
-        "waiting_numpy_function work_for_nothing",
+        "threads_in_workers waiting_numpy_function work_for_nothing",
     ),
     **_of(
         f"{TESTS}/seeds",

@@ -25,7 +25,7 @@ NEEDED = {
     "torch_ddp_static_graph torch_ddp_unused_parameters torch_debug_modes torch_evaluation_grad "
     "torch_file_per_item torch_float64 torch_graph_breaks torch_last_batch torch_length_batches "
     "torch_loader_rebuilt torch_packing torch_padding torch_recompiling torch_uneven_shards "
-    "torch_unsharded_data torch_worker_threads",
+    "torch_unsharded_data",
 }
 UNSEEN: Mapping[str, str] = MappingProxyType(
     {id_: needed for needed, ids in NEEDED.items() for id_ in ids.split()}

@@ -261,12 +261,12 @@ class RanksFarFromGpu(Fix):
         ]
         if not far:
             return None
-        first = far[0]
+        first, gpu = far[0], near[far[0].gpu or 0]
         more = f", and {len(far) - 1} more" if len(far) > 1 else ""
         return Cause(
             title=f"Rank {first.rank} may only use cores far from its GPU{more}",
             text=f"Its {len(first.cores or ())} cores are of another NUMA node than its GPU, "
-            f"number {first.gpu} of the driver, which {len(near[first.gpu])} others are next to.",
+            f"number {first.gpu} of the driver, which {len(gpu)} others are next to.",
             saves=Unpriced("what the way between two nodes costs was not measured"),
             snippet=PLACED,
         )

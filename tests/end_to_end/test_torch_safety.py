@@ -60,11 +60,16 @@ WRITERS = (
     TRAIN
     + """
 from importlib.util import find_spec
+import torch.distributed.checkpoint as dcp
 torch.save(state(), path("best.pt"))
 print("over another", same(torch.load(path("best.pt")), state()))
 torch.save({"model": state(), "epoch": 3}, Path(to) / "new.pt")
 print("by a Path", torch.load(Path(to) / "new.pt")["epoch"], torch.load(f=path("new.pt"))["epoch"])
 print("earlier", torch.load(path("earlier.pt")))
+shards = {name: torch.zeros_like(value) for name, value in state().items()}
+dcp.save(state(), checkpoint_id=path("shards"))
+dcp.load(shards, checkpoint_id=path("shards"))
+print("shards", same(shards, state()))
 if find_spec("safetensors"):
     from safetensors.torch import load_file, load_model, save_file, save_model
     save_file(state(), path("model.safetensors"))
@@ -183,6 +188,7 @@ def test_without_a_view_the_writers_of_pytorch_touch_nothing(outputs, tmp_path, 
     scratch = Path(f"{tmp_path}/run/scratch/local{outputs}")
     assert (scratch / "best.pt").is_file()
     assert (scratch / "new.pt").is_file()
+    assert (scratch / "shards/.metadata").is_file()
     assert not [note for note in events(recording, "note") if "redirected" in note["text"]]
 
 

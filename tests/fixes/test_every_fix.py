@@ -28,7 +28,9 @@ DEBRIS = re.compile(r"\bNone\b|\bnan\b|\binf\b|  | \(\)|``|[1-9]\.\d{4,}")
 DOCS = pathlib.Path(__file__).parents[2] / "docs" / "fixes.md"
 
 every_fix = pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.id)
-SHELL = re.compile(r"(#|export |unset |[A-Z_]+=|pip |aws |python |sudo |nvidia-smi|docker |top )")
+SHELL = re.compile(
+    r"(#|[A-Z_]+=|(export|unset|pip|aws|python|sudo|docker|numactl|top|torchrun) |nvidia-smi)"
+)
 HEAD = re.compile(r"^def (\w+)\(\.\.\.\):$")
 """A decorator above the user's own def."""
 

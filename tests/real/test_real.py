@@ -65,6 +65,14 @@ CASES = [
         arguments=("--bf16", "True"),
     ),
     Case(
+        "eager_attention.py",
+        "torch_eager_attention",
+        1.3,
+        library="transformers",
+        edit='attn_implementation="sdpa"',
+        needs="DataCollatorWithFlattening",  # as new as BERT with a fused kernel
+    ),
+    Case(
         "padded_trainer.py",
         "torch_packing",
         1.1,

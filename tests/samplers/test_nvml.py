@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pynvml
@@ -8,6 +9,7 @@ import pytest
 
 from kit.stubs import build_nvml_stub, run_against_stub
 from trainperf.samplers.nvml import NO_DRIVER, PCIE_EVERY
+from trainperf.samplers.nvml_device import cores_near
 
 PROBE = """
     import dataclasses, json
@@ -35,6 +37,7 @@ def calls(path: Path) -> list[str]:
 
 def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
     seen = watch(nvml_stub, THROTTLE="0x45")
+    del seen["gpus"][0]["cores"]  # of what this machine has in that slot
     assert seen["gpus"] == [
         {
             "index": 0,
@@ -82,6 +85,16 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
     ]
     assert (seen["driver"], seen["cuda"], seen["reason"]) == ("550.54.14", "12.4", "")
     assert seen["lost"] == {}
+
+
+def test_the_cores_next_to_a_gpu_are_those_of_its_slot(tmp_path: Path) -> None:
+    slot = SimpleNamespace(domain=0, bus=0x5E, device=0)
+    folder = tmp_path / "sys/bus/pci/devices/0000:5e:00.0"
+    folder.mkdir(parents=True)
+    (folder / "local_cpulist").write_text("4-6,12\n")
+    assert cores_near(slot, tmp_path) == (4, 5, 6, 12)
+    assert cores_near(SimpleNamespace(domain=0, bus=1, device=0), tmp_path) is None
+    assert cores_near(None, tmp_path) is None
 
 
 def test_modes_and_errors_are_told_where_the_driver_knows_them(nvml_stub: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from fixes.case_text import evidence_of
 from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, Verdict
+from trainperf.model.outside import Spent
 from trainperf.verdict import ranked, verdict, verdict_after
 from trainperf.verdict.turns import beside_the_steps
 
@@ -33,6 +34,13 @@ def test_healthy_steps_make_no_healthy_training_where_a_fifth_is_something_else(
     assert not said.healthy
     assert "they take only 70 % of each turn of the loop around `fit` (10.0 s)" in said.text
     assert answered(turn(9.0)).healthy
+
+
+def test_what_comes_with_a_pause_is_not_named_before_what_makes_it() -> None:
+    seen = evidence_of("sharded_checkpoints").outside
+    spent = [Spent("other", 0.06, 0.25), *seen.spent]
+    said = answered(evidence_of("sharded_checkpoints", {"outside.spent": spent}))
+    assert "22 % goes into saving (sharded_checkpoints.py:25), and 25 % into what" in said.text
 
 
 def test_steps_that_were_not_examined_are_not_said_to_have_nothing_to_repair() -> None:

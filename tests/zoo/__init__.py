@@ -111,9 +111,10 @@ SCRIPTS = {
         "tests/real",
         "",
         "averaged_in_numpy config_object crowded_threads decaying_squares dropped_attention "
-        "fit_each_window folds_anew growing_graph histograms_each_step inline_tape "
+        "eager_attention fit_each_window folds_anew growing_graph histograms_each_step inline_tape "
         "kept_sessions loader_keywords mirrored_cpus null_context predict_between_fits "
-        "ranking_loop saving_often small_batch waiting_numpy_function work_for_nothing",
+        "ranking_loop saving_often shadow_by_lambda sharded_checkpoints small_batch "
+        "threads_in_workers waiting_numpy_function work_for_nothing",
     ),
     **_of(
         f"{TESTS}/seeds",

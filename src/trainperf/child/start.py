@@ -72,6 +72,7 @@ TORCH = {
     "torch.amp.grad_scaler": "hooks.watch_scalers",
     "torch.cuda": "hooks.watch_devices",
     "torch.cuda.graphs": "hooks.watch_graphs",
+    "torch.distributed.checkpoint.state_dict_saver": "exchange.exchange.watch_saves",
     "torch.distributed.distributed_c10d": "exchange.gradient_sums.watch",
     "torch.nn.modules.module": "hooks.watch_modules",
     "torch.nn.parallel.data_parallel": "exchange.exchange.watch_data_parallel",
@@ -107,6 +108,7 @@ WRITING = {
     "tf_keras.src.callbacks": "tensorflow.legacy_files",
     "tf_keras.src.distribute.worker_training_state": "tensorflow.legacy_files",
     "tf_keras.src.saving.saving_api": "tensorflow.saving",
+    "torch.distributed.checkpoint.filesystem": "torch.shards",
     "torch.serialization": "torch.serialization",
     "torch.utils.tensorboard.writer": "torch.summary",
 }

@@ -120,13 +120,15 @@ def _callback(event: dict[str, Any]) -> CallbackCost:
         where=site(event["where"]),
         builtin=event["builtin"],
         hooks=hooks,
-        methods={
-            name: place
-            for name, where in (event.get("methods") or {}).items()
-            if (place := site(where)) is not None
-        },
+        methods=_places(event.get("methods")),
+        functions=_places(event.get("functions")),
         arguments=dict(event["arguments"]),
     )
+
+
+def _places(named: dict[str, Any] | None) -> dict[str, Site]:
+    places = ((name, site(where)) for name, where in (named or {}).items())
+    return {name: place for name, place in places if place is not None}
 
 
 def step_function(observed: Observed) -> StepFunction | None:

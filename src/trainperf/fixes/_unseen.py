@@ -11,7 +11,7 @@ NEEDED = {
     "torch_cudnn_benchmark torch_flatten_parameters torch_hidden_waits torch_launch_blocking "
     "torch_matmul_precision torch_pin_memory torch_transfers",
     "several GPUs": "devices_take_turns nccl_settings nccl_transport one_gpu_of_many "
-    "torch_data_parallel",
+    "ranks_far_from_gpu torch_data_parallel",
     "an instance of AWS": "instance_cores instance_memory instance_network instance_storage "
     "s3_other_region sagemaker_input_mode",
     "data in S3": "s3_request_latency s3_throttled",
@@ -25,7 +25,7 @@ NEEDED = {
     "torch_ddp_static_graph torch_ddp_unused_parameters torch_debug_modes torch_evaluation_grad "
     "torch_file_per_item torch_float64 torch_graph_breaks torch_last_batch torch_length_batches "
     "torch_loader_rebuilt torch_packing torch_padding torch_recompiling torch_uneven_shards "
-    "torch_unsharded_data torch_worker_threads",
+    "torch_unsharded_data",
 }
 UNSEEN: Mapping[str, str] = MappingProxyType(
     {id_: needed for needed, ids in NEEDED.items() for id_ in ids.split()}

@@ -26,7 +26,8 @@ class Saving:
     """What a repair takes out of each step, and what that rests on.
 
     `seconds` of a step that go, or a function that returns them; None, or a function that raises
-    `NotMeasured`: nobody timed them, and only a trial tells. They are seconds of the step itself
+    `NotMeasured`: nobody timed them, and only a trial tells. `most` are those at the favourable
+    end, where more may go than by any noise of `seconds`. They are seconds of the step itself
     (`of="step"`: a step is no shorter than its input), of what makes its batch (`"input"`: what a
     step waits for it can be saved at most), or of both (`"all"`). `ratio` says the speed-up at
     most in their place. A `probe` that ran the step as repaired counts before all others: of
@@ -38,6 +39,7 @@ class Saving:
     of: Literal["step", "input", "all"] = "step"
     ratio: Seconds = None
     probe: str = ""
+    most: Seconds = None
 
     def probed(self, evidence: Evidence) -> Probe | None:
         """Return the probe, None where there is none or it was not taken."""
@@ -73,17 +75,28 @@ class Saving:
         """Whether it could be worth anything, for all the noise allows, if it left nothing."""
         if self.of == "input":
             return input_at_most(evidence) > 1 + SMALLEST_GAIN
-        ends = (evidence.times.favourable(), evidence.times.waiting_least())
-        return self.of == "all" or any(
-            step_may_matter(replace(evidence, times=times)) for times in ends
-        )
+        return self.of == "all" or _step_at_ends(evidence)
 
 
 @dataclass(frozen=True)
 class Unpriced:
-    """No bound can be given, and why not."""
+    """No bound can be given, and why not.
+
+    One of the step is told, and tried, only where a step that costs nothing would be felt.
+    """
 
     basis: str
+    of: Literal["step", "other"] = "other"
+
+    def may_matter(self, evidence: Evidence) -> bool:
+        """Whether it could be worth anything, for all the noise allows."""
+        return self.of == "other" or _step_at_ends(evidence)
+
+
+def _step_at_ends(evidence: Evidence) -> bool:
+    """Whether a faster step may be felt at either favourable end of the noise."""
+    ends = (evidence.times.favourable(), evidence.times.waiting_least())
+    return any(step_may_matter(replace(evidence, times=times)) for times in ends)
 
 
 def priced_if_worth(saving: Saving, evidence: Evidence, otherwise: str) -> Saving | Unpriced:

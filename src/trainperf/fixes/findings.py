@@ -11,7 +11,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix, all_fixes, by_id
 from trainperf.fixes.cause import PROBE_LEAST, PROBED, UNTRIED, Cause, Saving, Unpriced
 from trainperf.fixes.common.pipeline import input_at_most
-from trainperf.fixes.common.step import at_most
+from trainperf.fixes.common.step import at_most, step_may_matter
 from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
 from trainperf.model import (
@@ -114,7 +114,8 @@ def _shown(fix: Fix, evidence: Evidence, noisy: Evidence) -> Finding | None:
         return None
     saves = cause.saves
     if isinstance(saves, Unpriced):
-        return fix.found(cause, None, saves.basis)
+        felt = saves.of == "other" or step_may_matter(evidence)
+        return fix.found(cause, None, saves.basis) if felt else None
     made, bound = saves.probed(evidence), _bound(fix, cause, evidence)
     if bound is None or (made is not None and made.low < PROBE_LEAST):
         return None
@@ -126,24 +127,25 @@ def _shown(fix: Fix, evidence: Evidence, noisy: Evidence) -> Finding | None:
 def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
     """What a fix would try for all that the noise allows, None where it cannot matter.
 
-    What a probe shows to be slower stays: it needs no trial to say so.
+    What a probe shows to be slower stays: it needs no trial to say so. Where nobody would feel it
+    if its part took no time at all, a probe of that part says no more.
     """
     cause = fix.look(evidence.favourable())
     if cause is None:
         return None
     saves, told = cause.saves, _look(fix, evidence) or cause  # in numbers as they were measured
+    if not saves.may_matter(evidence):
+        return None
     if isinstance(saves, Unpriced):
         return fix.found(told, None, saves.basis)
     made = saves.probed(evidence)
-    if not saves.may_matter(evidence):
-        return None
     if made is not None and made.vague and made.high > 1:
         made = None
-    asked = (_bound_on(fix, on, by_probe=made is not None) for on in evidence.at_best())
-    bounds = [bound for bound in asked if bound is not None]
+    bounds = _at_best(fix, evidence, by_probe=made is not None)
     if not bounds:
         return _untried(fix, told, saves, evidence)
-    if max(bounds) <= 1 + SMALLEST_GAIN and made is None:
+    parts = _at_best(fix, evidence, by_probe=False) if made is not None else bounds
+    if parts and max(parts) <= 1 + SMALLEST_GAIN:
         return None
     told = replace(told, saves=saves)
     return _within_noise(fix, told, max(bounds), evidence, by_probe=made is not None)
@@ -182,8 +184,8 @@ def _within_noise(
     """
     exact = evidence.as_if_exact()
     middle = _bound_on(fix, exact)
-    ends = [_bound_on(fix, on, by_probe=by_probe) for on in evidence.at_best()]
-    best = max(bound for bound in (seen, middle, *ends) if bound is not None)
+    ends = _at_best(fix, evidence, by_probe=by_probe)
+    best = max(seen, *ends, -math.inf if middle is None else middle)
     bound = min(best, _part_at_most(fix, cause, exact)) if middle is None else middle
     basis = PROBED if by_probe else cause.saves.basis
     finding = fix.found(
@@ -201,9 +203,20 @@ def _look(fix: Fix, evidence: Evidence) -> Cause | None:
         return None
 
 
-def _bound_on(fix: Fix, evidence: Evidence, *, by_probe: bool = True) -> float | None:
+def _at_best(fix: Fix, evidence: Evidence, *, by_probe: bool) -> list[float]:
+    """What it gives at most at both favourable ends of the noise."""
+    bounds = []
+    for on in evidence.at_best():
+        cause = _look(fix, on)
+        if cause is not None and isinstance(cause.saves, Saving) and cause.saves.most is not None:
+            cause = replace(cause, saves=replace(cause.saves, seconds=cause.saves.most))
+        bounds.append(None if cause is None else _bound(fix, cause, on, by_probe=by_probe))
+    return [bound for bound in bounds if bound is not None]
+
+
+def _bound_on(fix: Fix, evidence: Evidence) -> float | None:
     cause = _look(fix, evidence)
-    return None if cause is None else _bound(fix, cause, evidence, by_probe=by_probe)
+    return None if cause is None else _bound(fix, cause, evidence)
 
 
 def _bound(fix: Fix, cause: Cause, evidence: Evidence, *, by_probe: bool = True) -> float | None:

@@ -72,6 +72,7 @@ class CallbackCost:
     builtin: bool = False
     hooks: dict[str, float] = field(default_factory=dict)
     methods: dict[str, Site] = field(default_factory=dict)  # heads of the user's own hooks
+    functions: dict[str, Site] = field(default_factory=dict)  # of the user's that it was given
     arguments: dict[str, Any] = field(default_factory=dict)  # save_freq, histogram_freq, …
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from trainperf.recording.machine.machine import (
@@ -15,6 +16,7 @@ from trainperf.recording.machine.machine import (
     MigSlice,
 )
 from trainperf.recording.run import GpuSample
+from trainperf.samplers.levels import text
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.
 _PERMANENT = {2, 3, 4, 13, 25, 26}  # invalid, not supported, no permission, no function, version
@@ -55,6 +57,18 @@ class GpmReading:
     dram_active: float | None = None
     pcie_rx_bytes_s: float | None = None
     pcie_tx_bytes_s: float | None = None
+
+
+def cores_near(pci: Any, root: Path = Path("/")) -> tuple[int, ...] | None:
+    """The cores next to a GPU's slot, as Linux lists them ("0-7,16-23"); all if it has no node."""
+    if pci is None:
+        return None
+    slot = f"{int(pci.domain):04x}:{int(pci.bus):02x}:{int(pci.device):02x}.0"
+    found = text(root / "sys/bus/pci/devices" / slot / "local_cpulist")
+    if not found:
+        return None
+    spans = (span.partition("-") for span in found.split(","))
+    return tuple(core for low, _, high in spans for core in range(int(low), int(high or low) + 1))
 
 
 class GpuLost(Exception):  # noqa: N818 - an event, not an error
@@ -157,6 +171,7 @@ class GpuDevice:
             uuid=as_text(self._ask("nvmlDeviceGetUUID")),
             compute_mode=_MODES.get(self._ask("nvmlDeviceGetComputeMode"), ""),
             memory_before=None if memory is None else int(memory.used),
+            cores=cores_near(self._ask("nvmlDeviceGetPciInfo")),
             slices=self._describe_slices() if divided else (),
         )
 

@@ -32,12 +32,12 @@ def mostly_outside(
         return None
     if turn.share <= MOST_OF_IT and not (findings and concern(findings[0]) == "outside"):
         return None
-    first = turn.spent[0]
+    first, also = _first(turn)
     least = "" if turn.whole else "at least "
     return "host", (
         f"Held up outside the training steps: they take {percent(turn.training_s / turn.seconds)} "
         f"of {PLACES[turn.turn]} ({least}{ms(turn.seconds)}); {least}{percent(first.share)} goes "
-        f"into {named(first)}."
+        f"into {named(first)}{also}."
     )
 
 
@@ -60,7 +60,20 @@ def _said(turn: Outside, examined: bool) -> str:
         f"{found if examined else 'The training steps were not examined; they take'} "
         f"{percent(turn.training_s / turn.seconds)} of {PLACES[turn.turn]} ({ms(turn.seconds)})"
     )
-    return f"{text}; most of the rest is {named(turn.spent[0])}." if turn.spent else f"{text}."
+    return f"{text}; most of the rest is {named(_first(turn)[0])}." if turn.spent else f"{text}."
+
+
+def _first(turn: Outside) -> tuple[Spent, str]:
+    """The part to name, and words for what comes with it.
+
+    That is the longest. But in a pause nothing else stands than what makes it, so what is not
+    known in one comes with what is.
+    """
+    first = turn.spent[0]
+    known = next((one for one in turn.spent if one.what != "other" or one.name), first)
+    if turn.turn != "pause" or known is first:
+        return first, ""
+    return known, f", and {percent(first.share)} into what comes with it"
 
 
 def named(one: Spent) -> str:

@@ -157,3 +157,27 @@ def test_states_of_random_generators_are_no_weights():
     assert facts_of(made_loops(), model)["dtypes"] == ["float32"]
     model.quantised = nn.Parameter(torch.zeros(64, dtype=torch.int8), requires_grad=False)
     assert facts_of(made_loops(), model)["dtypes"] == ["float32", "int8"]
+
+
+LIBRARY = """
+class Config:
+    def __init__(self, attention, shown=False):
+        self._attn_implementation, self.output_attentions = attention, shown
+
+class Model(nn.Module):
+    _supports_sdpa = True
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.line = nn.Linear(1, 1)
+
+eager = nn.Sequential(Model(Config("eager")))
+others = nn.Sequential(Model(Config("sdpa")), Model(Config("eager", shown=True)))
+"""
+
+
+def test_a_model_that_need_not_write_its_attention_out_is_told_with_its_place(loops, net):
+    made = net(LIBRARY)
+    assert text_at(facts_of(loops, made.eager)["eager"]) == 'Model(Config("eager"))'
+    assert facts_of(loops, made.others)["eager"] is None

@@ -62,3 +62,16 @@ def test_checkpoints_are_counted_once_a_loop_runs(loops, tmp_path):
     lines = [event["where"]["line"] for event in loops.process.record.of("saving")]
     assert len(set(lines)) == 2
     assert loops.training.driver.evaluated  # such a step is no usual one
+
+
+def test_a_checkpoint_of_shards_is_one_and_none_that_each_rank_writes(loops, tmp_path):
+    def save(state, *, checkpoint_id):
+        for name, tensor in state.items():
+            torch.serialization.save(tensor, checkpoint_id / name)
+
+    saver = SimpleNamespace(__name__="torch.distributed.checkpoint.state_dict_saver", save=save)
+    exchange.watch_saves(loops, saver)
+    loops.training.driver = SimpleNamespace()
+    saver.save({"a": torch.ones(1), "b": torch.ones(1)}, checkpoint_id=tmp_path)
+    assert len(list(loops.process.record.of("saving"))) == 1
+    assert recorded(loops)["checkpoint_writes"] == 0

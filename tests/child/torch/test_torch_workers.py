@@ -57,5 +57,26 @@ def test_the_loaders_own_generator_is_put_back():
         TensorDataset(torch.arange(8)), shuffle=True, num_workers=1, generator=generator
     )
     before = generator.get_state()
-    assert loaders.first_batch_s(loader, time.monotonic() + 20) > 0
+    seconds, threads = loaders.first_batch(loader, time.monotonic() + 20)
+    assert (seconds > 0, threads) == (True, 1)
     assert torch.equal(generator.get_state(), before)
+
+
+def many_threads(worker):
+    torch.set_num_threads(4)
+
+
+class Curves(TensorDataset):
+    def __getitem__(self, index):
+        large = torch.ones(2**20)
+        for _ in range(20):
+            large = large.tanh()
+        return large[0]
+
+
+def test_threads_that_compute_in_a_worker_are_counted():
+    import time
+
+    loader = DataLoader(Curves(torch.arange(4)), num_workers=1, worker_init_fn=many_threads)
+    _, threads = loaders.first_batch(loader, time.monotonic() + 20)
+    assert threads == 4

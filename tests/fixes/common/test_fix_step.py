@@ -13,6 +13,7 @@ from trainperf.fixes.common.step import (
     bound_if_saved,
     gpu_busy,
     gpu_may_be_full,
+    resident_seconds,
     saved_by,
     step_may_matter,
 )
@@ -51,6 +52,15 @@ def test_a_faster_step_is_worth_what_the_input_leaves_of_it(
 )
 def test_a_bound_is_at_least_one(input: object, bound: float) -> None:
     assert bound_if_saved(timed(0.1, 0.098, input), 0.05) == pytest.approx(bound)
+
+
+def test_only_what_a_slower_machine_timed_shrinks() -> None:
+    """The resident step, and probes beside it; not what was seen in real steps."""
+    slow = timed(0.1, 0.125, 0.01)
+    probe = evidence_of("healthy | probes.some = 2.0").probe("some")
+    assert resident_seconds(slow) == pytest.approx(0.1)
+    assert saved_by(slow, probe) == pytest.approx(0.005 / 1.25)
+    assert bound_if_saved(slow, 0.05) == pytest.approx(2.0)
 
 
 def test_a_bound_without_a_real_time_is_not_given() -> None:

@@ -59,3 +59,9 @@ def test_threads_above_a_quota_promise_what_they_take_from_each_other() -> None:
     assert finding.bound == pytest.approx(4.0)
     assert finding.title == "2 threads share 0.5 cores"
     assert by_id()["omp_threads"].environment(finding) == {"OMP_NUM_THREADS": "1"}
+
+
+def test_threads_without_a_core_may_cost_nearly_all_of_their_operations() -> None:
+    finding = found("torch_set_threads", "crowded_threads")
+    assert finding.bound == pytest.approx(4.0)
+    assert (finding.most or 0.0) > 6.4  # as much faster it was with two threads, not eight

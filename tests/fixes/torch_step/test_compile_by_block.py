@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from fixes.boxes import CUDA_TRACE, GPU
 from fixes.case_text import evidence_of
 from rewriting import changed, executed, script_of
 from trainperf.fixes.findings import findings_to_try
-from trainperf.fixes.torch_step.compiling import BY_BLOCK, COMPILED, TorchCompile
-from trainperf.model import Evidence, Finding, Site, Trainer
+from trainperf.fixes.torch_step.compiling import BY_BLOCK, COMPILED, IN_GRAPHS, TorchCompile
+from trainperf.model import Evidence, Finding, Operator, Site, Trainer
 from trainperf.model.torch.compiling import Blocks
 
 torch = pytest.importorskip("torch")
@@ -90,6 +91,16 @@ def test_both_ways_are_tried_where_there_are_blocks() -> None:
     finding = to_try(evidence_of(RUN, IN_BLOCKS))
     assert [one[COMPILED] for one in finding.data["variants"]] == ["the model", BY_BLOCK]
     assert "variants" not in to_try(evidence_of(RUN)).data
+
+
+def test_graphs_of_cuda_are_tried_where_a_gpu_waits_for_launches() -> None:
+    times = evidence_of(RUN).times.real
+    short = (Operator("aten::addmm", 24, times / 10),)
+    for gap, ways in ((0.0, []), (times, ["the model", IN_GRAPHS])):
+        trace = replace(CUDA_TRACE, operators=short, fusable_s=times / 10, gap_s=gap)
+        evidence = evidence_of(RUN, {"device": GPU, "torch.trace": trace})
+        variants = to_try(evidence).data.get("variants", [])
+        assert [one[COMPILED] for one in variants] == ways
 
 
 def test_where_a_setting_compiles_there_is_one_way() -> None:

@@ -28,6 +28,16 @@ def safetensors(module: Any, scratch: Scratch, changes: Changes) -> None:
     changes.wrap(module, "load_model", argument(1, "filename", scratch.reading))
 
 
+def shards(module: Any, scratch: Scratch, changes: Changes) -> None:
+    """Those of `torch.distributed.checkpoint`, which are told their folder twice."""
+    for cls, change in (
+        (module._FileSystemWriter, scratch.redirect),
+        (module.FileSystemReader, scratch.reading),
+    ):
+        changes.wrap(cls, "__init__", argument(1, "path", change))
+        changes.wrap(cls, "reset", argument(1, "checkpoint_id", change))
+
+
 def summary(module: Any, scratch: Scratch, changes: Changes) -> None:
     name = "log_dir" if module.__name__.startswith("torch") else "logdir"
     changes.wrap(module.FileWriter, "__init__", argument(1, name, scratch.redirect))

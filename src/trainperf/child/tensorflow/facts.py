@@ -237,6 +237,7 @@ def record_callbacks(driver: Driver) -> None:
             where=driver.loops.sites.get(("__init__", id(callback))),
             hooks={name: list(entry) for name, entry in costs.items()},
             methods=definitions(type(callback)),
+            functions=_given(callback),
             arguments={
                 name: value
                 for name in (
@@ -303,6 +304,18 @@ def definitions(cls: type) -> dict[str, dict[str, Any]]:
             if code is not None and code.co_name == each and frames.is_users(code.co_filename):
                 found[name] = frames.definition(code)
                 break
+    return found
+
+
+def _given(callback: Any) -> dict[str, dict[str, Any]]:
+    """Where the user defines functions that a callback was given for hooks: `LambdaCallback`."""
+    found = {}
+    for name in _OLDER:
+        function = getattr(vars(callback).get(name), "_trainperf_original", None)
+        code = getattr(function, "__code__", None)
+        own = getattr(function, "__self__", None) is callback  # a method of its class
+        if code is not None and not own and frames.is_users(code.co_filename):
+            found[name] = frames.definition(code)
     return found
 
 

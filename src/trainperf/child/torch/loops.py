@@ -75,6 +75,7 @@ class TorchLoops(Loops):
         self.checkpointed = 0
         self.checkpoint_sites: list[dict[str, Any]] = []
         self.saves: tuple[int, Any] = (0, None)
+        self.saving = False  # a checkpoint is being written, in as many calls as it takes
         self.data_parallels: list[Any] = []
         self.exchanging: Exchange | None = None
         self.exchange_recorded: Any = None

@@ -11,9 +11,18 @@ from trainperf.model import Evidence, Measure, Probe, is_taken
 
 
 def step_seconds(evidence: Evidence) -> float:
-    """Seconds of one step: the resident one, else the real one; raises `NotMeasured`."""
-    times = evidence.times
-    return times.resident if is_taken(times.resident_) else times.real
+    """Seconds of one step: `resident_seconds`, else the real one; raises `NotMeasured`."""
+    taken = is_taken(evidence.times.resident_)
+    return resident_seconds(evidence) if taken else evidence.times.real
+
+
+def resident_seconds(evidence: Evidence) -> float:
+    """Seconds of the resident step, no more than the real one; raises `NotMeasured`.
+
+    Where it is longer the machine was slower while it was timed, and what is a share of it
+    shrinks with it: a step that becomes n times as fast is worth n at most.
+    """
+    return min(evidence.times.resident, evidence.times.real)
 
 
 def saved_by(evidence: Evidence, probe: Probe) -> float:
@@ -25,9 +34,11 @@ def saved_by(evidence: Evidence, probe: Probe) -> float:
 
 
 def probed_s(evidence: Evidence, probe: Probe) -> float:
-    """Seconds of a step that a probe is of."""
-    step = step_seconds(evidence)
-    return step if probe.base_s >= WHOLE * step else probe.base_s
+    """Seconds of a step that a probe is of, which was timed as the resident step was."""
+    step, resident = step_seconds(evidence), evidence.times.resident_
+    slower = max(1.0, resident.seconds / step) if isinstance(resident, Measure) else 1.0
+    part = probe.base_s / slower
+    return step if part >= WHOLE * step else part
 
 
 WHOLE = 0.8
@@ -37,15 +48,11 @@ WHOLE = 0.8
 def bound_if_saved(evidence: Evidence, seconds: float) -> float:
     """Upper bound of the speed-up if the step itself took `seconds` less.
 
-    The loop can never run faster than its input where the two overlap, so the
-    shortened step is at least as long as the input, where that was measured.
-    Where the machine was slower while the resident step was timed, the saving shrinks
-    with it: a step that becomes n times as fast is worth n at most.
-    Raises `NotMeasured` without a real time.
+    They are of the real step: parts of the resident one are of `resident_seconds`. The loop can
+    never run faster than its input where the two overlap, so the shortened step is at least as
+    long as the input, where that was measured. Raises `NotMeasured` without a real time.
     """
     real = evidence.times.real
-    if is_taken(evidence.times.resident_):
-        seconds *= min(1.0, real / evidence.times.resident)
     bound = evidence.bound_if_step_saves(seconds)
     if is_taken(evidence.times.input_):
         bound = min(bound, real / max(evidence.times.input, 1e-9))
@@ -58,7 +65,7 @@ def step_may_matter(evidence: Evidence) -> bool:
     True where the times that would tell are missing.
     """
     try:
-        return worth(evidence, bound_if_saved(evidence, evidence.times.resident))
+        return worth(evidence, bound_if_saved(evidence, resident_seconds(evidence)))
     except NotMeasured:
         return True
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -27,7 +28,7 @@ from trainperf.fixes.dataloader._loader import (
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
-from trainperf.model import Equivalence, Evidence, Finding, Loader
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Site
 from trainperf.rewrite import Script
 from trainperf.rewrite.imports import bound, everywhere
 
@@ -344,13 +345,15 @@ class TorchWorkerThreads(Fix):
     """Let each worker compute on one thread.
 
     ## Why it is slow
-    PyTorch gives its own operations one thread in a worker. OpenCV, NumPy's BLAS and OpenMP know
-    nothing of that: workers × threads take the cores from each other.
+    PyTorch gives its own operations one thread in a worker, unless that calls
+    `torch.set_num_threads`. OpenCV, NumPy's BLAS and OpenMP know nothing of it: workers × threads
+    take the cores from each other.
 
     ## What changes
     `OPENBLAS_NUM_THREADS=1` for the command sets NumPy's and SciPy's BLAS to one thread; PyTorch
-    keeps its own. Where the loader's file or the dataset's imports OpenCV, a `worker_init_fn` sets
-    that to one thread in the workers. Sums in BLAS may be added up in another order.
+    keeps its own, and a number that a `worker_init_fn` sets becomes 1. Where the loader's file or
+    the dataset's imports OpenCV, a `worker_init_fn` sets that to one thread in the workers. Sums
+    in BLAS may be added up in another order.
 
     ## When not to
     - With one or two workers on many cores: there the threads do help.
@@ -365,7 +368,7 @@ class TorchWorkerThreads(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find workers with more threads than cores that deliver less than as many should."""
         loader, width = evidence.torch.loader, max(1, cores_per_rank(evidence))
-        threads = loader.item_threads or 1
+        threads = max(loader.item_threads or 1, loader.worker_threads or 1)
         if loader.workers == 0 or threads < 2 or loader.workers * threads <= width:
             return None
         alone, together = made_s(evidence), evidence.times.input
@@ -381,14 +384,22 @@ class TorchWorkerThreads(Fix):
                 of="input",
             ),
             where=places(loader),
-            advice="Set one thread in each worker: NumPy's by OPENBLAS_NUM_THREADS=1, OpenCV's by "
-            f"{'its own' if loader.worker_init else 'a'} `worker_init_fn`.",
+            advice="Set one thread in each worker: NumPy's by OPENBLAS_NUM_THREADS=1, OpenCV's and "
+            f"PyTorch's by {'its own' if loader.worker_init else 'a'} `worker_init_fn`.",
             snippet=ONE_THREAD_EACH.format(workers=loader.workers),
-            data={"item": None if loader.item is None else loader.item.file},
+            data={
+                "item": None if loader.item is None else loader.item.file,
+                "init": None if loader.init is None else asdict(loader.init),
+            },
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give the loader a `worker_init_fn` where OpenCV is imported and there is none."""
+        """Give the loader a `worker_init_fn` where OpenCV is imported and there is none.
+
+        Where there is one that sets PyTorch's threads, it sets one.
+        """
+        if finding.data.get("init"):
+            _set_one_thread(script, Site(**finding.data["init"]))
         for site in finding.where:
             files = {site.file, finding.data["item"] or site.file}
             imported = any(_imports_opencv(script, file) for file in files)
@@ -402,6 +413,15 @@ class TorchWorkerThreads(Fix):
     def environment(self, finding: Finding) -> dict[str, str]:
         """Set NumPy's own BLAS to one thread; PyTorch's is another."""
         return {"OPENBLAS_NUM_THREADS": "1"}
+
+
+def _set_one_thread(script: Script, init: Site) -> None:
+    """Have the function whose head is at `init` set one thread of PyTorch's, if it sets any."""
+    source = script.source(init.file)
+    inside = set(ast.walk(source.function(init)))
+    for call in source.module.calls("torch.set_num_threads"):
+        if call in inside and len(call.args) == 1:
+            script.replace_node(init.file, call.args[0], "1")
 
 
 ONE_THREAD = '''\

@@ -9,7 +9,7 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import step_may_matter
+from trainperf.fixes.common.step import resident_seconds
 from trainperf.fixes.common.words import MIB, ms, percent
 from trainperf.fixes.torch_step._source import innermost_loop
 from trainperf.fixes.torch_step._step import part_seconds
@@ -60,7 +60,7 @@ class Float64Input(Fix):
             where = evidence.model.compile_where
             return _model_cause(
                 evidence,
-                evidence.times.resident,
+                resident_seconds(evidence),
                 title="The model computes in float64",
                 text="Its policy is float64, so every weight and product has twice the bytes",
                 where=(where,) if where else (),
@@ -98,14 +98,12 @@ class Float64Input(Fix):
             script.wrap_call(script.site_of(site, array), cast)
 
 
-def _model_cause(evidence: Evidence, seconds: float, text: str, **told: Any) -> Cause | None:
+def _model_cause(evidence: Evidence, seconds: float, text: str, **told: Any) -> Cause:
     """The cause of a model that computes in float64, for so many seconds of a step."""
     on_gpu = evidence.device.kind == "GPU"
-    if on_gpu and not step_may_matter(evidence):
-        return None
     return Cause(
         text=f"{text}{', and most GPUs do float64 at a small part of their speed' * on_gpu}.",
-        saves=Unpriced("not measured")
+        saves=Unpriced("not measured", of="step")
         if on_gpu
         else Saving("twice the lanes, half the bytes", seconds * (1 - 1 / LARGEST_RATIO)),
         **told,

@@ -6,7 +6,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.keras_source import keras_name
-from trainperf.fixes.common.step import at_most, gpu_busy
+from trainperf.fixes.common.step import at_most, gpu_busy, resident_seconds
 from trainperf.fixes.common.words import probe_said, times
 from trainperf.fixes.precision._peaks import (
     AMPERE,
@@ -88,7 +88,7 @@ class KerasMixedPrecision(Fix):
             if ratio is None
             else Saving(
                 f"peak {kind} over peak {now} of this GPU",
-                lambda: evidence.times.resident * (1 - 1 / ratio),
+                lambda: resident_seconds(evidence) * (1 - 1 / ratio),
             ),
             where=(where,) if where else (),
             sure=ratio is not None and (busy is None or busy >= BUSY),

@@ -70,7 +70,7 @@ def bound_without(evidence: Evidence) -> float:
 def price_without(evidence: Evidence, basis: str) -> Saving | Unpriced:
     """Return what a step without its exchange saves; unpriced where that was not measured."""
     if not stands_out(evidence):
-        return Unpriced("not measured")
+        return Unpriced("not measured", of="step")
     return Saving(basis, exchange_seconds(evidence))
 
 

@@ -7,7 +7,7 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import sampled, step_may_matter, step_seconds
+from trainperf.fixes.common.step import sampled, step_seconds
 from trainperf.fixes.common.words import at, if_measured, ms, percent, times, worth
 from trainperf.fixes.ranks._exchange import (
     exchange_said,
@@ -145,7 +145,7 @@ class TorchDataParallel(Fix):
         built = evidence.fact("data_parallel")
         count = len(built.get("device_ids") or ()) if isinstance(built, dict) else 0
         saves = price_without(evidence, "no time spent on copies between the GPUs")
-        if count < 2 or (isinstance(saves, Unpriced) and not step_may_matter(evidence)):
+        if count < 2:
             return None
         where, size = recorded_site(built.get("where")), evidence.loop.batch_size
         cost = "" if isinstance(saves, Unpriced) else f" {exchange_said(evidence)}."

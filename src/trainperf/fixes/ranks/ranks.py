@@ -184,6 +184,7 @@ class RanksThreads(Fix):
                 if over
                 else f"operations spread over {wanted} threads without loss",
                 lambda: wasted * _computing(evidence),
+                most=(lambda: _computing(evidence)) if over else None,  # as in `host/threads.py`
             ),
             advice=f"Set {variable} to the cores of each rank."
             f"{overruled if variable == VARIABLE['torch'] else ''}",
@@ -218,6 +219,57 @@ def _computing(evidence: Evidence) -> float:
     if is_taken(evidence.times.resident_):
         alone = min(alone, evidence.times.resident)
     return min(alone, evidence.times.real)
+
+
+PLACED = """\
+torchrun --numa-binding=node --nproc_per_node=8 train.py  # PyTorch 2.9 and later
+numactl --cpunodebind=1 --membind=1 python train.py  # what another launcher starts as this rank"""
+
+
+class RanksFarFromGpu(Fix):
+    """Run each rank on the cores next to its GPU.
+
+    ## Why it is slow
+    Each socket of a host has memory and slots of its own, a NUMA node. A rank that may only use
+    cores of another node than its GPU's sends all that it launches and copies through the link
+    between sockets, which all ranks share.
+
+    ## What changes
+    `torchrun --numa-binding=node` starts each rank on the cores of its GPU's node; numbers stay
+    the same. PyTorch's documentation has 1 to 10 % for most jobs, and much more for some.
+
+    ## When not to
+    Where the cores were given to the job by a scheduler: ask that for those of the GPUs.
+    """
+
+    category = "host"
+    equivalence = Equivalence.ENVIRONMENT
+    framework = "any"
+    without_edit = "the launcher says which cores a rank may use"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find ranks of the observed host none of whose cores is next to its GPU."""
+        ranks = evidence.parallel.processes
+        near = {card.index: card.cores for card in evidence.machine.gpus if card.cores}
+        far = [
+            rank
+            for rank in ranks
+            if rank.host == ranks[0].host
+            and rank.cores
+            and rank.gpu in near
+            and not set(rank.cores) & set(near[rank.gpu])
+        ]
+        if not far:
+            return None
+        first, gpu = far[0], near[far[0].gpu or 0]
+        more = f", and {len(far) - 1} more" if len(far) > 1 else ""
+        return Cause(
+            title=f"Rank {first.rank} may only use cores far from its GPU{more}",
+            text=f"Its {len(first.cores or ())} cores are of another NUMA node than its GPU, "
+            f"number {first.gpu} of the driver, which {len(gpu)} others are next to.",
+            saves=Unpriced("what the way between two nodes costs was not measured"),
+            snippet=PLACED,
+        )
 
 
 # ---------------------------------------------------------------------------- checkpoints

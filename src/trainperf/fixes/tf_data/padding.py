@@ -11,6 +11,7 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.step import resident_seconds
 from trainperf.fixes.common.words import if_measured, ms, percent
 from trainperf.fixes.tf_data._mapped import put_in
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site, Stage
@@ -93,7 +94,7 @@ class TfPadding(Fix):
             f"{longest:.0f} on average: {percent(1 - longest / whole)} of what the model computes "
             "is padding that no sequence of the batch needs. "
             "Without it the model gave the same in this run.",
-            saves=Saving(FOLLOWS, lambda: evidence.times.resident * (1 - cut_to / whole)),
+            saves=Saving(FOLLOWS, lambda: resident_seconds(evidence) * (1 - cut_to / whole)),
             where=_places(evidence),
             advice="Pad to the longest of the batch.",
             snippet=SNIPPET,
@@ -149,7 +150,7 @@ class TfPaddingBuckets(Fix):
             text=f"Sequences are {mean:.0f} steps long on average and padded to {whole:.0f}: "
             f"{percent(1 - mean / whole)} of what the model computes{computed} is padding. "
             f"Batched by length they would be padded to {bucketed:.0f}.",
-            saves=Saving(FOLLOWS, lambda: evidence.times.resident * (1 - bucketed / whole)),
+            saves=Saving(FOLLOWS, lambda: resident_seconds(evidence) * (1 - bucketed / whole)),
             where=(place,) if place else (),
             advice="Use `bucket_by_sequence_length`, not `padded_batch` or padding up front.",
             snippet="# dataset: one unpadded sequence and its label per element\n"

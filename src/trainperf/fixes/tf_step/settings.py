@@ -10,7 +10,12 @@ from typing import Any
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import PROBE_LEAST, PROBED, Cause, Saving, Unpriced
-from trainperf.fixes.common.step import at_most, saved_by, step_may_matter
+from trainperf.fixes.common.step import (
+    at_most,
+    resident_seconds,
+    saved_by,
+    step_may_matter,
+)
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, ms, probe_said
 from trainperf.fixes.rows import Callee, SetArgument
@@ -284,7 +289,7 @@ def _several_save(evidence: Evidence, steps: int) -> tuple[Saving, bool]:
         return untold, False
     callbacks = sum(callback.batch_s for callback in evidence.callbacks if not callback.builtin)
     between = max(0.0, times.host - callbacks) * (1 - 1 / steps)
-    inside = max(0.0, times.resident - times.host)
+    inside = max(0.0, resident_seconds(evidence) - times.host)
     least = inside * (1 - 1 / probe.low) + between
     sure = least >= (1 - 1 / PROBE_LEAST) * times.resident
     if probe.vague and not sure:

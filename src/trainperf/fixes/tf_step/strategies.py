@@ -8,7 +8,7 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import at_most
+from trainperf.fixes.common.step import at_most, resident_seconds
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,
@@ -281,7 +281,7 @@ class TfStrategyScope(Fix):
             "`fit` trains on one of them.",
             saves=Saving(
                 f"the step spread over {found.replicas} devices, without exchanging gradients",
-                lambda: evidence.times.resident * (1 - 1 / found.replicas),
+                lambda: resident_seconds(evidence) * (1 - 1 / found.replicas),
             ),
             where=(*found.models_outside, *others),
             advice="Build and compile the model under `with strategy.scope():`.",

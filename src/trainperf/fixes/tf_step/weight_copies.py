@@ -19,10 +19,11 @@ COPIES = re.compile(r"\b[gs]et_weights\b")
 """Methods of models and layers that copy weights between the framework and NumPy."""
 
 KEEPS = re.compile(
-    r"\bset_weights\b|\.\w+ = [\w.]+\.get_weights\(\)|\*.+\+.+\*|\(1(\.0?)? - "
+    r"\bset_weights\b|\w \*= |\.\w+ = [\w.]+\.get_weights\(\)|\*.+\+.+\*|\(1(\.0?)? - "
     r"|(?i:averag|polyak)|EMA|SWA|(\b|_)(ema|swa)(\b|_)"
 )
-"""What tells an average or a copy of the weights from weights that are only looked at."""
+"""What tells an average or a copy of the weights from weights that are only looked at. Samples of
+the stack do not say what a copy is for; without such a word `keras_callback_per_batch` tells it."""
 
 
 class KerasWeightCopies(Fix):
@@ -67,7 +68,7 @@ class KerasWeightCopies(Fix):
             text=f"Of each step of {ms(step.seconds)}, {callback.name} takes {ms(seconds)} to copy "
             f"weights out of their variables, blend them and copy them back{numpy} "
             f"({sum(line.samples for line in lines):,} of {step.samples:,} samples).{waits}",
-            saves=Saving("what the copies take, by samples of the stack", seconds),
+            saves=Saving("what the callback takes", callback.batch_s),
             where=tuple(line.where for line in lines),
             advice="Have the optimizer keep the average, or blend variables in a `tf.function`.",
             snippet=_OPTIMIZER if evidence.framework.on_other_backend else _OPTIMIZER + _COMPILED,
@@ -93,7 +94,7 @@ def copying(evidence: Evidence) -> list[tuple[CallbackCost, tuple[Line, ...]]]:
     lines, found = evidence.lines, []
     for callback in evidence.callbacks:
         own = [line for line in lines.lines if _runs(line, callback, evidence)]
-        kept = tuple(line for line in own if _copies(line) or line.kind == "python")
+        kept = tuple(line for line in own if _copies(line) or _computes(line))
         share = _seconds(kept) / lines.seconds if lines.seconds else 0.0
         told = [callback.name, *(f"{line.where.function} {line.text}" for line in kept)]
         if (
@@ -110,9 +111,14 @@ def _copies(line: Line) -> bool:
     return bool(COPIES.search(f"{line.text} {line.call}"))
 
 
+def _computes(line: Line) -> bool:
+    """Whether it is the interpreter and NumPy's arithmetic that take a line's time, and no call."""
+    return line.kind == "python" or (line.kind == "library" and not line.call)
+
+
 def _runs(line: Line, callback: CallbackCost, evidence: Evidence) -> bool:
     """Whether a method of the callback's is where a line stands, or among what calls it."""
-    heads = [head for one in evidence.callbacks for head in one.methods.values()]
+    heads = [head for one in evidence.callbacks for head in _heads(one)]
 
     def within(place: Site) -> bool:
         above = [
@@ -123,9 +129,13 @@ def _runs(line: Line, callback: CallbackCost, evidence: Evidence) -> bool:
             and head.line <= place.line
         ]
         last = max(above, key=lambda head: head.line, default=None)
-        return last is not None and last in callback.methods.values()
+        return last is not None and last in _heads(callback)
 
     return any(map(within, (line.where, *line.callers)))
+
+
+def _heads(callback: CallbackCost) -> list[Site]:
+    return [*callback.methods.values(), *callback.functions.values()]
 
 
 def _seconds(lines: tuple[Line, ...] | list[Line]) -> float:

@@ -9,7 +9,9 @@ from functools import partial
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.words import at, make_those_that_can_be, ms, percent
+from trainperf.fixes.common.trainers import seen_in_call
+from trainperf.fixes.common.words import at, if_measured, make_those_that_can_be, ms, percent
+from trainperf.fixes.rows import SetArgument
 from trainperf.fixes.torch_step._attention import (
     Attention,
     Operand,
@@ -21,6 +23,7 @@ from trainperf.fixes.torch_step._step import compute_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.rewrite.imports import imports, name_of
+from trainperf.source.arguments import argument
 from trainperf.source.statements import assigned, last_name, names_in
 
 MOST_NAMED = 3
@@ -61,6 +64,16 @@ ADVICE = {
     "type or shape": "Compute it in bfloat16 or float16, with heads of a multiple of 8 up to 256.",
     "off": "Leave the choice to PyTorch: no `sdpa_kernel` or `enable_…_sdp` around it.",
 }
+
+OF_ATTENTION = (
+    "aten::bmm", "aten::baddbmm", "aten::_softmax", "aten::_softmax_backward_data", "aten::where",
+    "aten::bernoulli_", "aten::native_dropout", "aten::native_dropout_backward", "aten::add",
+    "aten::mul", "aten::div", "aten::masked_fill", "aten::copy_",
+)  # fmt: skip
+"""Operators that attention written out is made of, those that other layers call as well."""
+
+TAKE_IT = ("from_pretrained", "from_config", "_from_config")
+"""What builds a model and takes its `attn_implementation`; a class takes it by its config."""
 
 
 class TorchSdpa(Fix):
@@ -366,3 +379,69 @@ class TorchAttentionUnfused(Fix):
                 template = "{}.unsqueeze(0)" if plain else "({}).unsqueeze(0)"
                 script.wrap_argument(place, where, template)
             script.append_call(place, ".squeeze(0)")
+
+
+class TorchEagerAttention(Fix):
+    """Let a model of Transformers attend in one kernel: `attn_implementation="sdpa"`.
+
+    ## Why it is slow
+    With "eager" the library writes attention out: a matrix of scores for each pair of positions is
+    multiplied, scaled, masked, taken the softmax of and multiplied again, each time in memory.
+
+    ## What changes
+    The model calls `scaled_dot_product_attention`, the library's own choice where nothing is set.
+    The result is the same but for rounding; dropout draws other random numbers.
+
+    ## When not to
+    - Where attention weights are wanted (`output_attentions`): only "eager" has them.
+    - Some models say to be trained with "eager", Gemma 2 for one: it caps its scores.
+    """
+
+    category = "model"
+    usual = 1.25
+    rarely_all = True
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+    edit = SetArgument("attn_implementation", '"sdpa"')
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a model that was set to write its scores out, and was seen to take a softmax."""
+        where, trace = evidence.torch.model.eager, evidence.torch.trace
+        if where is None or (trace and not any("softmax" in one.name for one in trace.operators)):
+            return None
+        takes = if_measured(
+            lambda: (
+                f" The operators that it is made of take {ms(_attending_s(evidence))} of each "
+                f"step of {ms(evidence.times.real)}, forward and backward, in all layers."
+            )
+        )
+        return Cause(
+            title=f"{evidence.torch.model.cls} writes out its attention, by a setting",
+            text=f'Its `attn_implementation` is "eager" ({at(where)}), and its class has fused '
+            f"attention.{takes}",
+            saves=Saving("at most all operators of attention", lambda: _attending_s(evidence)),
+            where=(where,),
+            snippet='model = AutoModel.from_pretrained(name, attn_implementation="sdpa")',
+            data=seen_in_call(evidence, attn_implementation="eager"),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Change it where the model is built, or, of a class that is called, in its config."""
+        for site in finding.where:
+            call = script.call(site)
+            if last_name(call.func) not in TAKE_IT:
+                config = argument(call, "config", 0)
+                made = None if config is None else script.source(site.file).module.value(config)
+                if not isinstance(made, ast.Call):
+                    raise CannotRewrite("it is not seen where the model's config is made")
+                site = script.site_of(site, made)
+            self.edit.set(script, site, finding)
+
+
+def _attending_s(evidence: Evidence) -> float:
+    """Seconds of a step in operators that attention is made of; raises `NotMeasured`."""
+    trace = evidence.torch.trace
+    if trace is None:
+        raise NotMeasured("what attention takes needs a trace")
+    attending = sum(one.seconds for one in trace.operators if one.name in OF_ATTENTION)
+    return compute_seconds(evidence) * attending / max(trace.operators_s, 1e-9)

@@ -34,9 +34,9 @@ MOST_SHAPES = 3
 
 FUSING = "no time left in operators that compiling can put together, and between operators"
 
-COMPILED, WHOLE, BY_BLOCK = "compiled", "the model", "each block"
+COMPILED, WHOLE, BY_BLOCK, IN_GRAPHS = "compiled", "the model", "each block", "in CUDA graphs"
 WAY, ANY_SHAPE, FEW_LENGTHS = "code", "for all shapes", "for a few lengths"
-"""Keys of a finding's data, each with its two values."""
+"""Keys of a finding's data, each with its values."""
 
 MOST_NAMED = 4
 
@@ -106,7 +106,8 @@ class TorchCompile(Fix):
     minutes once; rounding differs. One of PyTorch's own classes, such as `Sequential`, is wrapped
     (`torch.compile(model)`): the names in its `state_dict` then begin with `_orig_mod.`.
     Of at least four blocks of one class, compiling each is tried as well: the code of one serves
-    for all. The better way is the one with which the whole training ends sooner.
+    for all. Where a GPU stands idle between kernels, so is `mode="reduce-overhead"`: CUDA graphs
+    launch many at once. The best way is the one with which the whole training ends soonest.
 
     ## When not to
     - Inputs of many shapes are compiled again and again; short runs do not earn it back.
@@ -132,22 +133,26 @@ class TorchCompile(Fix):
         if not on_gpu and not (torch.flags.get("cpp_compiler") and _fuses(evidence)):
             return None
         name, wrapped = model.name or "model", model.cls in OF_TORCH
-        seconds = None if made is not None else lambda: fusing(evidence).saved
-        blocks = {
-            "blocks": [asdict(blocks) for blocks in model.blocks],
-            "variants": [{COMPILED: WHOLE}, {COMPILED: BY_BLOCK}],
-        }
+        blocks, idle = [asdict(several) for several in model.blocks], _waits_for_launches(evidence)
+        ways = [WHOLE, *[BY_BLOCK] * bool(blocks), *[IN_GRAPHS] * idle]
+        probed = made is not None and not idle  # it ran without graphs of CUDA
         return Cause(
             title=f"{model.cls} is not compiled",
             text=f"Python starts each operation of {model.cls} by itself."
             f"{_probed(evidence, made) if made else if_measured(lambda: _traced(evidence))}",
-            saves=Saving(FUSING, seconds, probe="compile"),
+            saves=Saving(FUSING, probe="compile")
+            if probed
+            else Saving(FUSING, lambda: fusing(evidence).saved),
             where=(model.where,) if model.where else (),
             advice="Compile the model right after it is built; its first step then takes seconds "
             f"to minutes.{'' if on_gpu else ' It needs a C++ compiler.'}",
             snippet=f"{name} = torch.compile({name})" if wrapped else f"{name}.compile()",
             sure=_promises(evidence),
-            data={"cls": model.cls, **(blocks if model.blocks else {})},
+            data={
+                "cls": model.cls,
+                **({"blocks": blocks} if blocks else {}),
+                **({"variants": [{COMPILED: way} for way in ways]} if ways[1:] else {}),
+            },
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -157,14 +162,17 @@ class TorchCompile(Fix):
         if finding.data.get(COMPILED) == BY_BLOCK:
             script.insert_after(site, _each_block(script, site, name, finding.data["blocks"]))
             return
-        text = file_text(script, site.file)
+        text, mode = file_text(script, site.file), ""
+        if finding.data.get(COMPILED) == IN_GRAPHS:
+            mode = 'mode="reduce-overhead"'
         if not (cls in OF_TORCH or inherits_forward(text, cls)):
-            script.insert_after(site, f"{name}.compile()")
+            script.insert_after(site, f"{name}.compile({mode})")
             return
         if "state_dict" in text or "torch.save" in text:
             raise CannotRewrite(f"wrapping {cls} would change the names in its checkpoints")
         torch = script.module_name(site.file, "torch", site)
-        script.insert_after(site, f"{name} = {torch}.compile({name})")
+        arguments = ", ".join(filter(None, (name, mode)))
+        script.insert_after(site, f"{name} = {torch}.compile({arguments})")
 
 
 def _promises(evidence: Evidence) -> bool:
@@ -180,6 +188,15 @@ def _promises(evidence: Evidence) -> bool:
     if evidence.device.kind == "GPU":
         return could.saved >= GAINS * could.compute
     return could.share >= MOSTLY
+
+
+def _waits_for_launches(evidence: Evidence) -> bool:
+    """Whether a GPU stands idle between kernels for as long as compiling must gain to pay."""
+    try:
+        could = fusing(evidence)
+    except NotMeasured:
+        return False
+    return could.gaps > GAINS * could.compute
 
 
 def _fuses(evidence: Evidence) -> bool:

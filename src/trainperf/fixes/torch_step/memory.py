@@ -10,7 +10,6 @@ from dataclasses import replace
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import step_may_matter
 from trainperf.fixes.common.words import GIB, at, ms, percent
 from trainperf.fixes.rows import SetVariable
 from trainperf.fixes.torch_step import _source as source
@@ -91,7 +90,7 @@ class TorchAllocConf(Fix):
             return None
         apart = reserved >= APART * allocated and reserved >= LEAST_RESERVED * total
         needless = "expandable_segments" in given or not (retries or apart)
-        if needless or not step_may_matter(evidence):
+        if needless:
             return None
         text = (
             f"PyTorch holds {reserved / GIB:.1f} GiB of the GPU's memory at its peak "
@@ -103,7 +102,7 @@ class TorchAllocConf(Fix):
         return Cause(
             title="The GPU's memory is in pieces",
             text=text,
-            saves=Unpriced("not measured"),
+            saves=Unpriced("not measured", of="step"),
             snippet=f"export PYTORCH_CUDA_ALLOC_CONF={conf}",
             data={"conf": conf},
         )

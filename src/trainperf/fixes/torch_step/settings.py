@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving, Unpriced
-from trainperf.fixes.common.step import bound_if_saved, step_may_matter
+from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, percent, probe_said, worth
 from trainperf.fixes.rows import Callee, SetArgument, SetFlag, SetVariable
@@ -220,13 +220,11 @@ class TorchDebugModes(Fix):
             return None
         basis = "no time left in forward and backward"
         if on == ["anomaly"] and taken_probe(evidence, "anomaly") is not None:
-            saves: Saving | Unpriced | None = Saving(
+            saves: Saving | Unpriced = Saving(
                 basis, lambda: compute_seconds(evidence), probe="anomaly"
             )
         else:
             saves = _of_a_mode(evidence, basis, 1.0 if "anomaly" in on else None)
-        if saves is None:
-            return None
         places = {name: flags.get(f"{name}_where") for name in on}
         sites = {
             name: Site(**{part: value for part, value in place.items() if value is not None})
@@ -262,17 +260,17 @@ class TorchDebugModes(Fix):
                 raise CannotRewrite("the mode is turned on by a library")
 
 
-def _of_a_mode(evidence: Evidence, basis: str, share: float | None) -> Saving | Unpriced | None:
+def _of_a_mode(evidence: Evidence, basis: str, share: float | None) -> Saving | Unpriced:
     """What turning off a mode saves: `share` of forward and backward, None if that is no bound.
 
-    It is told without a price where they were not timed, unless the step cannot matter.
+    It is told without a price where they were not timed.
     """
     try:
         if share is not None:
             return Saving(basis, share * compute_seconds(evidence))
     except NotMeasured:
         pass
-    return Unpriced("not measured") if step_may_matter(evidence) else None
+    return Unpriced("not measured", of="step")
 
 
 class TorchLaunchBlocking(Fix):
@@ -304,18 +302,13 @@ class TorchLaunchBlocking(Fix):
         if evidence.device.kind != "GPU" or evidence.torch.flag("launch_blocking") is not True:
             return None
         basis = "Python and the GPU side by side in forward and backward"
-        saves = _of_a_mode(evidence, basis, 0.5)
-        return (
-            None
-            if saves is None
-            else Cause(
-                title="CUDA_LAUNCH_BLOCKING is set",
-                text="Python waits for each kernel to end before it starts the next."
-                f"{passes_said(evidence)}",
-                saves=saves,
-                advice="Unset CUDA_LAUNCH_BLOCKING: it is meant for finding faults.",
-                snippet="unset CUDA_LAUNCH_BLOCKING",
-            )
+        return Cause(
+            title="CUDA_LAUNCH_BLOCKING is set",
+            text="Python waits for each kernel to end before it starts the next."
+            f"{passes_said(evidence)}",
+            saves=_of_a_mode(evidence, basis, 0.5),
+            advice="Unset CUDA_LAUNCH_BLOCKING: it is meant for finding faults.",
+            snippet="unset CUDA_LAUNCH_BLOCKING",
         )
 
 

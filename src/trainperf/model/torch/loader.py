@@ -51,7 +51,9 @@ class Loader:
     items made a second time were the same, and drew on no generator at all, `shared_state`
     why worker processes cannot simply take the dataset over (an open file, a lock, what
     cannot be pickled), "" if nothing stands against it; all None where not looked at.
-    `item_threads` is how many threads making items used at most, `length` how long the sequences
+    `item_threads` is how many threads making items used at most in the training process,
+    `worker_threads` how many computed in a worker, `init` the head of the user's `worker_init_fn`,
+    `length` how long the sequences
     of items are, None where they hold none that batches pad; `accesses` is how items got at
     their data.
     """
@@ -78,6 +80,8 @@ class Loader:
     repeats: bool | None = None
     shared_state: str | None = None
     item_threads: int | None = None
+    worker_threads: int | None = None
+    init: Site | None = None
     length: ItemLength | None = None
     accesses: tuple[Access, ...] = ()
     worker_start_s: float | None = None  # from opening it to its first batch, less one batch

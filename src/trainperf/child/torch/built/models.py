@@ -158,6 +158,7 @@ def model_facts(loops: Any, called: Called, trained: set[int]) -> dict[str, Any]
         "channels_last": _channels_last(inner),
         "image_input": bool(tensors) and tensors[0].dim() == 4,
         "attentions": _attention_by_hand(inner),
+        "eager": _eager(loops, inner),
         "scattered": _scattered(inner),
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),
@@ -310,6 +311,20 @@ def _attention_by_hand(model: Any) -> list[dict[str, Any]]:
             place = frames.definition(head)
             found[head] = place | {"end_line": place["line"]}
     return list(found.values())
+
+
+def _eager(loops: Any, model: Any) -> dict[str, Any] | None:
+    """Where a model of Transformers was built that writes its scores out and need not.
+
+    One that returns its attention weights must.
+    """
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        eager = getattr(config, "_attn_implementation", None) == "eager"
+        shown = getattr(config, "output_attentions", False)
+        if eager and not shown and getattr(module, "_supports_sdpa", False):
+            return built.module_site(loops, module)
+    return None
 
 
 def _heads(module: Any, forward: Any) -> list[CodeType]:

@@ -236,19 +236,26 @@ def watch_data_parallel(loops: Any, module: Any) -> None:
 def watch_saves(loops: Any, module: Any) -> None:
     """Count and time checkpoints that are written to files; `module` is `torch.serialization`.
 
-    A step in which one is written now and then is no usual one.
+    A step in which one is written now and then is no usual one. The module may be that of
+    `torch.distributed.checkpoint` as well, which saves a file for each rank: these are not counted.
     """
     places, process = Places(), loops.process
+    whole = module.__name__ == "torch.serialization"
 
     def make(original: Any) -> Any:
-        def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-            began = process.clock()
-            result = original(obj, f, *args, **kwargs)
+        def save(*args: Any, **kwargs: Any) -> Any:
+            if loops.saving or loops.elsewhere():
+                return original(*args, **kwargs)
+            loops.saving, began = True, process.clock()
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                loops.saving = False
             with Attempt(process, "a checkpoint"):
-                driver = loops.training.driver
-                if not loops.passive() and driver is not None and _is_file(f):
+                driver, file = loops.training.driver, kwargs.get("f", (*args, None, None)[1])
+                if not loops.passive() and driver and (_is_file(file) or not whole):
                     count, where = loops.saves
-                    loops.saves = count + 1, where or frames.here()
+                    loops.saves = count + whole, where or frames.here()
                     seconds = process.clock() - began
                     process.record.write("saving", s=began, seconds=seconds, **places.here())
                     driver.evaluated = True

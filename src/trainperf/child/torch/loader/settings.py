@@ -17,6 +17,7 @@ def settings_of(loader: Any) -> dict[str, Any]:
     """The settings of a loader as its constructor left them, cheap to read."""
     sampler = sampler_of(loader)
     head = datasets.users_item(loader.dataset)
+    init = datasets.users_code(loader.worker_init_fn)
     return {
         "dataset": type(loader.dataset).__qualname__,
         "item": frames.definition(head) if head is not None else None,
@@ -30,6 +31,7 @@ def settings_of(loader: Any) -> dict[str, Any]:
         "shuffled": _is_shuffled(sampler),
         "drop_last": bool(loader.drop_last or getattr(loader.batch_sampler, "drop_last", False)),
         "worker_init": loader.worker_init_fn is not None,
+        "init": frames.definition(init) if init is not None else None,
         "sampler": type(sampler).__name__,
     }
 

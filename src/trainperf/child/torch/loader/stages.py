@@ -70,7 +70,8 @@ def record(driver: Driver, deadline: float) -> None:
     """Record every stage of the loop's loader, timed stage by stage.
 
     What is learnt of the loader on the way (`random`, `repeats`, `item_threads`, `shared_state`,
-    `worker_start_s`) is left in `driver.loader_facts` for the event `torch_loader`.
+    `worker_start_s`, `worker_threads`) is left in `driver.loader_facts` for the event
+    `torch_loader`.
     """
     loader = driver.dataset()
     facts: dict[str, Any] = {}
@@ -239,9 +240,14 @@ class _Taking:
         """Seconds to the first batch of workers that are started once more, None if not known."""
         if self.loader.num_workers == 0 or Spent.of(self.loader):
             return None
+        kept = getattr(self.loader, "_iterator", None)  # of workers that are
+        with Attempt(self.driver.process, "the threads of workers"):
+            if kept is not None:
+                self.facts["worker_threads"] = loaders.busy_threads(kept)
         until = min(self.deadline - 2 * STAGE_S, time.monotonic() + START_S)
         try:
-            return loaders.first_batch_s(self.loader, until)
+            seconds, self.facts["worker_threads"] = loaders.first_batch(self.loader, until)
+            return seconds
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:300]
             self.driver.record.write("missing", what="worker start", reason=reason)

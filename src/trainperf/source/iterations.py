@@ -123,6 +123,11 @@ def read_first(body: Sequence[ast.stmt], names: set[str]) -> list[str]:
     return list(flow.early)
 
 
+def surely_bound(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """Return the names that are bound whichever way a body is gone through to its end."""
+    return _Flow(set(), None).run(body, frozenset()) or frozenset()
+
+
 class _Flow:
     """Definite assignment: which names are surely bound where one is read."""
 

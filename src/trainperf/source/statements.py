@@ -54,10 +54,10 @@ def parameters(function: Function) -> list[str]:
     return [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
 
 
-def walk(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """Return every node of some statements."""
-    for statement in body:
-        yield from ast.walk(statement)
+def walk(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Return every node of some code."""
+    for node in body:
+        yield from ast.walk(node)
 
 
 def assigned(node: ast.AST) -> list[ast.expr]:
@@ -77,7 +77,7 @@ def assigned(node: ast.AST) -> list[ast.expr]:
     return flat
 
 
-def made_here(body: Iterable[ast.stmt]) -> set[str]:
+def made_here(body: Iterable[ast.AST]) -> set[str]:
     """Return the names bound in a body to what is not just another name for something."""
     body = list(body)
     made: set[str] = set()

@@ -12,8 +12,6 @@ from trainperf.fixes.common.repeating import (
     INSIDE,
     MOST,
     at_statement,
-    changing,
-    changing_attribute,
     class_of_items,
     fixed_statements,
     in_memory,
@@ -40,6 +38,7 @@ from trainperf.model import (
     is_taken,
 )
 from trainperf.rewrite import Script
+from trainperf.source.effects import changing, changing_attribute
 from trainperf.source.statements import parameters
 
 MOST_NAMED = 3

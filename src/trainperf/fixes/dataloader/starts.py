@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
-from trainperf.fixes.common.repeating import repeats
 from trainperf.fixes.common.words import ms, percent
 from trainperf.fixes.dataloader._loader import (
     DATA_LOADER,
@@ -25,9 +24,9 @@ from trainperf.rewrite import Script
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
-from trainperf.source.loops import assigned_in, starts_over, used_in
+from trainperf.source.effects import changed_names, repeats
+from trainperf.source.loops import starts_over, used_in
 from trainperf.source.module import Module
-from trainperf.source.mutations import changed_in_calls, changed_in_place
 from trainperf.source.scopes import FUNCTIONS, Function, Loop
 from trainperf.source.statements import called, names_in, walk
 
@@ -334,8 +333,7 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     if starts_over(module, loop):
         raise CannotRewrite("each turn of the loop trains a model of its own")
     read = {name for node in built for name in names_in(node)}
-    changed = changed_in_place(loop.body) | changed_in_calls(module, loop.body)
-    changed |= assigned_in(loop) | used_in(loop)
+    changed = changed_names(module, [loop]) | used_in(loop)
     attributes = {ast.unparse(node) for node in stored if isinstance(node, ast.Attribute)}
     changed |= {name.partition(".")[0] for name in attributes} - {"self"}
     reached = {ast.unparse(part) for node in built for part in ast.walk(node)}

@@ -9,6 +9,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data._mapped import YIELDS, put_in
 from trainperf.model import Site
 from trainperf.rewrite import Script
+from trainperf.source.effects import changed_names, changes_shared
 from trainperf.source.iterations import (
     carried,
     declared,
@@ -18,7 +19,6 @@ from trainperf.source.iterations import (
     stored,
 )
 from trainperf.source.module import Module
-from trainperf.source.mutations import changed_by, changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import COLLECTS, assigned, names_in
 
@@ -147,7 +147,7 @@ def _first_part(
     while taken < len(loop.body) and _makes(module, loop, taken):
         taken += 1
     making, rest = loop.body[:taken], loop.body[taken:]
-    own, changed = stored(making) | stored([loop.target]), changed_by(rest)
+    own, changed = stored(making) | stored([loop.target]), changed_names(module, rest)
     hoisted: dict[str, ast.expr] = {}
     for value in map(_collected, rest):
         if value is None or not _works([value]) or loaded([value]) & (changed - own):

@@ -24,16 +24,11 @@ from trainperf.fixes.tf_data._mapped import put_in, yields
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.bodies import calls_in, function_of, reached
+from trainperf.source.effects import changed_names, changes_shared, filled_names
 from trainperf.source.iterations import arguments, declared, loaded, stored
 from trainperf.source.module import Module
-from trainperf.source.mutations import (
-    changed_by,
-    changed_in_calls,
-    changed_in_place,
-    changes_shared,
-)
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import assigned, made_here, names_in, root
+from trainperf.source.statements import assigned, names_in, root
 
 ENOUGH = 30
 """Stack samples of a function below which its share is a guess."""
@@ -215,7 +210,7 @@ def _check_generator(
     _check_calls(module, [*function.body, call], body)
     own = stored(function.body) | arguments(function)
     read = (_names_read(module, function.body) - own) | names_in(call)
-    _check_unchanged(read & (changed_by(body) | changed_in_calls(module, body)))
+    _check_unchanged(read & changed_names(module, body))
 
 
 def _check_unchanged(changed: Iterable[str]) -> None:
@@ -233,7 +228,11 @@ def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -
     first = movable.index(True) if True in movable else len(before)
     end = movable.index(False, first) if False in movable[first:] else len(movable)
     always = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign)
-    if len(hoisted) < len(worked) or not always or loaded(hoisted) & changed_by(before[end:]):
+    if (
+        len(hoisted) < len(worked)
+        or not always
+        or loaded(hoisted) & changed_names(module, before[end:])
+    ):
         hoisted = []
     if True not in movable and not hoisted:
         raise CannotRewrite("nothing in the loop makes the batch ahead of its step")
@@ -256,13 +255,10 @@ def _check(module: Module, loop: Loop) -> None:
     ahead = (loaded(loop.leading) | stored(loop.leading)) & stored(loop.making)
     if ahead:
         raise CannotRewrite(f"the loop has to do with {min(ahead)} before it makes it")
-    changed = changed_by(others) - (own - stored(loop.leading))
-    changed |= changed_in_calls(module, others)
+    changed = changed_names(module, others) - (own - stored(loop.leading))
     _check_unchanged(changed & _names_read(module, [*loop.making, *loop.hoisted, loop.node.iter]))
     making = [*loop.making, *map(ast.Expr, loop.hoisted)]
-    seen = changed_in_place(making) | changed_in_calls(module, making)
-    seen -= made_here(loop.making)
-    if seen:  # by the step, if it is the batch
+    if seen := filled_names(module, making, own=False):  # by the step, if it is the batch
         raise CannotRewrite(f"making batches changes {min(seen)}, which others see")
     _check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
 

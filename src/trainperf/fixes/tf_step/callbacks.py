@@ -12,12 +12,13 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.repeating import RANDOM, without_docstring
+from trainperf.fixes.common.repeating import without_docstring
 from trainperf.fixes.common.words import at, make_those_that_can_be, ms, percent, refusal
 from trainperf.fixes.tf_step.weight_copies import copying
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, reached
+from trainperf.source.effects import RANDOM
 from trainperf.source.module import Module
 from trainperf.source.statements import (
     COLLECTS,

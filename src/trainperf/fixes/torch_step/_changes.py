@@ -10,10 +10,10 @@ import builtins
 from collections.abc import Iterable, Iterator, Sequence
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.repeating import RANDOM
 from trainperf.fixes.torch_step import _source as source
 from trainperf.model import Site
 from trainperf.rewrite import Script
+from trainperf.source.effects import RANDOM
 from trainperf.source.statements import (
     COLLECTS,
     Function,

@@ -9,7 +9,6 @@ from trainperf.lint.rule import Place, rule
 from trainperf.source.arguments import argument, starred
 from trainperf.source.bodies import (
     PYTHON_OPS,
-    drawing,
     function_of,
     looping,
     method_of,
@@ -17,6 +16,7 @@ from trainperf.source.bodies import (
     reading,
 )
 from trainperf.source.datasets import is_dataset
+from trainperf.source.effects import drawing
 from trainperf.source.loops import fits, iterated, tapes, targets
 from trainperf.source.module import UNKNOWN, Module, inside
 from trainperf.source.scopes import FUNCTIONS, Function, Loop

@@ -104,6 +104,7 @@ PURE = frozenset({
 _WRITES = re.compile(
     r"^(save|savez|dump|to_csv|to_parquet|to_pickle|tofile|im_?write|im_?save)"
     r"|^(print|write\w*|makedirs|mkdir|unlink|remove|rename|log|debug|info|warn\w*)$"
+    r"|^plot|^show$|summary$"
 )
 """Names of functions that write a file, or a line."""
 
@@ -256,12 +257,13 @@ class _Reader:
             yield Effect("alone", module, call, text)
         if name in STEERS or (name.endswith("_") and not name.endswith("__")):
             yield Effect("steers", module, call, text, root(call.func))
-        if _WRITES.search(name) or _opened_to_write(call):
-            yield Effect("writes", module, call, text)
         there = _called_code(module, call)
         if there is not None:
             yield from self._followed(module, call, own, *there)
             return
+        logarithm = name == "log" and full is not None and not full.startswith("logging.")
+        if (_WRITES.search(name) and not logarithm) or _opened_to_write(call):
+            yield Effect("writes", module, call, text)
         doubt = _doubt(module, call, full)
         if doubt is not None:
             yield Effect(doubt, module, call, text)

@@ -92,27 +92,6 @@ def made_here(body: Iterable[ast.AST]) -> set[str]:
     return made - borrowed
 
 
-def keeps_state(body: Iterable[ast.stmt], methods: frozenset[str] = COLLECTS) -> str:
-    """Return the source of something that outlives a call and is changed in it, else ''.
-
-    `methods` are those that change what they are called on.
-    """
-    body = list(body)
-    own = made_here(body)
-    for node in walk(body):
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            return ast.unparse(node)
-        for target in assigned(node):
-            outlives = isinstance(target, ast.Attribute) or root(target) not in own
-            if not isinstance(target, ast.Name) and outlives:
-                return ast.unparse(target)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            changed = node.func
-            if changed.attr in methods and root(changed.value) not in own:
-                return f"{ast.unparse(changed)}()"
-    return ""
-
-
 def variables(module: Module) -> Iterator[tuple[ast.AST, str, str]]:
     """Yield what is set without condition: the place, the variable's name and its value."""
     for node, name, value in _settings(module):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import Script
 from trainperf.source.effects import Kind, effects, first
-from trainperf.source.iterations import loaded, stored, surely_bound
+from trainperf.source.iterations import read_outside, stored, surely_bound
 from trainperf.source.module import Module
 from trainperf.source.statements import Function, parameters, walk
 
@@ -26,8 +26,7 @@ def fixed_statements(module: Module, function: Function) -> list[ast.stmt]:
     so, that leaves the function, or that changes something beyond it; what they bind and later
     ones read is bound whatever the way through them. Empty where they do no work.
     """
-    body = without_docstring(function)
-    return fixed_ahead(module, body, lambda fixed: body[len(fixed) :])
+    return fixed_ahead(module, function, without_docstring(function))
 
 
 def without_docstring(function: Function) -> list[ast.stmt]:
@@ -37,13 +36,13 @@ def without_docstring(function: Function) -> list[ast.stmt]:
 
 def fixed_ahead(
     module: Module,
+    function: Function,
     body: Sequence[ast.stmt],
-    rest: Callable[[list[ast.stmt]], Iterable[ast.AST]],
     fits: Callable[[list[ast.stmt]], bool] = lambda _: True,
 ) -> list[ast.stmt]:
-    """Return those of `fixed_statements` that any statements begin with.
+    """Return those of `fixed_statements` that any statements of a function begin with.
 
-    `rest` gives what may read what they bind; `fits` what else is asked of all of them.
+    `fits` says what else is asked of all of them.
     """
     fixed: list[ast.stmt] = []
     for statement in body:
@@ -51,7 +50,7 @@ def fixed_ahead(
         if leaves(statement) or first(effects(module, ahead), *MADE_ANEW) or not fits(ahead):
             break
         fixed.append(statement)
-    while fixed and not bound_names(fixed, rest(fixed))[1]:
+    while fixed and not bound_names(function, fixed)[1]:
         fixed.pop()
     return fixed if any(isinstance(each, ast.Call) for each in walk(fixed)) else []
 
@@ -75,10 +74,11 @@ def _private(name: str) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
 
-def bound_names(fixed: list[ast.stmt], rest: Iterable[ast.AST]) -> tuple[list[str], bool]:
-    """Return what `fixed` binds and `rest` reads, in order, and whether all of it surely is."""
-    found = stored(fixed) & loaded(rest)  # what is imported or defined cannot be kept
+def bound_names(function: Function, fixed: list[ast.stmt]) -> tuple[list[str], bool]:
+    """Return what `fixed` binds and the rest reads, in order, and whether all of it surely is."""
+    found = stored(fixed) & read_outside([function], fixed)
     order = dict.fromkeys(node.id for node in walk(fixed) if isinstance(node, ast.Name))
+    # what is imported or defined cannot be kept
     defined = stored(node for node in walk(fixed) if isinstance(node, DEFINES))
     surely = surely_bound(fixed) - defined
     return [name for name in order if name in found], bool(found) and found <= surely
@@ -149,16 +149,15 @@ def move_part(
     script: Script,
     site: Site,
     part: list[ast.stmt],
-    rest: Iterable[ast.AST],
     once: str,
     name: str,
     given: Sequence[str],
 ) -> None:
-    """Move statements into a function `name` of `given`; `rest` reads the result.
+    """Move statements of the function at `site` into one called `name`, of `given`.
 
     It is kept by the decorator `once`.
     """
-    names, _ = bound_names(part, rest)
+    names, _ = bound_names(script.definition(site), part)
     listed, made = ", ".join(given), ", ".join(names)
     script.move_into_function(
         at_statement(site, part[0]),

@@ -145,9 +145,8 @@ class TorchItemWork(Fix):
         if data["whole"]:
             script.decorate(site, once)
         else:
-            rest = function.body[function.body.index(fixed[-1]) + 1 :]
             name = script.free_name(site.file, "made_item")
-            move_part(script, site, fixed, rest, once, name, parameters(function))
+            move_part(script, site, fixed, once, name, parameters(function))
         _add_helper(script, site.file, once, data, copied=data["copied"] or not data["whole"])
 
 

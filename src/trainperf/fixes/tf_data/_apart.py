@@ -16,6 +16,7 @@ from trainperf.source.iterations import (
     loaded,
     of_own_loop,
     of_this_function,
+    read_outside,
     stored,
 )
 from trainperf.source.module import Module
@@ -195,12 +196,7 @@ def made_for_rest(
     expressions of the rest that are worked out with the item.
     """
     own = stored(making) | stored([loop.target])
-    moved = {id(node) for part in (*making, *hoisted, loop.iter) for node in ast.walk(part)}
-    read = {
-        node.id
-        for node in ast.walk(scope)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in moved
-    }
+    read = read_outside([scope], [*making, *hoisted, loop.iter])
     order = dict.fromkeys(node.id for node in ast.walk(loop) if isinstance(node, ast.Name))
     names = [name for name in order if name in own & read]
     given = [*(ast.Expr(ast.Name(name, ast.Load())) for name in names), *map(ast.Expr, hoisted)]

@@ -266,22 +266,11 @@ def _keep(script: Script, site: Site, part: Part, once: str, name: str) -> None:
     given, first = ["self", *part.given], part.nodes[0]
     if isinstance(first, ast.stmt):
         statements = [node for node in part.nodes if isinstance(node, ast.stmt)]
-        rest = _outside(part.function, statements)
-        move_part(script, site, statements, rest, once, name, given)
+        head = Site(site.file, part.function.lineno, site.function)
+        move_part(script, head, statements, once, name, given)
         return
     listed, place = ", ".join(given), script.site_of(site, first)
     script.expression_into_function(place, f"@{once}\ndef {name}({listed}):", f"{name}({listed})")
-
-
-def _outside(function: Function, part: Iterable[ast.AST]) -> list[ast.AST]:
-    """The nodes of a function that hold nothing of some statements, and are not held by them."""
-    moved = {id(statement) for statement in part}
-    inside = {id(node) for statement in part for node in ast.walk(statement)}
-    return [
-        node
-        for node in ast.walk(function)
-        if id(node) not in inside and moved.isdisjoint(id(within) for within in ast.walk(node))
-    ]
 
 
 class _Search:
@@ -309,8 +298,8 @@ class _Search:
         while start < len(body):
             run = fixed_ahead(
                 self.module,
+                function,
                 body[start:],
-                lambda fixed: _outside(function, fixed),
                 lambda fixed: self._fits(function, fixed, known),  # noqa: B023
             )
             if _works(self.module, run):

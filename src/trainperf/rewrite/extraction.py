@@ -11,7 +11,7 @@ from trainperf.rewrite.editing import Editing, check_expression
 from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace, lines_within_strings
 from trainperf.rewrite.imports import available_after, block_end, names_imported
 from trainperf.rewrite.layout import replaced
-from trainperf.rewrite.statements import first_line
+from trainperf.rewrite.statements import comments_above, first_line, last_line
 from trainperf.source.text import Function, Place, Source
 
 GAP = 2
@@ -24,22 +24,12 @@ _Around = Sequence[Place]
 def _above(source: Source, around: _Around, lines: list[str]) -> Insert:
     """Put a function ahead of the statement of the module around a place."""
     function = "".join(line + source.newline for line in lines)
-    place = _with_comments(source, first_line(source, around[0][0]))
+    place = comments_above(source, first_line(source, around[0][0]))
     above = _empty_above(source, place)
     before, behind = source.newline * max(0, GAP - above), source.newline * GAP
     if not source.text[:place].strip():
         before = ""
     return Insert(place, before + function + behind, Rank.BEFORE_STATEMENT, (place, place))
-
-
-def _with_comments(source: Source, start: int) -> int:
-    """Where the comments start that stand directly above a line."""
-    while start > 0:
-        above = source.line_start(start - 1)
-        if not source.text[above:start].lstrip().startswith("#"):
-            break
-        start = above
-    return start
 
 
 def _moved(line: str, indent: str, step: str) -> str:
@@ -64,7 +54,6 @@ def under(source: Source, sites: Sequence[_Around], header: str, before_last: bo
     `before_last` leaves out the one that holds the last of `sites`. Raises
     `CannotRewrite` where no block holds them all, or they share lines with others.
     """
-    _check_header(header)
     block, nodes = _siblings(source, sites)
     first, last = block.index(nodes[0]), block.index(nodes[-1])
     if before_last:
@@ -76,25 +65,12 @@ def under(source: Source, sites: Sequence[_Around], header: str, before_last: bo
     indices = [block.index(node) for node in (nodes[:-1] if before_last else nodes)]
     if not all(first <= index <= last for index in indices):
         raise CannotRewrite("the statements do not stand in the order asked for")
-    start, end = first_line(source, block[first]), source.span(block[last])[1]
-    if not source.ends_line(end):
-        raise CannotRewrite(f"the statement in {source.name}:{block[last].lineno} shares its line")
+    start, end = first_line(source, block[first]), last_line(source, block[last])
     indent = source.indent(source.line_start(start) + _width(source, start)) or ""
-    lines_within_strings(source.text[start : source.next_line(end)])  # raises
+    lines_within_strings(source.text[start:end])  # raises
     step = "\t" if "\t" in indent else indentation(source)
     head = f"{indent}{header.strip()}{source.newline}"
-    return [Indent((start, source.next_line(end)), head, indent, step)]
-
-
-def _check_header(header: str) -> None:
-    """Refuse a header that is not one line `with …:` or `if …:`."""
-    try:
-        tree = ast.parse(f"async def _():\n {header.strip()}\n  pass").body
-    except (SyntaxError, ValueError) as error:
-        raise CannotRewrite(f"not a header: {header!r}") from error
-    body = tree[0].body if len(tree) == 1 and isinstance(tree[0], Function) else []
-    if len(body) != 1 or not isinstance(body[0], ast.With | ast.AsyncWith | ast.If):
-        raise CannotRewrite(f"not a header: {header!r}")
+    return [Indent((start, end), head, indent, step)]
 
 
 def indentation(source: Source) -> str:
@@ -165,10 +141,8 @@ class Extracting(Editing):
             raise CannotRewrite("the statements are the module's own: others may use what they set")
         start, end = first_line(source, nodes[0]), source.span(nodes[1])[1]
         indent, step = source.text[start : source.start(nodes[0])], indentation(source)
-        start = _with_comments(source, start)
-        if not source.ends_line(end):
-            raise CannotRewrite(f"the statement in {source.name}:{nodes[1].lineno} shares its line")
-        text = source.text[start : source.next_line(end)]
+        start = comments_above(source, start)
+        text = source.text[start : last_line(source, nodes[1])]
         within = lines_within_strings(text)
         body = [
             line if number in within else _moved(line, indent, step)
@@ -238,7 +212,7 @@ class Extracting(Editing):
             raise CannotRewrite(
                 f"the statement in {source.name}:{statement.lineno} shares its line"
             )
-        place, new = _with_comments(source, first_line(source, statement)), source.newline
+        place, new = comments_above(source, first_line(source, statement)), source.newline
         gap = new * (1 if outer else GAP)
         text = f"{inner}{result}{new}{gap}{outer}{head}{new}"
         self._edit(file, [Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))])

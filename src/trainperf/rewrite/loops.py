@@ -10,6 +10,7 @@ from trainperf.model import Site
 from trainperf.rewrite.editing import Editing
 from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace
 from trainperf.rewrite.extraction import indentation
+from trainperf.rewrite.statements import below, last_line
 from trainperf.source.iterations import of_own_loop
 from trainperf.source.text import Source
 
@@ -78,14 +79,6 @@ def _first(source: Source, loop: Plain) -> bool:
     return any(block[0] is loop for node, block in source.statements if node is loop)
 
 
-def _line_behind(source: Source, end: int, line: str) -> Insert:
-    at = source.next_line(end)
-    new = source.newline
-    if at == len(source.text) and not source.text.endswith("\n"):
-        return Insert(at, f"{new}{new}{line}", Rank.AFTER_STATEMENT, (at, at))
-    return Insert(at, f"{new}{line}{new}", Rank.AFTER_STATEMENT, (at, at))
-
-
 class Moving(Editing):
     """Source files whose loops can be taken apart; edits are kept until asked for."""
 
@@ -99,11 +92,10 @@ class Moving(Editing):
         loop = at(file.source, site)
         source = file.source
         indent, end = _indents(source, loop)[0], source.span(loop)[1]
-        if not source.ends_line(end):
-            raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its last line")
+        last_line(source, loop)  # raises
+        line = indent + call.replace("{}", _items(source, loop))
         edits = [_head(source, loop, name, item), *_returns(source, loop.body)]
-        edits.append(_line_behind(source, end, indent + call.replace("{}", _items(source, loop))))
-        self._edit(file, edits)
+        self._edit(file, [*edits, below(source, end, ["", line])])
 
     def loop_part_into_function(
         self,

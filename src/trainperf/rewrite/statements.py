@@ -87,7 +87,8 @@ def removals(source: Source, places: Sequence[Place]) -> list[Edit]:
         if all(each in gone for each in block):
             raise CannotRewrite(f"nothing is left of the block in line {block[0].lineno}")
     spans: list[Span] = []
-    for start, end in sorted(_with_comments(source, node) for node in gone):
+    for node in sorted(gone, key=source.start):
+        start, end = comments_above(source, first_line(source, node)), last_line(source, node)
         if spans and not source.text[spans[-1][1] : start].strip():
             spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
         else:
@@ -95,19 +96,39 @@ def removals(source: Source, places: Sequence[Place]) -> list[Edit]:
     return [Replace(_with_empty_lines(source, span), "") for span in spans]
 
 
-def _with_comments(source: Source, node: ast.stmt) -> Span:
-    """The lines of a statement, and those of the comments directly above it."""
-    start, end = first_line(source, node), source.span(node)[1]
+def last_line(source: Source, node: ast.stmt) -> int:
+    """Return where the last line of a statement ends; raises `CannotRewrite` if it shares it."""
+    end = source.span(node)[1]
     if not source.ends_line(end):
         raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
-    indent = source.indent(source.start(node))
+    return source.next_line(end)
+
+
+def comments_above(source: Source, start: int) -> int:
+    """Return where the comments begin that stand directly above a line, as far indented."""
+    line = source.text[start : source.line_end(start)]
+    indent = line[: len(line) - len(line.lstrip())]
     while start:
         above = source.line_start(start - 1)
         before, mark, _ = source.text[above:start].partition("#")
         if not mark or before != indent:
             break
         start = above
-    return start, source.next_line(end)
+    return start
+
+
+def below(
+    source: Source,
+    end: int,
+    lines: Sequence[str],
+    rank: Rank = Rank.AFTER_STATEMENT,
+    start: int | None = None,
+) -> Insert:
+    """Put lines below that of `end`, of a statement that begins at `start`."""
+    at, new = source.next_line(end), source.newline
+    last = at == len(source.text) and not source.text.endswith("\n")
+    text = "".join(new + line if last else line + new for line in lines)
+    return Insert(at, text, rank, (at if start is None else start, at))
 
 
 def _with_empty_lines(source: Source, span: Span) -> Span:
@@ -204,8 +225,7 @@ class StatementEdits(Editing):
             self._edit(file, [Replace((start, end), statement.strip())])
             return
         place = first_line(source, node)
-        if not source.ends_line(end):
-            raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+        last_line(source, node)  # raises
         lines = _indented(source, place, statement)
         self._edit(file, [Replace((start, end), source.newline.join(lines).lstrip())])
 
@@ -235,15 +255,9 @@ class StatementEdits(Editing):
             )
             return
         place = first_line(source, node)
-        if not source.ends_line(end):
-            raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+        last_line(source, node)  # raises
         lines = _indented(source, place, statement)
-        at = source.next_line(end)
-        if at == len(source.text) and not source.text.endswith("\n"):
-            text = "".join(source.newline + each for each in lines)
-        else:
-            text = "".join(each + source.newline for each in lines)
-        self._edit(file, [Insert(at, text, Rank.AFTER_STATEMENT, (place, at))])
+        self._edit(file, [below(source, end, lines, start=place)])
 
     def insert_after_imports(self, file: str, statement: str) -> None:
         """Put `statement` after the imports at the top of `file`, at least those it needs."""
@@ -255,7 +269,8 @@ class StatementEdits(Editing):
         gap = place > 0 and not own
         source = found.source
         nodes = place
-        text = source.newline.join(statement.strip("\n").split("\n"))
+        lines = statement.strip("\n").split("\n")
+        text = source.newline.join(lines)
         body = source.tree.body
         if not nodes:
             if not body:
@@ -266,14 +281,8 @@ class StatementEdits(Editing):
             place = first_line(source, body[0])
             self._edit(found, [Insert(place, text + source.newline, rank, (place, place))])
             return
-        end = source.line_end(source.span(body[nodes - 1])[1])
-        space = source.newline if gap else ""
-        if source.next_line(end) == len(source.text) and not source.text.endswith("\n"):
-            end = len(source.text)
-            self._edit(found, [Insert(end, source.newline + space + text, rank, (end, end))])
-            return
-        place = source.next_line(end)
-        self._edit(found, [Insert(place, space + text + source.newline, rank, (place, place))])
+        end = source.span(body[nodes - 1])[1]
+        self._edit(found, [below(source, end, ["", *lines] if gap else lines, rank)])
 
     def module_name(self, file: str, module: str, site: Site | None = None) -> str:
         """Return the name of `module` in `file`, which is made to import it if need be.

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from trainperf.source.module import Module
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from trainperf.source.scopes import Function as Function
 
 COLLECTS = frozenset({
     "add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "pop",

@@ -10,7 +10,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-from trainperf.source.bodies import function_of
+from trainperf.source.bodies import function_of, reached
 from trainperf.source.effects import DEEP, handed_in, home_of
 from trainperf.source.iterations import may_be_sequence, of_this_function
 from trainperf.source.module import Module
@@ -119,19 +119,9 @@ def yields(function: Function) -> bool:
     return any(isinstance(node, YIELDS) for node in of_this_function(function.body))
 
 
-def with_called(module: Module, function: Function) -> Iterator[Function]:
-    """A function and those of its file that it calls."""
-    seen: set[int] = set()
-    stack = [function]
-    while stack:
-        caller = stack.pop()
-        if id(caller) in seen:
-            continue
-        seen.add(id(caller))
-        yield caller
-        calls = (node for node in ast.walk(caller) if isinstance(node, ast.Call))
-        found = (function_of(module, call.func) for call in calls)
-        stack += [own for own in found if isinstance(own, FUNCTIONS)]
+def with_called(module: Module, function: Function) -> list[Function]:
+    """A function and those of its file that it uses."""
+    return [node for node in reached(module, [function]) if isinstance(node, FUNCTIONS)]
 
 
 # ------------------------------------------------------- objects that make what they give

@@ -36,7 +36,7 @@ from trainperf.source.effects import changing_attribute, changing_name, effects,
 from trainperf.source.iterations import loaded, of_this_function, stored
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import parameters, root
+from trainperf.source.statements import last_name, parameters, root
 
 _MEMORY_SHARE = 0.5
 """The share of the free memory, or disk, a cache may take: the other half is for the rest."""
@@ -310,7 +310,8 @@ def _second_map(script: Script, site: Site, line: int) -> str:
     if not isinstance(function, FUNCTIONS):
         raise CannotRewrite("a cache would split the map's function, which is not in the file")
     body = function.body
-    uses = [node for node in module.nodes if _names(node, function.name)]
+    named = (node for node in module.nodes if isinstance(node, ast.Name | ast.Attribute))
+    uses = [node for node in named if last_name(node) == function.name]
     if len(uses) != 1 or function.decorator_list:
         raise CannotRewrite(f"a cache would split {function.name}, which is used elsewhere as well")
     draws = next((place for place, node in enumerate(body) if not repeats(module, node)), 0)
@@ -328,11 +329,6 @@ def _second_map(script: Script, site: Site, line: int) -> str:
     keywords = [keyword for keyword in given.keywords if keyword.arg != "map_func"]
     rest = [ast.unparse(value) for value in (*given.args[1:], *keywords)]
     return f".map({', '.join([f'self.{name}' if method else name, *rest])})"
-
-
-def _names(node: ast.AST, name: str) -> bool:
-    is_name = isinstance(node, ast.Name) and node.id == name
-    return is_name or (isinstance(node, ast.Attribute) and node.attr == name)
 
 
 def _handed_on(function: Function, first: int) -> list[str]:

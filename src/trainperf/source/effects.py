@@ -241,14 +241,13 @@ class _Reader:
         held = call.func.value if isinstance(call.func, ast.Attribute) else None
         full = module.name(call.func)
         taken = name == "get" and not call.args and not call.keywords  # of a queue
-        for kind, value in (
-            *(("fills", value) for value in filled(call)),
-            *(("reads on", value) for value in ([held] if name in STREAMS or taken else ())),
-            *(("reads on", value) for value in (call.args[:1] if name == "next" else ())),
-        ):
-            if value is not None:
-                made = _is_made(module, value, own)
-                yield Effect(kind, module, call, text, root(value), made)  # type: ignore[arg-type]
+        read_on = [held] if held is not None and (name in STREAMS or taken) else []
+        read_on += call.args[:1] if name == "next" else []
+        changed: list[tuple[Kind, ast.expr]] = [("fills", value) for value in filled(call)]
+        changed += [("reads on", value) for value in read_on]
+        for kind, value in changed:
+            made = _is_made(module, value, own)
+            yield Effect(kind, module, call, text, root(value), made)
         if (
             (held is not None and name in ALONE)
             or (full or "").startswith(ALONE_OF)
@@ -267,7 +266,7 @@ class _Reader:
         doubt = _doubt(module, call, full)
         if doubt is not None:
             yield Effect(doubt, module, call, text)
-        elif held is not None and full is None and name not in PURE:
+        elif held is not None and full is None and name not in PURE and not changed:
             yield Effect("asks", module, call, text, root(held), root(held) in {"", *own})
 
     def _mentioned(self, module: Module, node: ast.Name | ast.Attribute) -> Iterator[Effect]:

@@ -38,6 +38,7 @@ from trainperf.model import (
     is_taken,
 )
 from trainperf.rewrite import Script
+from trainperf.source.bodies import method_of
 from trainperf.source.effects import changing, changing_attribute
 from trainperf.source.statements import parameters
 
@@ -315,12 +316,11 @@ def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
 
 
 def _make_folder(script: Script, site: Site, owner: ast.ClassDef) -> None:
-    for node in owner.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            for line in _folder(script, site.file):
-                script.insert_first(at_statement(site, node), line)
-            return
-    raise CannotRewrite("its class has no __init__ that could say where items are kept")
+    built = method_of(owner, "__init__")
+    if built is None:
+        raise CannotRewrite("its class has no __init__ that could say where items are kept")
+    for line in _folder(script, site.file):
+        script.insert_first(at_statement(site, built), line)
 
 
 def _folder(script: Script, file: str) -> list[str]:

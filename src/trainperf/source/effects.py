@@ -213,9 +213,12 @@ class _Reader:
 
     def __init__(self) -> None:
         self._of_function: dict[int, list[Effect]] = {}
+        self._read: set[int] = set()
+        """Nodes that are read where they stand: functions defined there are not followed again."""
 
     def of(self, module: Module, code: Sequence[ast.AST], own: set[str]) -> Iterator[Effect]:
         nodes = list(walk(code))
+        self._read |= {id(node) for node in nodes}
         functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
         for node in nodes:
             if isinstance(node, ast.Call):
@@ -272,7 +275,7 @@ class _Reader:
     def _mentioned(self, module: Module, node: ast.Name | ast.Attribute) -> Iterator[Effect]:
         """What a property does, or a function that is handed on to what calls it."""
         function = function_of(module, node)
-        if function is not None:
+        if function is not None and id(function) not in self._read:
             given = arguments(function) - {"self", "cls"}
             yield from (each for each in self._function(module, function) if each.root not in given)
 
@@ -300,7 +303,7 @@ class _Reader:
                     text = f"{ast.unparse(value)}, by {function.name}()"
                     made = _is_made(module, value, own)
                     yield replace(each, kind=kind, text=text, root=root(value), own=made)
-            elif not (makes and each.root == "self"):
+            elif id(function) not in self._read and not (makes and each.root == "self"):
                 name = called(call)
                 text = each.text if " in " in each.text else f"{each.text}, in {name}()"
                 yield replace(each, text=text)

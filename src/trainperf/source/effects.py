@@ -64,7 +64,7 @@ Those whose name ends in `_` change a tensor, by PyTorch's own convention.
 RANDOM = re.compile(
     r"^r?sample$|^rand|random|_rand|shuffle|permut|choice|choose|bernoulli|multinomial|uniform"
     r"|^normal_?$|integers|dropout|^aug|augment|jitter|noise|perturb|mix_?up|cut_?out|transform"
-    r"|uuid|urandom|^time$|^now$|^today$|perf_counter",
+    r"|uuid|urandom|^time$|^now$|^today$|perf_counter|timestamp",
     re.IGNORECASE,
 )
 """Names of what draws random numbers, reads the clock, or may do so."""
@@ -113,17 +113,32 @@ _WRITES = re.compile(
 class Effect:
     """One thing that a piece of code does, at `node`: an expression that is set, or a call.
 
-    `text` says it as the source does. `root` is the name of the object that is changed or asked,
-    in the code that was asked about, "" where it has none there; `own` says that this code has
-    made it. `module` is the file in which `node` stands.
+    `source` says it as the source does. `root` is the name of the object that is changed or
+    asked, in the code that was asked about, "" where it has none there; `own` says that this code
+    has made it. `module` is the file in which `node` stands, `within` the function that the code
+    calls for it, "" where it does it itself.
     """
 
     kind: Kind
     module: Module
     node: ast.expr | ast.stmt
-    text: str
+    source: str
     root: str = ""
     own: bool = False
+    within: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is done, and in which function: "self.size, in grow()"."""
+        return f"{self.source}, in {self.within}()" if self.within else self.source
+
+    @property
+    def given(self) -> list[ast.expr]:
+        """What is handed to the call, nothing for what is no call."""
+        call = self.node
+        if not isinstance(call, ast.Call):
+            return []
+        return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def effects(module: Module, code: Iterable[ast.AST], given: Iterable[str] = ()) -> Iterator[Effect]:
@@ -302,11 +317,11 @@ class _Reader:
                     kind: Kind = "fills" if each.kind == "adds" else each.kind
                     text = f"{ast.unparse(value)}, by {function.name}()"
                     made = _is_made(module, value, own)
-                    yield replace(each, kind=kind, text=text, root=root(value), own=made)
+                    yield replace(
+                        each, kind=kind, source=text, root=root(value), own=made, within=""
+                    )
             elif id(function) not in self._read and not (makes and each.root == "self"):
-                name = called(call)
-                text = each.text if " in " in each.text else f"{each.text}, in {name}()"
-                yield replace(each, text=text)
+                yield replace(each, within=called(call))
 
     def _function(self, module: Module, function: Function | ast.Lambda) -> list[Effect]:
         if id(function) not in self._of_function:

@@ -298,7 +298,7 @@ def _stays(module: Module, code: Sequence[ast.AST]) -> str:
         if not isinstance(call, ast.Call) or called(call) == "next":
             continue
         plain = isinstance(call.func, ast.Name) and not _imported(effect.module, call.func)
-        doubt = effect.kind in ("unknown", "draws") and " in " not in effect.text
+        doubt = effect.kind in ("unknown", "draws") and not effect.within
         model = plain and doubt  # `model(noise)`: a model, a layer
         timed = (effect.module.name(call.func) or "").startswith(SAID)
         if effect.kind in ("steers", "writes") or called(call) in MODEL or model or timed:

@@ -383,18 +383,18 @@ def _chooses(statements: Sequence[ast.stmt], batch: str) -> str:
 def _changes(module: Module, statements: Sequence[ast.stmt], kept: Collection[str] = ()) -> str:
     """Say what some statements change beside the attributes `kept`; '' if nothing."""
     for effect in effects(module, statements):
-        node, name = effect.node, effect.text.removesuffix("()")
+        name = effect.text.removesuffix("()")
         if effect.kind in ("sets", "fills") and not effect.own:
-            if not any(name == its or name.startswith((f"{its}.", f"{its}[")) for its in kept):
+            if not any(re.match(rf"{re.escape(its)}(\.|\[|$)", name) for its in kept):
                 return f"it changes {name} in every batch"
         elif effect.kind == "ends":
             return "it may end the training"
         elif effect.kind == "steers":
-            return f"it calls {name}()"
-        elif effect.kind in ("unknown", "asks", "draws") and isinstance(node, ast.Call):
-            values = (*node.args, *(given.value for given in node.keywords))
-            if MODELS & {dotted(value) for value in values} and not SHOWS.search(called(node)):
-                return f"it gives the model to {name}()"
+            return f"it calls {effect.text}"
+        elif effect.kind in ("unknown", "asks", "draws"):
+            given = {dotted(value) for value in effect.given}
+            if MODELS & given and not SHOWS.search(effect.source.rpartition(".")[2]):
+                return f"it gives the model to {effect.text}"
     return ""
 
 

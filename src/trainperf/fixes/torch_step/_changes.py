@@ -192,7 +192,7 @@ def _fed_from(module: Module, statement: ast.stmt, owner: Block) -> ast.stmt:
 
 def _may_be_model(effect: Effect) -> bool:
     """Whether random numbers are drawn, or something is called that is no library's."""
-    own = "." not in effect.text or effect.text.startswith("self.")
+    own = "." not in effect.source or effect.source.startswith("self.")
     return effect.kind == "draws" or (effect.kind == "unknown" and own)
 
 

@@ -372,26 +372,13 @@ def _opened_to_write(call: ast.Call) -> bool:
 
 def _is_made(module: Module, node: ast.expr, own: set[str]) -> bool:
     """Whether an object is made by the code itself, or is no object but an imported module."""
-    while True:
-        if isinstance(node, ast.Name):
-            return node.id in own or _is_module(module, node)
-        if isinstance(node, ast.Attribute | ast.Subscript):
-            if _is_module(module, node):
-                return True
-            node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if _is_module(module, node.func.value):
-                return True
-            node = node.func.value
-        else:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(node, ast.Call) and not isinstance(node.func, ast.Attribute):
             return True
-
-
-def _is_module(module: Module, node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
+        node = node.func if isinstance(node, ast.Call) else node.value
     found = module.bindings(node) if isinstance(node, ast.Name) else None
-    return bool(found) and all(each.kind == "import" for each in found or ())
+    imported = bool(found) and all(each.kind == "import" for each in found or ())
+    return not isinstance(node, ast.Name) or node.id in own or imported
 
 
 # --------------------------------------------------------- what stays as it is between turns

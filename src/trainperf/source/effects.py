@@ -508,8 +508,6 @@ def _may_change(
         if binding.kind == "loop" or again or elsewhere or {*module.loops(binding.node)} - around:
             return True
     for node in module.nodes:
-        if isinstance(node, ast.Global | ast.Nonlocal) and name.id in node.names:
-            return True
         added = [node.target] if isinstance(node, ast.AugAssign) else []
         for target in (*written(node), *added):
             names = (part for part in ast.walk(target) if isinstance(part, ast.Name))

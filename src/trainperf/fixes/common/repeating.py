@@ -11,7 +11,7 @@ from trainperf.rewrite import Script
 from trainperf.source.effects import Kind, effects, first
 from trainperf.source.iterations import read_outside, stored, surely_bound
 from trainperf.source.module import Module
-from trainperf.source.statements import Function, parameters, walk
+from trainperf.source.statements import Function, last_name, parameters, walk
 
 DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -55,23 +55,16 @@ def fixed_ahead(
     return fixed if any(isinstance(each, ast.Call) for each in walk(fixed)) else []
 
 
-def leaves(statement: ast.AST) -> bool:
-    """Whether some code cannot stand in another function."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom | ast.Await | ast.Global):
+def leaves(code: ast.AST) -> bool:
+    """Whether some code cannot stand in another function, and outside its class."""
+    for node in ast.walk(code):
+        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom | ast.Await):
             return True
-        if isinstance(node, ast.Nonlocal | ast.ClassDef | ast.NamedExpr | ast.Delete):
-            return True
-        if isinstance(node, ast.Attribute) and _private(node.attr):
-            return True
-        if isinstance(node, ast.Name) and node.id == "super":  # has no meaning outside the class
+        name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        mangled = name.startswith("__") and not name.endswith("__")
+        if mangled or name == "super":
             return True
     return False
-
-
-def _private(name: str) -> bool:
-    """Whether a name is mangled within a class."""
-    return name.startswith("__") and not name.endswith("__")
 
 
 def bound_names(function: Function, fixed: list[ast.stmt]) -> tuple[list[str], bool]:

@@ -52,7 +52,7 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
         function, first = source.function_around(script, site), None
         if function is None:
             raise CannotRewrite("what reads the number stands outside the loop")
-        more, name = does_more(module, function), function.name
+        more, name = changes(module, function.body), function.name
         calls = [call for _, call in _plain_calls(loop.body) if called(call) == name]
     if more:
         raise CannotRewrite(f"it does more than observe: {more}")
@@ -75,7 +75,7 @@ def sink(script: Script, site: Site, anchor: Site) -> None:
         raise CannotRewrite("no function of its own does the work")
     if drawn := first(effects(module, function.body), "draws"):
         raise CannotRewrite(f"{function.name} may draw random numbers: {drawn.text}")
-    if more := does_more(module, function):
+    if more := changes(module, function.body):
         raise CannotRewrite(f"it does more than observe: {more}")
     loop = source.innermost_loop(script, anchor)
     calls = [node for node in walk(loop.body) if isinstance(node, ast.Call)]
@@ -197,15 +197,6 @@ def _may_be_model(effect: Effect) -> bool:
 
 
 # ------------------------------------------------------------------------ what they change
-
-
-def does_more(module: Module, function: Function) -> str:
-    """Say what a function does beside observing, as far as its file shows; '' if nothing."""
-    if isinstance(function, ast.AsyncFunctionDef):
-        return "it is no plain function"
-    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(function.body)):
-        return "it is a generator"
-    return changes(module, function.body)
 
 
 def changes(module: Module, body: Iterable[ast.AST]) -> str:

@@ -201,17 +201,11 @@ def _check_unchanged(loop: source.Loop, read: str, listed: str) -> None:
 def _as_numbers(module: Module, use: ast.Name) -> tuple[ast.expr, str] | None:
     """What of a read of a list of tensors is made numbers, and how.
 
-    None where its items are not read: appending, its length. Refuses other methods.
+    None where its items are not read: appending, its length.
     """
     above = module.parent(use)
-    if isinstance(above, ast.Attribute):
-        if above.attr not in ("append", "clear"):
-            raise CannotRewrite(f"{use.id}.{above.attr} is used, in line {use.lineno}")
+    if isinstance(above, ast.Attribute) or (isinstance(above, ast.Call) and called(above) == "len"):
         return None
-    if isinstance(above, ast.Call) and called(above) == "len":
-        return None
-    if isinstance(above, ast.Subscript) and not isinstance(above.ctx, ast.Load):
-        raise CannotRewrite(f"{use.id} is changed in line {use.lineno}")
     if isinstance(above, ast.Subscript) and not isinstance(above.slice, ast.Slice):
-        return above, "float({})"
+        return (above, "float({})") if isinstance(above.ctx, ast.Load) else None
     return use, "[float(each) for each in {}]"

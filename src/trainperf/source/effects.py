@@ -21,11 +21,20 @@ Kind = Literal[
     "sets", "fills", "adds", "reads on", "alone", "steers", "draws", "unknown", "asks", "writes",
     "ends",
 ]  # fmt: skip
-"""An attribute, an element or a global name is set; an object is changed in place; a name is added
-to (it may be an array); a file, a queue or an iterator goes on from where it was; something is
-done for the whole process; the model or the run is changed; random numbers are drawn, or the
-clock is read; a call of unknown doing; a method of which it is not known that it changes nothing;
-something is put on record; it may not go on."""
+"""What code may do:
+
+- sets: an attribute, an element or a global name
+- fills: an object is changed in place
+- adds: to a name, which may be that of an array
+- reads on: from a file, a queue or an iterator, which goes on from where it was
+- alone: something is done for the whole process, or on one canvas
+- steers: the model, the optimizer or the run is changed
+- draws: random numbers, or the clock is read
+- unknown: a call of unknown doing
+- asks: a method of which it is not known that it changes nothing
+- writes: something is put on record
+- ends: an exception is raised
+"""
 
 SHARED: tuple[Kind, ...] = ("sets", "fills", "reads on", "alone")
 """What two iterations must not do at once."""
@@ -179,15 +188,9 @@ def changed_names(module: Module, code: Iterable[ast.AST]) -> set[str]:
     return (stored(code) | filled_names(module, code)) - {"self"}
 
 
-def not_repeated(module: Module, code: ast.AST) -> str:
-    """Return the first call that may give something else each time, '' if none does."""
-    found = (each for each in effects(module, [code]) if each.kind in ("draws", "unknown"))
-    return next((each.text for each in found), "")
-
-
 def repeats(module: Module, code: ast.AST) -> bool:
     """Whether all that code calls is known to give the same for the same arguments."""
-    return not not_repeated(module, code)
+    return first(effects(module, [code]), "draws", "unknown") is None
 
 
 def drawing(module: Module, code: ast.AST) -> str | None:

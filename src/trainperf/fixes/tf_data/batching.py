@@ -293,8 +293,6 @@ def _stays(module: Module, code: Sequence[ast.AST]) -> str:
     """What of some code has to do with models, or with the moment it is done; '' if nothing."""
     for effect in effects(module, code):
         call = effect.node
-        if isinstance(call, ast.Global | ast.Nonlocal):
-            return effect.text
         if not isinstance(call, ast.Call) or called(call) == "next":
             continue
         plain = isinstance(call.func, ast.Name) and not _imported(effect.module, call.func)

@@ -368,9 +368,9 @@ def _check_repeats(script: Script, site: Site, seen: object) -> None:
     if isinstance(function, ast.AsyncFunctionDef) or _endless(module, function):
         why = "may go on for ever"
     elif found is not None:
-        doubt = found.kind in ("draws", "unknown")
-        result = "which may give another result" if doubt else "which may change something"
-        why = f"has to do with {found.text}, {result}"
+        why = f"may change {found.text}, or read on from it"
+        if found.kind in ("draws", "unknown"):
+            why = f"calls {found.text}, which may give another result"
     elif maker := goes_through_maker(module, function, there, given):
         why = f"goes through {maker}, which may make other items"
     elif changed := (

@@ -366,8 +366,9 @@ class _Search:
         """Whether some code makes the same again of the same items and changes nothing."""
         found = first(effects(self.module, nodes), "writes", *MADE_ANEW)
         if found is not None:
-            said = {"writes": "writes", "draws": "draws", "unknown": "may give another result"}
-            self.why = f"{found.text} {said.get(found.kind, 'changes')}"
+            again = "may give another result"
+            does = {"writes": "writes", "draws": again, "unknown": again}
+            self.why = f"{found.text} {does.get(found.kind, 'changes')}"
             return False
         if not set(self._given(function, nodes)) <= known:
             return False

@@ -56,9 +56,14 @@ def takes_batches(text: str) -> bool:
     return elementwise(module, found)
 
 
+def once_per_trace(body: str) -> str:
+    text = IMPORTS + ast.unparse(of_step(body))
+    module = Module(ast.parse(text), text)
+    return graphs.acts_once(module, module.functions[0].body)
+
+
 ASKED: dict[str, Callable[[str], object]] = {
-    "acts_once": lambda body: graphs.acts_once(of_step(body).body),
-    "needs_shape": lambda body: graphs._needs_shape(of_step(body)),
+    "acts_once": once_per_trace,
     "becomes_float": lambda body: graphs._becomes_float(of_step(body), "n"),
     "may_overflow": lambda body: graphs._may_overflow(of_step(body), "n"),
     "does_more": of_callback,

@@ -110,20 +110,6 @@ def looping(module: Module, function: ast.AST) -> str | None:
     return None
 
 
-def drawing(module: Module, function: ast.AST) -> str | None:
-    """Return the name of a TensorFlow call with which a function draws random numbers."""
-    for call in calls_in(module, function):
-        name = module.name(call.func) or ""
-        if name.startswith("tensorflow.random.") and name.rpartition(".")[2] in _RANDOM:
-            return name
-        if name.startswith("tensorflow.image.random_"):
-            return name
-    return None
-
-
-_RANDOM = {"uniform", "normal", "truncated_normal", "categorical", "gamma", "poisson", "shuffle"}
-
-
 def python_op(module: Module, function: ast.AST) -> ast.Call | None:
     """Return the call with which a mapped function goes back to Python."""
     for call in calls_in(module, function, 1):

@@ -54,11 +54,27 @@ def stored(statements: Iterable[ast.AST]) -> set[str]:
 
 def loaded(statements: Iterable[ast.AST]) -> set[str]:
     """Return the names that some statements read, add to or delete, inner functions and all."""
-    nodes = [node for each in statements for node in ast.walk(each)]
-    names = [each for each in nodes if isinstance(each, ast.Name)]
-    targets = [each.target for each in nodes if isinstance(each, ast.AugAssign)]
-    added = {each.id for each in targets if isinstance(each, ast.Name)}
-    return added | {each.id for each in names if not isinstance(each.ctx, ast.Store)}
+    return _read_in(node for each in statements for node in ast.walk(each))
+
+
+def _read_in(nodes: Iterable[ast.AST]) -> set[str]:
+    found: set[str] = set()
+    for node in nodes:
+        name = node.target if isinstance(node, ast.AugAssign) else node
+        if isinstance(name, ast.Name) and (name is not node or not isinstance(name.ctx, ast.Store)):
+            found.add(name.id)
+    return found
+
+
+def outside(scope: Iterable[ast.AST], part: Iterable[ast.AST]) -> list[ast.AST]:
+    """Return the nodes of some code but those of a part of it."""
+    within = {id(node) for each in part for node in ast.walk(each)}
+    return [node for each in scope for node in ast.walk(each) if id(node) not in within]
+
+
+def read_outside(scope: Iterable[ast.AST], part: Iterable[ast.AST]) -> set[str]:
+    """Return the names that some code reads, adds to or deletes, but in a part of it."""
+    return _read_in(outside(scope, part))
 
 
 def of_own_loop(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> list[ast.stmt]:
@@ -121,6 +137,11 @@ def read_first(body: Sequence[ast.stmt], names: set[str]) -> list[str]:
     flow = _Flow(names, None)
     flow.run(body, frozenset())
     return list(flow.early)
+
+
+def surely_bound(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """Return the names that are bound whichever way a body is gone through to its end."""
+    return _Flow(set(), None).run(body, frozenset()) or frozenset()
 
 
 class _Flow:

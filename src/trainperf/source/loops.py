@@ -95,15 +95,6 @@ def targets(node: Loop) -> set[str]:
     return names_in(node.target) if isinstance(node, ast.For | ast.AsyncFor) else set()
 
 
-def assigned_in(loop: Loop) -> set[str]:
-    """Return the names that change in a loop: its targets and what its body assigns."""
-    found = targets(loop)
-    for each in inside(loop):
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-            found.add(each.id)
-    return found
-
-
 def used_in(loop: ast.AST) -> set[str]:
     """Return the names whose methods a loop calls as statements, which may change them."""
     return {

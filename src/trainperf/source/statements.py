@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from trainperf.source.module import Module
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from trainperf.source.scopes import Function as Function
 
 COLLECTS = frozenset({
     "add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "pop",
@@ -54,10 +53,10 @@ def parameters(function: Function) -> list[str]:
     return [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
 
 
-def walk(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """Return every node of some statements."""
-    for statement in body:
-        yield from ast.walk(statement)
+def walk(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Return every node of some code."""
+    for node in body:
+        yield from ast.walk(node)
 
 
 def assigned(node: ast.AST) -> list[ast.expr]:
@@ -77,7 +76,7 @@ def assigned(node: ast.AST) -> list[ast.expr]:
     return flat
 
 
-def made_here(body: Iterable[ast.stmt]) -> set[str]:
+def made_here(body: Iterable[ast.AST]) -> set[str]:
     """Return the names bound in a body to what is not just another name for something."""
     body = list(body)
     made: set[str] = set()
@@ -90,27 +89,6 @@ def made_here(body: Iterable[ast.stmt]) -> set[str]:
             found = {node.optional_vars.id}
         (borrowed if borrows or isinstance(node, ast.For) else made).update(found)
     return made - borrowed
-
-
-def keeps_state(body: Iterable[ast.stmt], methods: frozenset[str] = COLLECTS) -> str:
-    """Return the source of something that outlives a call and is changed in it, else ''.
-
-    `methods` are those that change what they are called on.
-    """
-    body = list(body)
-    own = made_here(body)
-    for node in walk(body):
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            return ast.unparse(node)
-        for target in assigned(node):
-            outlives = isinstance(target, ast.Attribute) or root(target) not in own
-            if not isinstance(target, ast.Name) and outlives:
-                return ast.unparse(target)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            changed = node.func
-            if changed.attr in methods and root(changed.value) not in own:
-                return f"{ast.unparse(changed)}()"
-    return ""
 
 
 def variables(module: Module) -> Iterator[tuple[ast.AST, str, str]]:

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from trainperf.fixes.torch_step._changes import does_more
-from trainperf.source.statements import Function
+from trainperf.fixes.torch_step._changes import changes
+from trainperf.source.module import Module
 
 LOGGER = """
 class Trainer:
@@ -24,9 +24,9 @@ class Trainer:
 
 
 def said(source):
-    tree = ast.parse(source)
-    logs = next(n for n in ast.walk(tree) if isinstance(n, Function) and n.name == "log")
-    return does_more(tree, logs)
+    module = Module(ast.parse(source), source)
+    log = next(each for each in module.functions if each.name == "log")
+    return changes(module, log.body)
 
 
 def test_lists_that_nothing_reads_are_a_log():

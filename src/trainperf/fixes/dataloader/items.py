@@ -12,8 +12,6 @@ from trainperf.fixes.common.repeating import (
     INSIDE,
     MOST,
     at_statement,
-    changing,
-    changing_attribute,
     class_of_items,
     fixed_statements,
     in_memory,
@@ -40,6 +38,8 @@ from trainperf.model import (
     is_taken,
 )
 from trainperf.rewrite import Script
+from trainperf.source.bodies import method_of
+from trainperf.source.effects import changing, changing_attribute
 from trainperf.source.statements import parameters
 
 MOST_NAMED = 3
@@ -146,9 +146,8 @@ class TorchItemWork(Fix):
         if data["whole"]:
             script.decorate(site, once)
         else:
-            rest = function.body[function.body.index(fixed[-1]) + 1 :]
             name = script.free_name(site.file, "made_item")
-            move_part(script, site, fixed, rest, once, name, parameters(function))
+            move_part(script, site, fixed, once, name, parameters(function))
         _add_helper(script, site.file, once, data, copied=data["copied"] or not data["whole"])
 
 
@@ -317,12 +316,11 @@ def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
 
 
 def _make_folder(script: Script, site: Site, owner: ast.ClassDef) -> None:
-    for node in owner.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            for line in _folder(script, site.file):
-                script.insert_first(at_statement(site, node), line)
-            return
-    raise CannotRewrite("its class has no __init__ that could say where items are kept")
+    built = method_of(owner, "__init__")
+    if built is None:
+        raise CannotRewrite("its class has no __init__ that could say where items are kept")
+    for line in _folder(script, site.file):
+        script.insert_first(at_statement(site, built), line)
 
 
 def _folder(script: Script, file: str) -> list[str]:

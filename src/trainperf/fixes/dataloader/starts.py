@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
-from trainperf.fixes.common.repeating import repeats
 from trainperf.fixes.common.words import ms, percent
 from trainperf.fixes.dataloader._loader import (
     DATA_LOADER,
@@ -24,12 +23,12 @@ from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loade
 from trainperf.rewrite import Script
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
-from trainperf.source.bodies import function_of
-from trainperf.source.loops import assigned_in, starts_over, used_in
+from trainperf.source.effects import changed_names, effects, repeats
+from trainperf.source.iterations import stored
+from trainperf.source.loops import starts_over, used_in
 from trainperf.source.module import Module
-from trainperf.source.mutations import changed_in_calls, changed_in_place
 from trainperf.source.scopes import FUNCTIONS, Function, Loop
-from trainperf.source.statements import called, names_in, walk
+from trainperf.source.statements import called, names_in
 
 LONG_EPOCH_S = 60.0
 """Seconds of an epoch above which a start that was not timed is hardly worth a trial: workers
@@ -324,43 +323,26 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     if call not in built or not all(isinstance(part, PLAIN) for part in parts):
         raise CannotRewrite("what it is assigned to is not the loader itself, by a plain name")
     names = {part.id for part in parts if isinstance(part, ast.Name)}
-    stored = [
-        node
-        for node in walk(loop.body)
-        if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load)
-    ]
-    if sum(isinstance(node, ast.Name) and node.id in names for node in stored) > len(names):
+    others = [each for each in loop.body if each is not statement]
+    if names & stored(others):
         raise CannotRewrite("its name is given to something else in the loop")
     if starts_over(module, loop):
         raise CannotRewrite("each turn of the loop trains a model of its own")
-    read = {name for node in built for name in names_in(node)}
-    changed = changed_in_place(loop.body) | changed_in_calls(module, loop.body)
-    changed |= assigned_in(loop) | used_in(loop)
-    attributes = {ast.unparse(node) for node in stored if isinstance(node, ast.Attribute)}
-    changed |= {name.partition(".")[0] for name in attributes} - {"self"}
-    reached = {ast.unparse(part) for node in built for part in ast.walk(node)}
-    changing = (changed & read) | (attributes & reached)
-    if changing:
+    done = list(effects(module, loop.body))
+    changed = changed_names(module, [loop]) | used_in(loop)
+    changed |= {ast.unparse(each.node) for each in done if each.kind == "sets"}
+    if changing := changed & {ast.unparse(part) for node in built for part in ast.walk(node)}:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     data = argument(call, "dataset", 0)
-    other = _changer(module, loop, statement, names_in(data) if data is not None else set())
-    if other:
-        raise CannotRewrite(f"{other} is given the data, and may change them")
+    for each in done:
+        doubt = each.kind in ("unknown", "draws") and each.node is not call and not each.within
+        handed = {value.id for value in each.given if isinstance(value, ast.Name)}
+        if doubt and data is not None and handed & names_in(data):
+            raise CannotRewrite(f"{each.text} is given the data, and may change them")
     own = [*call.args, *(keyword.value for keyword in call.keywords)]
     own += [node for node in built if node is not call]
     if not all(repeats(module, node) for node in own):
         raise CannotRewrite("what it is built from may be another each time")
-
-
-def _changer(module: Module, loop: Loop, statement: ast.stmt, data: set[str]) -> str:
-    """A function of unknown doing that a loop gives the data to, beside building the loader."""
-    for node in walk(other for other in loop.body if other is not statement):
-        if isinstance(node, ast.Call) and function_of(module, node.func) is None:
-            given = (*node.args, *(keyword.value for keyword in node.keywords))
-            handed = {value.id for value in given if isinstance(value, ast.Name)}
-            if handed & data and not repeats(module, node):
-                return f"{ast.unparse(node.func)}()"
-    return ""
 
 
 def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:

@@ -19,7 +19,8 @@ from trainperf.fixes.torch_step._source import (
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-from trainperf.source.loops import assigned_in, iterated
+from trainperf.source.iterations import stored
+from trainperf.source.loops import iterated
 from trainperf.source.scopes import Loop
 from trainperf.source.statements import dotted, parameters
 
@@ -216,7 +217,7 @@ def _epochs(script: Script, site: Site) -> tuple[ast.For, str]:
         raise CannotRewrite("the loop over epochs was not found")
     loop, loader = found[0]
     name = loader.partition(".")[0]
-    if name in assigned_in(loop) or len(module.scope(loop).find(name) or ()) > 1:
+    if name in stored([loop]) or len(module.scope(loop).find(name) or ()) > 1:
         raise CannotRewrite(f"{name} is given a value more than once")
     return loop, loader
 

@@ -15,7 +15,7 @@ from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
-from trainperf.source.iterations import carried, of_own_loop, stored
+from trainperf.source.iterations import carried, of_own_loop, outside, read_outside, stored
 from trainperf.source.scopes import LOOPS
 from trainperf.source.statements import Function, last_name, walk
 
@@ -249,9 +249,8 @@ def _check_bound(script: Script, place: Site, node: ast.If) -> None:
     around, inside = script.around(place), set(ast.walk(node))
     functions = [part for part in around if isinstance(part, Function)]
     scope = functions[-1] if functions else script.module(place.file)
-    others = [part for part in ast.walk(scope) if isinstance(part, ast.Name) and part not in inside]
-    bound = {part.id for part in others if not isinstance(part.ctx, ast.Load)}
-    late = stored(node.body) & {part.id for part in others} - bound
+    others = outside([scope], [node])
+    late = (stored(node.body) & read_outside([scope], [node])) - stored(others)
     if late:
         raise CannotRewrite(f"{min(late)}, which the evaluation binds, is read elsewhere")
     for loop in [part for part in around if isinstance(part, LOOPS) and part not in inside][-1:]:

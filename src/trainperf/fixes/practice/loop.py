@@ -12,7 +12,7 @@ from trainperf.fixes.common.words import at, if_measured, ms, percent
 from trainperf.fixes.rows import Callee, SetArgument
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
 from trainperf.rewrite import Script
-from trainperf.source.loops import assigned_in
+from trainperf.source.iterations import stored
 from trainperf.source.statements import called
 
 OF_KERAS = "ProgbarLogger"
@@ -130,7 +130,7 @@ class InputReopened(Fix):
         source = ast.unparse(opening.args[0])
         if not loops or not isinstance(opening.args[0], ast.Name | ast.Attribute):
             raise CannotRewrite("no loop of the same function opens it by its name")
-        if source in assigned_in(loops[0]):
+        if source in stored([loops[0]]):
             raise CannotRewrite(f"{source} may be another one in each turn")
         batches = script.free_name(site.file, "batches", "batches_of_training")
         endless = script.free_name(site.file, "endless", "pass_after_pass")

@@ -180,25 +180,8 @@ def _check_unread(module: Module, call: ast.Call, text: str, moved: str = "") ->
 
 def _opened(module: Module, path: ast.expr) -> bool:
     """Whether what is saved to is no path but a file, or a buffer, as far as its name tells."""
-    made = [
-        (target, value.value)
-        for value in module.nodes
-        if isinstance(value, ast.Assign)
-        for target in value.targets
-    ]
-    made += [
-        (item.optional_vars, item.context_expr)
-        for node in module.nodes
-        if isinstance(node, ast.With | ast.AsyncWith)
-        for item in node.items
-        if item.optional_vars is not None
-    ]
-    return any(
-        ast.unparse(target) == ast.unparse(path)
-        and isinstance(value, ast.Call)
-        and last_name(value.func) in OPEN
-        for target, value in [*made, (path, path)]
-    )
+    made = [path, *(each.value for each in module.bindings(path) or ())]
+    return any(isinstance(each, ast.Call) and last_name(each.func) in OPEN for each in made)
 
 
 def _loaded_after(module: Module, call: ast.Call) -> bool:

@@ -9,16 +9,16 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data._mapped import YIELDS, put_in
 from trainperf.model import Site
 from trainperf.rewrite import Script
+from trainperf.source.effects import changed_names, changes_shared
 from trainperf.source.iterations import (
     carried,
-    declared,
     loaded,
     of_own_loop,
     of_this_function,
+    read_outside,
     stored,
 )
 from trainperf.source.module import Module
-from trainperf.source.mutations import changed_by, changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import COLLECTS, assigned, names_in
 
@@ -112,8 +112,6 @@ def _why_not(module: Module, function: Function, loop: ast.For) -> str:
         return f"an item needs what the one before left in {name}"
     if changed := changes_shared(module, body):
         return f"the items are not made apart: {changed}"
-    if own & declared(function) or not plain_target(loop):
-        return "the generator's loop counts in something that others see"
     end = loop.end_lineno or loop.lineno
     behind = [node for node in ast.walk(function) if getattr(node, "lineno", 0) > end]
     left = sorted(own & (loaded(behind) | names_in(loop.iter)))
@@ -141,13 +139,11 @@ def _first_part(
     script: Script, file: str, module: Module, function: Function, loop: ast.For
 ) -> _Part | None:
     """Return what of a loop's body makes an item by itself; None where nothing does."""
-    if loop.orelse or of_own_loop(loop.body, ast.Break) or not plain_target(loop):
-        return None
     taken = 0
     while taken < len(loop.body) and _makes(module, loop, taken):
         taken += 1
     making, rest = loop.body[:taken], loop.body[taken:]
-    own, changed = stored(making) | stored([loop.target]), changed_by(rest)
+    own, changed = stored(making) | stored([loop.target]), changed_names(module, rest)
     hoisted: dict[str, ast.expr] = {}
     for value in map(_collected, rest):
         if value is None or not _works([value]) or loaded([value]) & (changed - own):
@@ -169,7 +165,8 @@ def _first_part(
 def _makes(module: Module, loop: ast.For, index: int) -> bool:
     """Whether a statement of a loop, with those before it, only makes things of one item."""
     ahead = loop.body[: index + 1]
-    if any(isinstance(node, _LEAVES) for node in of_this_function([ahead[-1]])):
+    leaves = any(isinstance(node, _LEAVES) for node in of_this_function([ahead[-1]]))
+    if leaves or of_own_loop(ahead, ast.Break):
         return False
     return not carried(ahead, stored([loop.target])) and not changes_shared(module, ahead)
 
@@ -195,12 +192,7 @@ def made_for_rest(
     expressions of the rest that are worked out with the item.
     """
     own = stored(making) | stored([loop.target])
-    moved = {id(node) for part in (*making, *hoisted, loop.iter) for node in ast.walk(part)}
-    read = {
-        node.id
-        for node in ast.walk(scope)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in moved
-    }
+    read = read_outside([scope], [*making, *hoisted, loop.iter])
     order = dict.fromkeys(node.id for node in ast.walk(loop) if isinstance(node, ast.Name))
     names = [name for name in order if name in own & read]
     given = [*(ast.Expr(ast.Name(name, ast.Load())) for name in names), *map(ast.Expr, hoisted)]

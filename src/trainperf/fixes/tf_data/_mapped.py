@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import Script
-from trainperf.source.arguments import argument, handed
-from trainperf.source.bodies import function_of
+from trainperf.source.arguments import argument
+from trainperf.source.bodies import function_of, reached
+from trainperf.source.effects import DEEP, handed_in, home_of
 from trainperf.source.iterations import may_be_sequence, of_this_function
 from trainperf.source.module import Module
-from trainperf.source.scopes import FUNCTIONS, Binding, Function
+from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import called
 
 _MODULES = {
@@ -29,9 +30,6 @@ GIVEN = {"from_generator": "generator", "fit": "x"}
 YIELDS = (ast.Yield, ast.YieldFrom)
 _DEEP = 4
 """How many names, calls and lambdas lead from the call to the generator."""
-
-DEEP = 3
-"""How many calls an argument is followed back through, to where it was made."""
 
 _THROUGH = ("enumerate", "filter", "iter", "list", "map", "reversed", "sorted", "tuple", "zip")
 """Functions that go through what they are given."""
@@ -121,40 +119,9 @@ def yields(function: Function) -> bool:
     return any(isinstance(node, YIELDS) for node in of_this_function(function.body))
 
 
-def with_called(module: Module, function: Function) -> Iterator[Function]:
-    """A function and those of its file that it calls."""
-    seen: set[int] = set()
-    stack = [function]
-    while stack:
-        caller = stack.pop()
-        if id(caller) in seen:
-            continue
-        seen.add(id(caller))
-        yield caller
-        calls = (node for node in ast.walk(caller) if isinstance(node, ast.Call))
-        found = (function_of(module, call.func) for call in calls)
-        stack += [own for own in found if isinstance(own, FUNCTIONS)]
-
-
-def scope_of(module: Module, found: list[Binding]) -> ast.AST | None:
-    """The function that binds a name; None where the file does."""
-    node = found[0].node
-    if found[0].kind == "parameter" and isinstance(node, FUNCTIONS):
-        return node
-    return module.function(node)
-
-
-def handed_in(
-    module: Module, function: ast.AST | None, name: str
-) -> Iterable[tuple[ast.Call, ast.expr]]:
-    """The calls of a function in its file, each with what it gives as the parameter `name`."""
-    if not isinstance(function, FUNCTIONS):
-        return
-    owner = module.parent(function) if function.name == "__init__" else None
-    for call in (node for node in module.nodes if isinstance(node, ast.Call)):
-        made = owner is not None and module.definition(call.func) is owner
-        if made or function_of(module, call.func) is function:
-            yield from ((call, given) for each, given in handed(function, call) if each == name)
+def with_called(module: Module, function: Function) -> list[Function]:
+    """A function and those of its file that it uses."""
+    return [node for node in reached(module, [function]) if isinstance(node, FUNCTIONS)]
 
 
 # ------------------------------------------------------- objects that make what they give
@@ -207,7 +174,7 @@ def makes_items(module: Module, node: ast.expr, deep: int = DEEP) -> bool:
         if isinstance(value, ast.Call | ast.GeneratorExp):
             made = not here and _is_maker(module, value)
         elif isinstance(binding.node, ast.arg):
-            given = handed_in(module, scope_of(module, [binding]), binding.node.arg)
+            given = handed_in(module, home_of(module, [binding]), binding.node.arg)
             made = any(makes_items(module, each, deep - 1) for _, each in given)
         else:
             made = value is not None and makes_items(module, value, deep - 1)

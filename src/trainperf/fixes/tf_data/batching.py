@@ -23,17 +23,12 @@ from trainperf.fixes.tf_data._apart import (
 from trainperf.fixes.tf_data._mapped import put_in, yields
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, is_taken
 from trainperf.rewrite import Script
-from trainperf.source.bodies import calls_in, function_of, reached
-from trainperf.source.iterations import arguments, declared, loaded, stored
+from trainperf.source.bodies import function_of, reached
+from trainperf.source.effects import changed_names, changes_shared, effects, filled_names
+from trainperf.source.iterations import arguments, declared, loaded, outside, stored
 from trainperf.source.module import Module
-from trainperf.source.mutations import (
-    changed_by,
-    changed_in_calls,
-    changed_in_place,
-    changes_shared,
-)
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import assigned, made_here, names_in, root
+from trainperf.source.statements import called, names_in
 
 ENOUGH = 30
 """Stack samples of a function below which its share is a guess."""
@@ -215,7 +210,7 @@ def _check_generator(
     _check_calls(module, [*function.body, call], body)
     own = stored(function.body) | arguments(function)
     read = (_names_read(module, function.body) - own) | names_in(call)
-    _check_unchanged(read & (changed_by(body) | changed_in_calls(module, body)))
+    _check_unchanged(read & changed_names(module, body))
 
 
 def _check_unchanged(changed: Iterable[str]) -> None:
@@ -233,7 +228,11 @@ def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -
     first = movable.index(True) if True in movable else len(before)
     end = movable.index(False, first) if False in movable[first:] else len(movable)
     always = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign)
-    if len(hoisted) < len(worked) or not always or loaded(hoisted) & changed_by(before[end:]):
+    if (
+        len(hoisted) < len(worked)
+        or not always
+        or loaded(hoisted) & changed_names(module, before[end:])
+    ):
         hoisted = []
     if True not in movable and not hoisted:
         raise CannotRewrite("nothing in the loop makes the batch ahead of its step")
@@ -256,28 +255,23 @@ def _check(module: Module, loop: Loop) -> None:
     ahead = (loaded(loop.leading) | stored(loop.leading)) & stored(loop.making)
     if ahead:
         raise CannotRewrite(f"the loop has to do with {min(ahead)} before it makes it")
-    changed = changed_by(others) - (own - stored(loop.leading))
-    changed |= changed_in_calls(module, others)
+    changed = changed_names(module, others) - (own - stored(loop.leading))
     _check_unchanged(changed & _names_read(module, [*loop.making, *loop.hoisted, loop.node.iter]))
     making = [*loop.making, *map(ast.Expr, loop.hoisted)]
-    seen = changed_in_place(making) | changed_in_calls(module, making)
-    seen -= made_here(loop.making)
-    if seen:  # by the step, if it is the batch
+    if seen := filled_names(module, making, own=False):  # by the step, if it is the batch
         raise CannotRewrite(f"making batches changes {min(seen)}, which others see")
     _check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
 
 
 MODEL = frozenset(
     {
-        "apply", "apply_gradients", "assign", "assign_add", "assign_sub", "compile", "evaluate",
-        "fit", "get_weights", "gradient", "load_weights", "minimize", "predict",
-        "predict_on_batch", "reset_metrics", "reset_states", "save", "save_weights",
-        "set_weights", "test_on_batch", "train_on_batch", "train_step", "update_state",
+        "evaluate", "get_weights", "gradient", "predict", "predict_on_batch", "reset_metrics",
+        "test_on_batch", "train_step", "update_state",
     }
 )  # fmt: skip
 """Methods of models, optimizers, metrics and variables: they stay in the loop."""
 
-SAID = ("print", "input", "time.", "logging.", "tensorflow.summary.", "wandb.", "datetime.")
+SAID = ("input", "time.", "tensorflow.summary.", "datetime.")
 """Calls, by the start of their names, whose moment matters."""
 
 PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.If, ast.Expr)
@@ -289,28 +283,25 @@ LEAVES = (
 
 def _only_makes(module: Module, statement: ast.stmt) -> bool:
     """Whether a statement only makes things, so that it may be done before its time."""
-    return isinstance(statement, PLAIN) and not any(
-        isinstance(node, LEAVES) or (isinstance(node, ast.Call) and not _may_move(module, node))
-        for node in ast.walk(statement)
+    leaves = not isinstance(statement, PLAIN) or any(
+        isinstance(node, LEAVES) for node in ast.walk(statement)
     )
+    return not leaves and not _stays(module, [statement])
 
 
-def _may_move(module: Module, call: ast.Call) -> bool:
-    if _has_its_moment(module, call):
-        return False
-    local = function_of(module, call.func)
-    if isinstance(local, FUNCTIONS):
-        trains = any(_has_its_moment(module, inner) for inner in calls_in(module, local))
-        return not trains and not declared(local)
-    # `model(noise)`: a class of this file, a model, a layer
-    return not isinstance(call.func, ast.Name) or _imported(module, call.func)
-
-
-def _has_its_moment(module: Module, call: ast.Call) -> bool:
-    """Whether a call has to do with models, or with the moment it is made."""
-    if isinstance(call.func, ast.Attribute) and call.func.attr in MODEL:
-        return True
-    return (module.name(call.func) or "").startswith(SAID)
+def _stays(module: Module, code: Sequence[ast.AST]) -> str:
+    """What of some code has to do with models, or with the moment it is done; '' if nothing."""
+    for effect in effects(module, code):
+        call = effect.node
+        if not isinstance(call, ast.Call) or called(call) == "next":
+            continue
+        plain = isinstance(call.func, ast.Name) and not _imported(effect.module, call.func)
+        doubt = effect.kind in ("unknown", "draws") and not effect.within
+        model = plain and doubt  # `model(noise)`: a model, a layer
+        timed = (effect.module.name(call.func) or "").startswith(SAID)
+        if effect.kind in ("steers", "writes") or called(call) in MODEL or model or timed:
+            return effect.text
+    return ""
 
 
 def _imported(module: Module, node: ast.expr) -> bool:
@@ -339,45 +330,24 @@ def _check_calls(
     hoisted: Sequence[ast.expr] = (),
 ) -> None:
     """Raise where what makes batches asks an object that the rest of the loop has to do with."""
-    touched = _touched(module, others)
-    gone = {id(node) for value in hoisted for node in ast.walk(value)}
-    used = {
-        ast.unparse(node)
-        for statement in others
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in gone
-    }
-    shared: list[ast.expr] = [
-        node
-        for node in reached(module, making)
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in touched
-    ]
-    for call in (node for part in making for node in ast.walk(part)):
-        if not isinstance(call, ast.Call):
-            continue
-        if not _may_move(module, call):
-            raise CannotRewrite(f"batches are made with {ast.unparse(call.func)}()")
-        local = function_of(module, call.func)
-        if isinstance(local, FUNCTIONS):  # a method may change attributes: `self.offset`
-            targets = [target for node in ast.walk(local) for target in assigned(node)]
-            shared += [node for node in targets if isinstance(node, ast.Attribute)]
-        elif isinstance(call.func, ast.Attribute):
-            held = root(call.func.value)
-            if held and held not in stored(making) and not _imported(module, call.func.value):
-                shared.append(call.func.value)
-    for node in shared:
-        if ast.unparse(node) in used | touched:
-            raise CannotRewrite(f"batches are made with {ast.unparse(node)}, as is the rest")
+    if stays := _stays(module, making):
+        raise CannotRewrite(f"batches are made with {stays}")
+    asked, touched = _asked(module, making), _asked(module, others)
+    rest = outside(others, hoisted)
+    named = {ast.unparse(node) for node in rest if isinstance(node, ast.Name | ast.Attribute)}
+    used = (node for node in reached(module, making) if isinstance(node, ast.Attribute))
+    read = {ast.unparse(node) for node in used}
+    for shared in sorted((asked & (named | touched)) | (read & touched)):
+        raise CannotRewrite(f"batches are made with {shared}, as is the rest")
 
 
-def _touched(module: Module, others: Sequence[ast.stmt]) -> set[str]:
-    """The attributes that methods change, or call something of, which the others call."""
-    here = {id(node) for statement in others for node in ast.walk(statement)}
-    found: list[ast.expr] = []
-    for node in reached(module, others):
-        if id(node) not in here:
-            found += assigned(node)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                found.append(node.func.value)
-    texts = {ast.unparse(node) for node in found if isinstance(node, ast.Attribute)}
-    return {text for text in texts if text.startswith("self.")}
+def _asked(module: Module, code: Sequence[ast.AST]) -> set[str]:
+    """The objects, and attributes, of which code may change something: by setting, by a method."""
+    found = set()
+    for effect in effects(module, code):
+        held: ast.AST = effect.node
+        if isinstance(held, ast.Call):
+            held = held.func.value if isinstance(held.func, ast.Attribute) else held
+        if isinstance(held, ast.Name | ast.Attribute) and not _imported(module, held):
+            found |= set() if effect.own else {ast.unparse(held)}
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,28 +18,25 @@ from trainperf.fixes.common.pipeline import (
     share,
     upper,
 )
-from trainperf.fixes.common.repeating import changing_attribute, not_repeated
+from trainperf.fixes.common.repeating import MADE_ANEW
 from trainperf.fixes.common.words import if_measured, ms, size
 from trainperf.fixes.tf_data._mapped import (
-    DEEP,
     GIVEN,
     YIELDS,
     generator_at,
     goes_through_maker,
-    handed_in,
     mapped,
-    scope_of,
     with_called,
 )
 from trainperf.model import DrawnFrom, Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-from trainperf.source.bodies import drawing, function_of, reached
+from trainperf.source.bodies import reached
+from trainperf.source.effects import changing_attribute, changing_name, effects, first, repeats
 from trainperf.source.iterations import loaded, of_this_function, stored
 from trainperf.source.module import Module
-from trainperf.source.mutations import changes_shared, filled
-from trainperf.source.scopes import FUNCTIONS, Binding, Function
-from trainperf.source.statements import assigned, called, made_here, parameters, root
+from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.statements import last_name, parameters, root
 
 _MEMORY_SHARE = 0.5
 """The share of the free memory, or disk, a cache may take: the other half is for the rest."""
@@ -314,45 +310,25 @@ def _second_map(script: Script, site: Site, line: int) -> str:
     if not isinstance(function, FUNCTIONS):
         raise CannotRewrite("a cache would split the map's function, which is not in the file")
     body = function.body
-    uses = [node for node in module.nodes if _names(node, function.name)]
+    named = (node for node in module.nodes if isinstance(node, ast.Name | ast.Attribute))
+    uses = [node for node in named if last_name(node) == function.name]
     if len(uses) != 1 or function.decorator_list:
         raise CannotRewrite(f"a cache would split {function.name}, which is used elsewhere as well")
-    first = next((place for place, node in enumerate(body) if _may_draw(module, node)), 0)
-    if body[first].lineno != line:
+    draws = next((place for place, node in enumerate(body) if not repeats(module, node)), 0)
+    if body[draws].lineno != line:
         raise CannotRewrite(f"{function.name} was seen to draw in line {line}, its source differs")
     ahead = [node for statement in body[:-1] for node in ast.walk(statement)]
     if not isinstance(body[-1], ast.Return) or any(isinstance(n, ast.Return) for n in ahead):
         raise CannotRewrite(f"{function.name} does not return once, at its end")
-    handed = ", ".join(_handed_on(function, first))
+    handed = ", ".join(_handed_on(function, draws))
     method = parameters(function)[:1] == ["self"]
     name = script.free_name(site.file, f"{function.name}_random", f"{function.name}_augment")
     head = f"def {name}({'self, ' if method else ''}{handed}):"
-    script.split_function(Site(site.file, body[first].lineno), f"return {handed}", head)
+    script.split_function(Site(site.file, body[draws].lineno), f"return {handed}", head)
     given = script.call(site)
     keywords = [keyword for keyword in given.keywords if keyword.arg != "map_func"]
     rest = [ast.unparse(value) for value in (*given.args[1:], *keywords)]
     return f".map({', '.join([f'self.{name}' if method else name, *rest])})"
-
-
-def _names(node: ast.AST, name: str) -> bool:
-    is_name = isinstance(node, ast.Name) and node.id == name
-    return is_name or (isinstance(node, ast.Attribute) and node.attr == name)
-
-
-def _may_draw(module: Module, statement: ast.stmt) -> bool:
-    """Whether a statement draws random numbers, or calls something of which that is not known."""
-    if drawing(module, statement) is not None:
-        return True
-    for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call)):
-        if function_of(module, call.func) is not None:
-            continue  # `drawing` has followed it
-        name = module.name(call.func) or ""
-        imported = name.startswith(("tensorflow.", "keras.")) and "random" not in name.lower()
-        known = isinstance(call.func, ast.Name) and name in dir(builtins)
-        of_tensor = called(call) in ("set_shape", "get_shape")
-        if not imported and not known and not of_tensor:
-            return True
-    return False
 
 
 def _handed_on(function: Function, first: int) -> list[str]:
@@ -371,18 +347,6 @@ _ENDLESS = ("itertools.cycle", "itertools.count")
 _REPEAT = "itertools.repeat"
 """Calls of which a loop may never end."""
 
-_PURE = frozenset(
-    {
-        "abs", "all", "any", "as_posix", "astype", "clip", "copy", "count", "decode", "encode",
-        "endswith", "exists", "find", "flatten", "format", "get", "glob", "groupby", "head",
-        "index", "is_file", "items", "iterdir", "iterrows", "itertuples", "join", "keys", "lower",
-        "max", "mean", "min", "numpy", "ravel", "read_bytes", "read_text", "replace", "reshape",
-        "resolve", "rglob", "round", "split", "splitlines", "startswith", "std", "strip", "sum",
-        "to_numpy", "tobytes", "toarray", "tolist", "transpose", "upper", "values", "with_suffix",
-    }
-)  # fmt: skip
-"""Methods that give the same each time and leave what they are called on as it is."""
-
 
 def _check_repeats(script: Script, site: Site, seen: object) -> None:
     """Raise `CannotRewrite` unless the generator of the call at `site` surely repeats itself.
@@ -396,16 +360,24 @@ def _check_repeats(script: Script, site: Site, seen: object) -> None:
     there = module if head.file == site.file else script.linked(site.file)
     call = script.call(site)
     given = argument(call, GIVEN["from_generator"], 0) or call
+    found = first(effects(module, [function]), "asks", "alone", *MADE_ANEW)
+    owner = next((node for node in module.around(function) if isinstance(node, ast.ClassDef)), None)
+    used = [node for node in reached(module, [function]) if isinstance(node, ast.Attribute)]
+    read = {node.attr for node in used if root(node) == "self"}
     why = ""
     if isinstance(function, ast.AsyncFunctionDef) or _endless(module, function):
         why = "may go on for ever"
-    elif drawn := not_repeated(module, function):
-        why = f"calls {drawn}, which may give another result"
-    elif kept := changes_shared(module, function.body) or _asked(module, function):
-        why = f"may change {kept}, or read on from it"
+    elif found is not None:
+        why = f"may change {found.text}, or read on from it"
+        if found.kind in ("draws", "unknown"):
+            why = f"calls {found.text}, which may give another result"
     elif maker := goes_through_maker(module, function, there, given):
         why = f"goes through {maker}, which may make other items"
-    elif changed := _changed(module, function) or _name_changed(there, given):
+    elif changed := (
+        changing_attribute([module], owner, read)
+        or changing_name(module, with_called(module, function), call.lineno)
+        or changing_name(there, [given], call.lineno)
+    ):
         why = f"reads {changed}, which may change between epochs"
     if why:
         raise CannotRewrite(f"no cache keeps what it yields: {function.name} {why}")
@@ -422,80 +394,3 @@ def _endless(module: Module, function: Function) -> bool:
             if name in _ENDLESS or (name == "iter" and many) or (name == _REPEAT and not many):
                 return True
     return False
-
-
-def _asked(module: Module, function: Function) -> str:
-    """A method of an object from outside of which it is not known that it changes nothing."""
-    made = made_here(function.body)
-    for part in with_called(module, function):
-        own = made if part is function else made_here(part.body) | set(parameters(part))
-        for node in ast.walk(part):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            name = root(node.func)
-            if not name or name in own - {"self"} or node.func.attr in _PURE:
-                continue
-            if module.name(node.func) is None and function_of(module, node.func) is None:
-                return f"{ast.unparse(node.func)}()"
-    return ""
-
-
-def _changed(module: Module, function: Function) -> str:
-    """An attribute or a name that a generator reads and that something changes behind it, or ''."""
-    owner = next((node for node in module.around(function) if isinstance(node, ast.ClassDef)), None)
-    nodes = [node for node in reached(module, function.body) if isinstance(node, ast.Attribute)]
-    read = {node.attr for node in nodes if root(node) == "self"}
-    names = (_name_changed(module, part) for part in with_called(module, function))
-    return changing_attribute([module], owner, read) or next(filter(None, names), "")
-
-
-def _name_changed(module: Module, reader: ast.AST) -> str:
-    """A name from outside in some code that may stand for something else later, or ''."""
-    inside = {id(node) for node in ast.walk(reader)}
-    for name in (node for node in ast.walk(reader) if isinstance(node, ast.Name)):
-        found = module.bindings(name) or []
-        own = any(id(binding.node) in inside for binding in found)
-        if not own and _changes(module, name.id, found, reader, DEEP):
-            return name.id
-    return ""
-
-
-def _changes(module: Module, name: str, found: list[Binding], reader: ast.AST, deep: int) -> bool:
-    """Whether what a name stands for may change after `reader`, which reads it late.
-
-    It is bound in a loop, or once more behind it; something behind it or in another function
-    writes into it; or that holds for what is handed in as a parameter.
-    """
-    line = getattr(reader, "end_lineno", 0)
-    if not found or all(binding.kind in ("import", "definition") for binding in found):
-        return False
-    for binding in found:
-        later = binding.kind != "parameter" and getattr(binding.node, "lineno", 0) > line
-        if binding.kind == "loop" or later:
-            return True
-    home = scope_of(module, found)
-    for node in module.nodes:
-        if isinstance(node, ast.Global | ast.Nonlocal) and name in node.names:
-            return True
-        for target in _written(node):
-            names = (part for part in ast.walk(target) if isinstance(part, ast.Name))
-            named = next((part for part in names if part.id == name), None)
-            if named is None or root(target) != name or module.bindings(named) != found:
-                continue
-            if module.function(node) is not home or target.lineno > line:
-                return True
-    if found[0].kind != "parameter" or not deep:
-        return False
-    return any(
-        _changes(module, node.id, module.bindings(node) or [], call, deep - 1)
-        for call, given in handed_in(module, home, name)
-        for node in ast.walk(given)
-        if isinstance(node, ast.Name)
-    )
-
-
-def _written(node: ast.AST) -> list[ast.expr]:
-    """What a node writes into, adds to or changes the order of."""
-    parts = [part for part in assigned(node) if isinstance(part, ast.Subscript | ast.Attribute)]
-    added = [node.target] if isinstance(node, ast.AugAssign) else []
-    return [*parts, *added, *(filled(node) if isinstance(node, ast.Call) else ())]

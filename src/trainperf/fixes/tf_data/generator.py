@@ -23,9 +23,9 @@ from trainperf.fixes.tf_data._mapped import generator_at, makes_items
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
+from trainperf.source.effects import filled_names
 from trainperf.source.iterations import may_be_sequence
 from trainperf.source.module import Module
-from trainperf.source.mutations import changed_in_place
 from trainperf.source.scopes import Function
 from trainperf.source.statements import called
 
@@ -186,7 +186,7 @@ def _arrays(node: ast.expr, counted: str, held: dict[str, ast.expr]) -> ast.expr
 
 def _check_arrays(module: Module, call: ast.Call, arrays: ast.expr) -> None:
     """Refuse what is no array, changes later, or is another one where the dataset is made."""
-    changed = changed_in_place([module.top.node])
+    changed = filled_names(module, [module.top.node])
     for name in (node for node in ast.walk(arrays) if isinstance(node, ast.Name)):
         if name.id in changed or makes_items(module, name):
             raise CannotRewrite(f"{name.id} is no array, or changes as the script runs")

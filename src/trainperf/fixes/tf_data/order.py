@@ -26,7 +26,8 @@ from trainperf.fixes.tf_data.cache import TfCache
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-from trainperf.source.bodies import drawing, function_of
+from trainperf.source.bodies import function_of
+from trainperf.source.effects import drawing
 from trainperf.source.iterations import arguments, stored
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function

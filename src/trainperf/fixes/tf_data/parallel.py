@@ -26,8 +26,8 @@ from trainperf.fixes.tf_data._mapped import mapped
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, python_op
+from trainperf.source.effects import changes_shared
 from trainperf.source.iterations import arguments
-from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import FUNCTIONS
 
 AUTOTUNE = "AUTOTUNE"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,25 +13,23 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import cores, pays_later, saved_on, upper, worker_said
 from trainperf.fixes.common.repeating import (
     INSIDE,
+    MADE_ANEW,
     MOST,
-    changing,
     class_of_items,
     fixed_ahead,
     in_memory,
     leaves,
     move_part,
-    not_repeated,
-    repeats,
     without_docstring,
 )
 from trainperf.fixes.common.words import at, if_measured, ms, size
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import handed
-from trainperf.source.bodies import function_of, reached
+from trainperf.source.bodies import function_of
+from trainperf.source.effects import changing, effects, first, repeats
 from trainperf.source.iterations import arguments, loaded, read_first, stored
 from trainperf.source.module import Module
-from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import called, parameters
 
@@ -230,12 +227,6 @@ _LIGHT = frozenset(
 _TEXT = frozenset({"format", "item", "join", "lower", "replace", "strip", "upper", "zfill"})
 """Methods and functions that give one number or text."""
 
-_WRITES = re.compile(
-    r"^(save|savez|dump|to_csv|to_parquet|to_pickle|tofile|im_?write|im_?save)"
-    r"|^(print|write\w*|makedirs|mkdir|unlink|remove|rename|log|debug|info|warn\w*)$"
-)
-"""Names of functions that write a file, or a line."""
-
 
 @dataclass(frozen=True)
 class Part:
@@ -275,22 +266,11 @@ def _keep(script: Script, site: Site, part: Part, once: str, name: str) -> None:
     given, first = ["self", *part.given], part.nodes[0]
     if isinstance(first, ast.stmt):
         statements = [node for node in part.nodes if isinstance(node, ast.stmt)]
-        rest = _outside(part.function, statements)
-        move_part(script, site, statements, rest, once, name, given)
+        head = Site(site.file, part.function.lineno, site.function)
+        move_part(script, head, statements, once, name, given)
         return
     listed, place = ", ".join(given), script.site_of(site, first)
     script.expression_into_function(place, f"@{once}\ndef {name}({listed}):", f"{name}({listed})")
-
-
-def _outside(function: Function, part: Iterable[ast.AST]) -> list[ast.AST]:
-    """The nodes of a function that hold nothing of some statements, and are not held by them."""
-    moved = {id(statement) for statement in part}
-    inside = {id(node) for statement in part for node in ast.walk(statement)}
-    return [
-        node
-        for node in ast.walk(function)
-        if id(node) not in inside and moved.isdisjoint(id(within) for within in ast.walk(node))
-    ]
 
 
 class _Search:
@@ -318,8 +298,8 @@ class _Search:
         while start < len(body):
             run = fixed_ahead(
                 self.module,
+                function,
                 body[start:],
-                lambda fixed: _outside(function, fixed),
                 lambda fixed: self._fits(function, fixed, known),  # noqa: B023
             )
             if _works(self.module, run):
@@ -384,12 +364,11 @@ class _Search:
 
     def _fits(self, function: Function, nodes: Sequence[ast.AST], known: set[str]) -> bool:
         """Whether some code makes the same again of the same items and changes nothing."""
-        drawn = next((found for node in nodes if (found := not_repeated(self.module, node))), "")
-        why = f"{drawn} may give another result" if drawn else ""
-        if not why and (written := _writes(self.module, nodes)):
-            why = f"{written} writes"
-        if why or changes_shared(self.module, nodes):  # type: ignore[arg-type]
-            self.why = why or self.why
+        found = first(effects(self.module, nodes), "writes", *MADE_ANEW)
+        if found is not None:
+            again = "may give another result"
+            does = {"writes": "writes", "draws": again, "unknown": again}
+            self.why = f"{found.text} {does.get(found.kind, 'changes')}"
             return False
         if not set(self._given(function, nodes)) <= known:
             return False
@@ -419,23 +398,6 @@ def _works(module: Module, nodes: Iterable[ast.AST]) -> bool:
         if called(call) not in _LIGHT and not plain:
             return True
     return False
-
-
-def _writes(module: Module, nodes: Iterable[ast.AST]) -> str:
-    """Return the call with which some code, or a function that it calls, writes; '' if none."""
-    calls = [node for node in reached(module, nodes) if isinstance(node, ast.Call)]
-    found = (
-        ast.unparse(call.func)
-        for call in calls
-        if _WRITES.search(called(call)) or _opened_to_write(call)
-    )
-    return next((f"{name}()" for name in found), "")
-
-
-def _opened_to_write(call: ast.Call) -> bool:
-    modes = [*call.args[1:2], *(given.value for given in call.keywords if given.arg == "mode")]
-    texts = [str(mode.value) for mode in modes if isinstance(mode, ast.Constant)]
-    return called(call) == "open" and any(set("wax+") & set(text) for text in texts)
 
 
 def _is_key(module: Module, node: ast.expr, known: set[str]) -> bool:

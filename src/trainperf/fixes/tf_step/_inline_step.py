@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import Script
-from trainperf.source.iterations import arguments, loaded, read_first, stored
+from trainperf.source.effects import effects
+from trainperf.source.iterations import (
+    arguments,
+    loaded,
+    outside,
+    read_first,
+    read_outside,
+    stored,
+)
+from trainperf.source.module import Module
 from trainperf.source.statements import (
     Function,
     assigned,
     called,
     dotted,
-    keeps_state,
-    last_name,
-    root,
     walk,
 )
 
@@ -28,19 +34,14 @@ NAMES = ("train_step", "compiled_train_step", "compiled_step")
 UPDATES = frozenset(["apply", "apply_gradients", "assign", "assign_add", "assign_sub", "minimize"])
 """Methods of optimizers and variables that change weights."""
 
-TO_PYTHON = frozenset({"bool", "float", "format", "hash", "int", "str"})
-READS = frozenset({"numpy", "item", "tolist"})
-NUMBERS_ONLY = ("math", "np", "numpy", "random", "itertools")
-"""Calls, and modules of calls, that take no tensor of a graph."""
-
 ONCE = frozenset({"print", "open", "input", "next"})
 """Built-in functions whose effect is that of one trace."""
 
 ONCE_FROM = ("random.", "np.random.", "numpy.random.", "time.", "datetime.", "logging.")
 """Modules likewise: what they give or do is done when the function is traced."""
 
-LISTS = frozenset({"append", "appendleft", "extend", "insert", "pop", "popleft", "put"})
-"""Methods of Python's own collections; `add` and `update_state` may be TensorFlow's."""
+OF_GRAPHS = ("add", "update", "update_state")
+"""Methods that may be TensorFlow's."""
 
 BEFORE = ("__init__", "build", "compile", "main")
 """Functions that set attributes before a loop runs, not while it does."""
@@ -55,15 +56,17 @@ STAYS = (
 done once, when the function is traced, or not be the same."""
 
 
-def acts_once(body: Sequence[ast.stmt]) -> str:
-    """Say what statements do in Python, so that it is done once per trace; '' if nothing."""
-    state = keeps_state(body, LISTS)
-    if state:
-        return f"it changes {state}, once per trace"
-    for node in walk(body):
-        name = dotted(node.func) if isinstance(node, ast.Call) else ""
-        if name in ONCE or name.startswith(ONCE_FROM):
-            return f"it calls {name}(), once per trace"
+def acts_once(module: Module, code: Iterable[ast.AST]) -> str:
+    """Say what code does in Python, so that it is done once per trace; '' if nothing."""
+    for effect in effects(module, code):
+        call = effect.node if isinstance(effect.node, ast.Call) else None
+        name = "" if call is None else called(call)
+        if effect.kind in ("sets", "fills") and not effect.own and name not in OF_GRAPHS:
+            return f"it changes {effect.text}, once per trace"
+        full = "" if call is None else effect.module.name(call.func) or ""
+        writes = effect.kind == "writes" and not full.startswith(("tensorflow.", "keras."))
+        if writes or full in ONCE or full.startswith(ONCE_FROM):
+            return f"it calls {effect.text}, once per trace"
     return ""
 
 
@@ -72,16 +75,14 @@ class Step:
     """The statements to be moved, the loops around them, and the scope these stand in."""
 
     moved: list[ast.stmt]
-    loop: ast.For | ast.While
     outermost: ast.stmt
     functions: tuple[Function, ...]
-    module: ast.Module
+    module: Module
 
     @property
     def outside(self) -> list[ast.AST]:
         """What else stands in the loops."""
-        inside = {id(node) for node in walk(self.moved)}
-        return [node for node in ast.walk(self.outermost) if id(node) not in inside]
+        return outside([self.outermost], self.moved)
 
 
 def compile_inline(script: Script, site: Site) -> None:
@@ -122,11 +123,11 @@ def _step(script: Script, site: Site) -> Step:
     block = next((body for _, body in fields if isinstance(body, list) and first in body), None)
     if block is None:
         raise CannotRewrite("the tape stands in no plain block")
-    module = script.module(site.file)
-    return Step(_moved(block, module), loops[-1], loops[0], functions, module)
+    module = script.source(site.file).module
+    return Step(_moved(block, module), loops[0], functions, module)
 
 
-def _moved(body: list[ast.stmt], module: ast.Module) -> list[ast.stmt]:
+def _moved(body: list[ast.stmt], module: Module) -> list[ast.stmt]:
     """From the first tape to the last update of weights behind the last, and of metrics."""
     tapes = [index for index, node in enumerate(body) if _is_tape(node)]
     first, end, reason = tapes[0], 0, ""
@@ -154,7 +155,7 @@ def _is_tape(statement: ast.stmt) -> bool:
     )
 
 
-def _is_metric(statement: ast.stmt, module: ast.Module) -> bool:
+def _is_metric(statement: ast.stmt, module: Module) -> bool:
     """Whether a statement updates a metric: by its method, or by calling what is one."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call):
@@ -167,31 +168,17 @@ def _is_metric(statement: ast.stmt, module: ast.Module) -> bool:
         and any(dotted(target) == name for target in node.targets)
         and isinstance(node.value, ast.Call)
         and ".metrics." in f".{dotted(node.value.func)}"
-        for node in ast.walk(module)
+        for node in module.nodes
     )
 
 
-def _refused(body: list[ast.stmt], module: ast.Module) -> str:
+def _refused(body: list[ast.stmt], module: Module) -> str:
     """Say why some statements may not be traced once in place of run each time; '' if they may."""
     for node in ast.walk(body[-1]):
         if isinstance(node, STAYS):
             return f"line {node.lineno} has Python's `{type(node).__name__.lower()}`"
-    own = {node.name: node for node in ast.walk(module) if isinstance(node, Function)}
-    calls = [node for node in ast.walk(body[-1]) if isinstance(node, ast.Call)]
-    bodies = [body, *(own[name].body for call in calls if (name := last_name(call.func)) in own)]
-    reason = next(filter(None, (acts_once(part) or _reads(part) for part in bodies)), "")
+    reason = acts_once(module, body)
     return f"the step needs it as it is: {reason}" if reason else ""
-
-
-def _reads(body: list[ast.stmt]) -> str:
-    """Say what makes a Python value of a tensor, which there is none of in a trace; '' if none."""
-    for node in walk(body):
-        if isinstance(node, ast.Call):
-            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            to_python = dotted(node.func) in TO_PYTHON or method in READS
-            if to_python or root(node.func) in NUMBERS_ONLY:
-                return f"it calls {ast.unparse(node.func)}()"
-    return ""
 
 
 # ------------------------------------------------------------- what goes in and out
@@ -206,15 +193,10 @@ def _ordered(statements: Iterable[ast.stmt], names: set[str]) -> list[str]:
 
 def _parameters(step: Step) -> list[str]:
     """The names that the statements read and that are not those of the whole module."""
-    bound = stored(step.moved)
-    read = set(read_first(step.moved, bound | loaded(step.moved)))
-    for name in sorted(read & bound):
-        raise CannotRewrite(f"{name} is kept from step to step")
+    read = set(read_first(step.moved, stored(step.moved) | loaded(step.moved)))
     local = stored([step.outermost])
     for function in step.functions:
         local |= stored(function.body) | arguments(function)
-    for name in sorted(_counters(step.loop) & read & local):
-        raise CannotRewrite(f"it uses the number of the step, {name}")
     changed = _changed(step)
     for node in walk(step.moved):
         if isinstance(node, ast.Attribute) and dotted(node) in changed:
@@ -226,10 +208,8 @@ def _changed(step: Step) -> set[str]:
     """Attributes that are set in the loop, or in a function that it may call."""
     others = (
         ast.walk(function)
-        for function in ast.walk(step.module)
-        if isinstance(function, Function)
-        and function.name not in BEFORE
-        and function not in step.functions
+        for function in step.module.functions
+        if function.name not in BEFORE and function not in step.functions
     )
     return {
         dotted(target)
@@ -239,28 +219,10 @@ def _changed(step: Step) -> set[str]:
     }
 
 
-def _counters(loop: ast.For | ast.While) -> set[str]:
-    """Names that count the steps in Python: each value would be traced anew."""
-    found = {
-        node.target.id
-        for node in ast.walk(loop)
-        if isinstance(node, ast.AugAssign)
-        and isinstance(node.target, ast.Name)
-        and isinstance(node.value, ast.Constant)
-    }
-    if not isinstance(loop, ast.For):
-        return found
-    target, counts = loop.target, ast.unparse(loop.iter)
-    if "enumerate(" in counts and isinstance(target, ast.Tuple):
-        target = target.elts[0]
-    elif "range(" not in counts:
-        return found
-    return found | {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
-
-
 def _results(step: Step) -> list[str]:
-    """The names that are read behind the statements, the loss ahead of all."""
-    bound, used = stored(step.moved), _read_behind(step)
+    """The names that are read behind the statements, or by the next step, the loss ahead."""
+    bound = stored(step.moved)
+    used = _read_behind(step) | set(read_first(step.moved, bound))
     losses = [
         node.args[0].id
         for statement in step.moved
@@ -272,27 +234,13 @@ def _results(step: Step) -> list[str]:
         and isinstance(node.args[0], ast.Name)
         and node.args[0].id in bound
     ]
-    results = list(dict.fromkeys([*losses, *_ordered(step.moved, bound & used)]))
-    tapes = [
-        item.optional_vars
-        for node in walk(step.moved)
-        if isinstance(node, ast.With)
-        for item in node.items
-    ]
-    for tape in tapes:
-        if isinstance(tape, ast.Name) and tape.id in results:
-            raise CannotRewrite(f"{tape.id} is used behind the step")
-    return results
+    return list(dict.fromkeys([*losses, *_ordered(step.moved, bound & used)]))
 
 
 def _read_behind(step: Step) -> set[str]:
     """Names read elsewhere in the loops, or behind them before they are bound again."""
-    used = {
-        node.id
-        for node in step.outside
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)
-    }
-    scope = step.functions[-1] if step.functions else step.module
+    used = read_outside([step.outermost], step.moved)
+    scope = step.functions[-1] if step.functions else step.module.top.node
     end = step.outermost.end_lineno or 0
     behind = (n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.lineno > end)
     seen: set[str] = set()

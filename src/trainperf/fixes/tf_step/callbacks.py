@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,12 +12,13 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.repeating import RANDOM, without_docstring
+from trainperf.fixes.common.repeating import without_docstring
 from trainperf.fixes.common.words import at, make_those_that_can_be, ms, percent, refusal
 from trainperf.fixes.tf_step.weight_copies import copying
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
-from trainperf.source.bodies import function_of, reached
+from trainperf.source.bodies import function_of
+from trainperf.source.effects import effects, first
 from trainperf.source.module import Module
 from trainperf.source.statements import (
     COLLECTS,
@@ -25,8 +26,6 @@ from trainperf.source.statements import (
     assigned,
     called,
     dotted,
-    keeps_state,
-    last_name,
     names_in,
     parameters,
     root,
@@ -293,13 +292,6 @@ ENDS = ("on_batch_end", "on_train_batch_end")
 READS_LATE = ("on_epoch_end", "on_train_end")
 """Methods that are called when an epoch, or all of them, have ended."""
 
-CHANGES = frozenset({
-    "apply", "apply_gradients", "assign", "assign_add", "assign_sub", "compile",
-    "evaluate_and_stop", "exit", "fit", "load_weights", "minimize", "reset_state", "reset_states",
-    "set_value", "set_weights", "super", "train_on_batch",
-})  # fmt: skip
-"""Methods and functions that change the model, the optimizer or the run, or may."""
-
 PLAIN = frozenset({"float", "int", "len", "get", "item", "numpy"})
 """Functions and methods that cost nothing, as a counter or a list of losses needs them."""
 
@@ -329,17 +321,10 @@ def _read_earlier(module: Module, method: Function) -> str:
     }
     if not kept:
         return "it keeps nothing"
-    own = rf"\b{itself}\.({'|'.join(kept)})\b"
-    as_names = ast.parse(re.sub(own, r"_\1", "\n".join(map(ast.unparse, body)))).body
-    more = _changes(module, body, as_names)
-    if more:
+    if more := _changes(module, body, {f"{itself}.{name}" for name in kept}):
         return f"it does more than observe: {more}"
-    for node in reached(module, body):
-        name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-        if RANDOM.search(name):
-            return f"it may draw random numbers: {name}"
-        if isinstance(node, ast.Call) and SHOWS.search(called(node)):
-            return f"it calls {called(node)}()"
+    if found := first(effects(module, body), "draws", "writes"):
+        return f"it may draw random numbers, or writes: {found.text}"
     for node in module.nodes:
         if isinstance(node, ast.Attribute) and node.attr in kept and isinstance(node.ctx, ast.Load):
             around = list(module.around(node))
@@ -359,7 +344,9 @@ def head(function: Function) -> int:
     for index, statement in enumerate(without_docstring(function)):
         if not _is_plain(statement):
             break
-        if keeps_state([statement]):
+        if any(not isinstance(target, ast.Name) for target in assigned(statement)) or isinstance(
+            statement, ast.Expr
+        ):
             count = index + 1
     return count
 
@@ -393,26 +380,21 @@ def _chooses(statements: Sequence[ast.stmt], batch: str) -> str:
     return ""
 
 
-def _changes(
-    module: Module, statements: Sequence[ast.stmt], kept_as_names: Sequence[ast.stmt] = ()
-) -> str:
-    """Say what some statements, and functions of the file that they use, change; '' if nothing."""
-    nodes = list(reached(module, statements))
-    used = [node.body for node in nodes if isinstance(node, Function)]
-    for body in (kept_as_names or statements, *used):
-        if state := keeps_state(body):
-            return f"it changes {state} in every batch"
-    for node in nodes:
-        if isinstance(node, ast.Raise):
+def _changes(module: Module, statements: Sequence[ast.stmt], kept: Collection[str] = ()) -> str:
+    """Say what some statements change beside the attributes `kept`; '' if nothing."""
+    for effect in effects(module, statements):
+        name = effect.text.removesuffix("()")
+        if effect.kind in ("sets", "fills") and not effect.own:
+            if not any(re.match(rf"{re.escape(its)}(\.|\[|$)", name) for its in kept):
+                return f"it changes {name} in every batch"
+        elif effect.kind == "ends":
             return "it may end the training"
-        if not isinstance(node, ast.Call):
-            continue
-        name = called(node) or root(node.func)
-        if name in CHANGES:
-            return f"it calls {ast.unparse(node.func)}()"
-        given = {dotted(value) for value in (*node.args, *(k.value for k in node.keywords))}
-        if given & MODELS and not SHOWS.search(name) and function_of(module, node.func) is None:
-            return f"it gives the model to {name}()"
+        elif effect.kind == "steers":
+            return f"it calls {effect.text}"
+        elif effect.kind in ("unknown", "asks", "draws"):
+            given = {dotted(value) for value in effect.given}
+            if MODELS & given and not SHOWS.search(effect.source.rpartition(".")[2]):
+                return f"it gives the model to {effect.text}"
     return ""
 
 

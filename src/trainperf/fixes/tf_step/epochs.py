@@ -16,6 +16,7 @@ from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Missi
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred
 from trainperf.source.iterations import stored
+from trainperf.source.scopes import LOOPS
 from trainperf.source.statements import Function, names_in
 
 LEAST_SHARE = 0.10
@@ -295,8 +296,6 @@ head.fit(frozen.predict(x), y, ...)
 
 NOT_GIVEN = frozenset({"steps_per_epoch", "validation_steps", "sample_weight", "class_weight"})
 """Arguments of `fit` that say something of the data which may not hold of the features."""
-
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 FEATURES = """
 def {made}(dataset):

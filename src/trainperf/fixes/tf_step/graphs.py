@@ -248,7 +248,7 @@ class TfRetracing(Fix):
         head = finding.where[0]
         function = script.definition(head)
         numbers = finding.data.get("numbers", [])
-        reasons = [acts_once(function.body), "" if numbers else _needs_shape(function)]
+        reasons = [acts_once(script.source(head.file).module, function.body)]
         for number in numbers:
             if _dtype(function, number) == "int32":
                 reasons.append(_may_overflow(function, number["parameter"]))
@@ -331,28 +331,6 @@ def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
 
 BOUNDS = {"min": "minimum", "max": "maximum"}
 """Built-in functions of two numbers, and TensorFlow's of the same."""
-
-
-def _needs_shape(function: Function) -> str:
-    """Say where the function reads a shape that must be known when it is traced; '' if nowhere."""
-    given = set(parameters(function)) - {"self"}
-    nodes = list(walk(function.body))
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    last = {
-        id(node.value)
-        for node in nodes
-        if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "-1"
-    }  # the size of the features: seldom another one
-    for node in nodes:
-        shape = isinstance(node, ast.Attribute) and node.attr == "shape"
-        counts = isinstance(node, ast.Call) and dotted(node.func) == "len"
-        if (
-            (shape and id(node) not in called | last)
-            or (isinstance(node, ast.Attribute) and node.attr in ("get_shape", "as_list"))
-            or (counts and names_in(node) & given)
-        ):
-            return f"it reads {ast.unparse(node)}"
-    return ""
 
 
 def _dtype(function: Function, number: dict[str, Any]) -> str:

@@ -6,36 +6,22 @@ They may be looked at less often, or moved to where what they give is read.
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterable, Iterator, Sequence
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.repeating import RANDOM
 from trainperf.fixes.torch_step import _source as source
 from trainperf.model import Site
 from trainperf.rewrite import Script
+from trainperf.source.effects import Effect, effects, first
+from trainperf.source.iterations import outside, stored
+from trainperf.source.module import Module
 from trainperf.source.statements import (
-    COLLECTS,
     Function,
     assigned,
     called,
-    keeps_state,
-    last_name,
-    made_here,
     names_in,
-    root,
     walk,
 )
-
-CHANGES = frozenset({
-    "all_gather", "all_reduce", "backward", "barrier", "broadcast", "eval", "exit",
-    "load_state_dict", "manual_seed", "next", "reduce", "seed", "setattr", "step", "terminate",
-    "train", "unscale_", "update_parameters", "zero_grad",
-})  # fmt: skip
-"""Functions and methods that change the model, the optimizer, other ranks or the run.
-
-Those whose name ends in `_` change a tensor, by PyTorch's own convention.
-"""
 
 COUNTERS = ("step", "batch_index", "turn", "step_index")
 MAKERS = ("list", "dict", "deque", "defaultdict")
@@ -53,20 +39,20 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
     the function it stands in.
     Raises `CannotRewrite` where they do more than observe, or nothing counts the steps.
     """
-    tree = script.module(site.file)
+    module = script.source(site.file).module
     loop = source.innermost_loop(script, anchor)
     if site.file == anchor.file and loop in script.around(site):
         inside = script.around(site)[-1]
         beside = _plain_calls(source.innermost_loop(script, site).body)
         calls = [call for statement, call in beside if statement is inside]
-        more, first = changes(tree, [inside]), inside
+        more, first = changes(module, [inside]), inside
         if calls:
-            first = _fed_from(tree, inside, _owner(script, anchor, loop))
+            first = _fed_from(module, inside, _owner(script, anchor, loop))
     else:
         function, first = source.function_around(script, site), None
         if function is None:
             raise CannotRewrite("what reads the number stands outside the loop")
-        more, name = does_more(tree, function), function.name
+        more, name = changes(module, function.body), function.name
         calls = [call for _, call in _plain_calls(loop.body) if called(call) == name]
     if more:
         raise CannotRewrite(f"it does more than observe: {more}")
@@ -84,13 +70,12 @@ def sink(script: Script, site: Site, anchor: Site) -> None:
     `observe` is the function that `site` stands in. Raises `CannotRewrite` where it does more than
     observe, or where more than that `if` needs its result as it was.
     """
-    tree, function = script.module(site.file), source.function_around(script, site)
+    module, function = script.source(site.file).module, source.function_around(script, site)
     if function is None:
         raise CannotRewrite("no function of its own does the work")
-    parts = (node for node in walk(function.body) if isinstance(node, ast.Name | ast.Attribute))
-    if any(RANDOM.search(last_name(node)) for node in parts):
-        raise CannotRewrite(f"{function.name} may draw random numbers")
-    if more := does_more(tree, function):
+    if drawn := first(effects(module, function.body), "draws"):
+        raise CannotRewrite(f"{function.name} may draw random numbers: {drawn.text}")
+    if more := changes(module, function.body):
         raise CannotRewrite(f"it does more than observe: {more}")
     loop = source.innermost_loop(script, anchor)
     calls = [node for node in walk(loop.body) if isinstance(node, ast.Call)]
@@ -107,7 +92,7 @@ def sink(script: Script, site: Site, anchor: Site) -> None:
     if not made:
         raise CannotRewrite(f"no statement of the loop keeps what {function.name} gives")
     block, statement = made[0]
-    branch = _reader(tree, _owner(script, anchor, loop), block, statement)
+    branch = _reader(module, _owner(script, anchor, loop), block, statement)
     text = script.source(anchor.file)
     start, end = text.span(statement)
     comment = text.comment_after(end)
@@ -116,7 +101,7 @@ def sink(script: Script, site: Site, anchor: Site) -> None:
     script.remove_statement(script.site_of(anchor, statement.value))
 
 
-def _reader(tree: ast.Module, around: Block, block: Block, statement: ast.Assign) -> ast.If:
+def _reader(module: Module, around: Block, block: Block, statement: ast.Assign) -> ast.If:
     """The `if` of the same block whose body alone reads what the statement makes."""
     target, index = statement.targets[0], block.index(statement)
     reads = {node for node in walk(around) if isinstance(node, ast.Name)}
@@ -125,8 +110,7 @@ def _reader(tree: ast.Module, around: Block, block: Block, statement: ast.Assign
         if not isinstance(branch, ast.If) or not reads <= set(walk(branch.body)):
             continue
         between = block[index + 1 : place]
-        bound = {name for node in walk(between) for one in assigned(node) for name in names_in(one)}
-        if not changes(tree, between) and not bound & names_in(statement):
+        if not changes(module, between) and not stored(between) & names_in(statement):
             return branch
     raise CannotRewrite("more than what is done in some of the steps reads it")
 
@@ -183,7 +167,7 @@ def _first_expression(statement: ast.stmt) -> ast.expr:
     raise CannotRewrite("what reads it begins with no expression")
 
 
-def _fed_from(tree: ast.Module, statement: ast.stmt, owner: Block) -> ast.stmt:
+def _fed_from(module: Module, statement: ast.stmt, owner: Block) -> ast.stmt:
     """The first of those right before a statement that nothing but it needs, else itself.
 
     `owner` is the body of the function around. What calls the model, or may draw random numbers,
@@ -192,87 +176,51 @@ def _fed_from(tree: ast.Module, statement: ast.stmt, owner: Block) -> ast.stmt:
     bodies = (getattr(node, "body", None) for node in walk(owner))
     block = next(body for body in bodies if isinstance(body, list) and statement in body)
     last = block.index(statement)
-    first = statement
+    earliest = statement
     for index in range(last - 1, -1, -1):
         made = block[index]
         plain = isinstance(made, ast.Assign | ast.AnnAssign | ast.For)
-        if not plain or not all(map(_only_reads, ast.walk(made))):
+        if not plain or any(map(_may_be_model, effects(module, [made]))):
             break
         together = block[index : last + 1]
-        if _is_closed(together, owner) and not changes(tree, together):
-            first = made
-    return first
+        others = outside(owner, together)
+        spoken_of = {node.id for node in others if isinstance(node, ast.Name)}
+        if not stored(together) & spoken_of and not changes(module, together):
+            earliest = made
+    return earliest
 
 
-def _only_reads(node: ast.AST) -> bool:
-    """Whether it is no call but a method's, a library's or a builtin function's."""
-    if isinstance(node, ast.Name | ast.Attribute) and RANDOM.search(last_name(node)):
-        return False
-    if not isinstance(node, ast.Call):
-        return True
-    if isinstance(node.func, ast.Name):
-        return hasattr(builtins, called(node)) and called(node) not in ("next", "input", "exec")
-    return root(node.func) not in ("self", "")
-
-
-def _is_closed(together: Block, owner: Block) -> bool:
-    """Whether what statements assign is spoken of nowhere else in their function."""
-    names = {node for node in walk(together) if isinstance(node, ast.Name)}
-    made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    everywhere = (node for node in walk(owner) if isinstance(node, ast.Name))
-    return all(node in names for node in everywhere if node.id in made)
+def _may_be_model(effect: Effect) -> bool:
+    """Whether random numbers are drawn, or something is called that is no library's."""
+    own = "." not in effect.source or effect.source.startswith("self.")
+    return effect.kind == "draws" or (effect.kind == "unknown" and own)
 
 
 # ------------------------------------------------------------------------ what they change
 
 
-def does_more(tree: ast.Module, function: Function) -> str:
-    """Say what a function does beside observing, as far as its file shows; '' if nothing."""
-    if isinstance(function, ast.AsyncFunctionDef):
-        return "it is no plain function"
-    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(function.body)):
-        return "it is a generator"
-    return changes(tree, function.body)
-
-
-def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = frozenset()) -> str:
+def changes(module: Module, body: Iterable[ast.AST]) -> str:
     """Say what statements change that outlives them, functions of the file followed."""
-    body = list(body)
-    own = made_here(body)
-    state = keeps_state(body, COLLECTS - {"append"})
-    if state:
-        return f"it changes {state} in every step"
-    for node in walk(body):
-        added_to = _added_to(node)
-        if added_to is not None and root(added_to) not in own and not _is_log(tree, added_to):
-            return f"it changes {ast.unparse(added_to)}.append() in every step"
-        if isinstance(node, ast.Raise | ast.NamedExpr | ast.Await):
-            return f"it has {ast.unparse(node)}"
-        if not isinstance(node, ast.Call):
-            continue
-        name = called(node)
-        if name in CHANGES or (name.endswith("_") and not name.endswith("__")):
-            return f"it calls {ast.unparse(node.func)}()"
-        if name in seen or root(node.func) not in (name, "self"):
-            continue
-        for function in ast.walk(tree):
-            if isinstance(function, Function) and function.name == name:
-                found = changes(tree, function.body, seen | {name})
-                if found:
-                    return f"{found}, in {name}()"
+    for effect in effects(module, body):
+        if effect.kind in ("steers", "ends"):
+            return f"it {'calls' if effect.kind == 'steers' else 'has'} {effect.text}"
+        if effect.kind in ("sets", "fills") and not effect.own:
+            held = _added_to(effect.node)
+            if held is None or not _is_log(module, held):
+                return f"it changes {effect.text} in every step"
     return ""
 
 
 def _added_to(node: ast.AST) -> ast.expr | None:
-    """`x` of the statement or call `x.append(…)`, None of anything else."""
+    """`x` of the call `x.append(…)`, None of anything else."""
     func = node.func if isinstance(node, ast.Call) else None
     return func.value if isinstance(func, ast.Attribute) and func.attr == "append" else None
 
 
-def _is_log(tree: ast.Module, held: ast.expr) -> bool:
+def _is_log(module: Module, held: ast.expr) -> bool:
     """Whether nothing in its file reads a list, or lists by keys: it is made, and added to."""
     name, made, added, uses = _name(held), 0, 0, 0
-    for node in ast.walk(tree):
+    for node in module.nodes:
         uses += isinstance(node, ast.Name | ast.Attribute) and _name(node) == name
         if isinstance(node, ast.Expr):
             added_to = _added_to(node.value)

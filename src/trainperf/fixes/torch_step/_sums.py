@@ -10,8 +10,9 @@ from trainperf.fixes.torch_step._changes import log_seldom
 from trainperf.fixes.torch_step._lookers import WRITERS
 from trainperf.model import Site
 from trainperf.rewrite import Script
+from trainperf.source.iterations import outside, read_outside, stored
 from trainperf.source.module import Module
-from trainperf.source.statements import called, last_name
+from trainperf.source.statements import called, last_name, walk
 
 OF_TENSORS = ("len", "max", "min", "sum")
 """Functions that make of a list of tensors what can be formatted."""
@@ -21,30 +22,46 @@ def kept_on_device(script: Script, site: Site, every: int | None = None) -> None
     """Have what `site` reads of the device read where it is used, not in each step.
 
     `total += loss.item()` adds up tensors then, as does a count of hits; `losses.append(…)`
-    collects them. With `every`, a call that only shows the sum in each step does so every so
-    many. Raises `CannotRewrite` where it is read in every step all the same.
+    collects them. Behind the loop they become numbers. With `every`, a call that only shows the
+    sum in each step does so every so many. Raises `CannotRewrite` where it is read in every step
+    all the same.
     """
     call, module = script.source(site.file).expression(site), script.source(site.file).module
     read = _read_by(call)
     loss = read is not None and "loss" in last_name(read).lower()
     if read is None or not (loss or _counts(read)):
         raise CannotRewrite("what is read is neither a loss nor a count of hits")
-    statement = script.around(site)[-1]
-    if loss and _list_of(statement, call):
-        _collect(script, site, statement, _list_of(statement, call), ast.unparse(read))
-        return
-    uses = _late_uses(script, site, statement, call)
-    loop = source.innermost_loop(script, site)
-    shown = [use for use in uses if _in_every_step(module, use, loop)]
-    if shown and every is None:
-        raise CannotRewrite(f"{shown[0].id} is read in every step, in line {shown[0].lineno}")
-    for use in shown:
-        _show_seldom(script, site, use, every or 1)
+    statement, loop = script.around(site)[-1], source.innermost_loop(script, site)
+    listed = _list_of(statement, call) if loss else ""
+    if listed:
+        _check_unchanged(loop, ast.unparse(read), listed)
+        names = {listed: statement}
+    else:
+        names = _sums(loop, statement, call)
+    number = "float({})" if loss else "int({})"
     receiver = script.expression(script.receiver(site))
-    script.replace_call(site, f"{receiver}.detach().float()" if loss else receiver)
-    for use in uses:
+    wrapped = []
+    for use in _uses(module, loop, names):
+        found = _as_numbers(module, use) if listed else (use, number)
+        if found is None:
+            continue
+        if _in_every_step(module, use, loop):
+            if every is None or listed:
+                raise CannotRewrite(f"{use.id} is read in every step, in line {use.lineno}")
+            _show_seldom(script, site, use, every)
         if not _text_around(module, use):
-            script.wrap_call(script.site_of(site, use), "float({})" if loss else "int({})")
+            wrapped.append(found)
+    tensor = "" if not loss else ".detach()" if listed else ".detach().float()"
+    script.replace_call(site, receiver + tensor)
+    for node, template in wrapped:
+        script.wrap_call(script.site_of(site, node), template)
+    scope = source.function_around(script, site) or script.module(site.file)
+    behind = Site(site.file, loop.lineno, site.function)
+    if listed:  # it may have other names
+        script.insert_after(behind, f"{listed}[:] = [float(each) for each in {listed}]")
+        return
+    for name in sorted(read_outside([scope], [loop]) & names.keys()):
+        script.insert_after(behind, f"{name} = {number.format(name)}")
 
 
 # ------------------------------------------------------------------------ what is read
@@ -94,43 +111,37 @@ def _sum_of(statement: ast.stmt, number: ast.expr) -> str:
 # ---------------------------------------------------------------------- where it is used
 
 
-def _late_uses(script: Script, site: Site, statement: ast.stmt, call: ast.expr) -> list[ast.Name]:
-    """Where a sum of what is called is read, or a name for it and the sums of that."""
-    total = _sum_of(statement, call)
-    if total:
-        return _uses(script, site, total, statement)
+def _sums(loop: source.Loop, statement: ast.stmt, call: ast.expr) -> dict[str, ast.stmt]:
+    """The sum that what is called is added to, or a name for it and the sums of that.
+
+    Each with the statement that gives it.
+    """
+    if total := _sum_of(statement, call):
+        return {total: statement}
     name = statement.targets[0] if isinstance(statement, ast.Assign) else None
     if not isinstance(name, ast.Name) or getattr(statement, "value", None) is not call:
         raise CannotRewrite("the number that is read is not added to a sum")
-    module, found = script.source(site.file).module, []
-    for use in _uses(script, site, name.id, statement):
-        adding = next(node for node in module.around(use) if isinstance(node, ast.stmt))
-        total = _sum_of(adding, use)
-        found += _uses(script, site, total, adding) if total else [use]
+    found: dict[str, ast.stmt] = {name.id: statement}
+    for adding in (node for node in walk(loop.body) if isinstance(node, ast.stmt)):
+        of_it = (node for node in ast.walk(adding) if isinstance(node, ast.Name))
+        totals = (_sum_of(adding, node) for node in of_it if node.id == name.id)
+        found |= {total: adding for total in totals if total}
     return found
 
 
-def _uses(script: Script, site: Site, name: str, adding: ast.stmt) -> list[ast.Name]:
-    """The places of the scope that read a name, but where it is added to.
-
-    Refuses those that may run anywhere.
-    """
-    module, found = script.source(site.file).module, []
-    for node in ast.walk(source.function_around(script, site) or script.module(site.file)):
-        if isinstance(node, ast.Global | ast.Nonlocal) and name in node.names:
-            raise CannotRewrite(f"{name} is {type(node).__name__.lower()}")
-        if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+def _uses(module: Module, loop: source.Loop, names: dict[str, ast.stmt]) -> list[ast.Name]:
+    """The places of a loop that read names, but where they are added to; refuses some texts."""
+    found = []
+    for node in outside(loop.body, names.values()):
+        if not isinstance(node, ast.Name) or node.id not in names:
             continue
-        around = list(module.around(node))
-        if adding in around:
+        if not isinstance(node.ctx, ast.Load):
             continue
-        if module.function(node) is not module.function(adding):
-            raise CannotRewrite(f"{name} is used in a function of its own")
         for inner in _text_around(module, node):
             if isinstance(inner, ast.Call) and called(inner) not in OF_TENSORS:
-                raise CannotRewrite(f"{name} is used by a call within a text")
+                raise CannotRewrite(f"{node.id} is used by a call within a text")
             if isinstance(inner, ast.FormattedValue) and inner.conversion > 0:
-                raise CannotRewrite(f"{name} is shown within a text as Python writes it")
+                raise CannotRewrite(f"{node.id} is shown within a text as Python writes it")
         found.append(node)
     return found
 
@@ -175,69 +186,26 @@ def _list_of(statement: ast.stmt, call: ast.expr) -> str:
     return held.id if isinstance(held, ast.Name) else ""
 
 
-def _collect(script: Script, site: Site, statement: ast.stmt, name: str, read: str) -> None:
-    """Collect tensors in a list, and make them numbers where the list is read."""
-    module, loop = script.source(site.file).module, source.innermost_loop(script, site)
-    end = _end_of_list(script, site, name)
+def _check_unchanged(loop: source.Loop, read: str, listed: str) -> None:
+    """Refuse a tensor that is changed in place, and a list that becomes something else."""
+    if listed in stored(loop.body):
+        raise CannotRewrite(f"{listed} becomes something else in the loop")
     for node in ast.walk(loop):
         changed: ast.expr | None = node.target if isinstance(node, ast.AugAssign) else None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             changed = node.func.value if node.func.attr.endswith("_") else None  # loss.div_(2)
         if changed is not None and ast.unparse(changed) == read:
             raise CannotRewrite(f"{read} is changed in line {changed.lineno}")
-    wrapped = []
-    for use in _uses(script, site, name, statement):
-        found = _as_numbers(module, use) if end is None or use.lineno <= end else None
-        if found is not None and _in_every_step(module, use, loop):
-            raise CannotRewrite(f"{name} is read in every step, in line {use.lineno}")
-        if found is not None and not _text_around(module, use):
-            wrapped.append(found)
-    script.replace_call(site, f"{script.expression(script.receiver(site))}.detach()")
-    for node, template in wrapped:
-        script.wrap_call(script.site_of(site, node), template)
-
-
-def _end_of_list(script: Script, site: Site, name: str) -> int | None:
-    """The last line in which a name is the list, None if it is to the end of its scope.
-
-    Refuses a list that does not begin empty there, and one that becomes something else but
-    by `losses = np.mean(losses)` behind the loop, in the block in which it begins.
-    """
-    module = script.source(site.file).module
-    empty: list[ast.stmt] = []
-    others: list[ast.stmt] = []
-    for node in ast.walk(source.function_around(script, site) or script.module(site.file)):
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
-            if ast.unparse(target) == name:
-                (empty if ast.unparse(node.value or node) == "[]" else others).append(node)
-    if not empty or len(others) > 1 or (others and len(empty) > 1):
-        raise CannotRewrite(f"{name} is not an empty list of this function's to begin with")
-    if not others:
-        return None
-    beside = [
-        node for node in script.around(site) if module.parent(node) is module.parent(empty[0])
-    ]
-    same = module.parent(others[0]) is module.parent(empty[0])
-    if not same or not beside or others[0].lineno < (beside[0].end_lineno or 0):
-        raise CannotRewrite(f"{name} becomes something else, in line {others[0].lineno}")
-    return others[0].end_lineno
 
 
 def _as_numbers(module: Module, use: ast.Name) -> tuple[ast.expr, str] | None:
     """What of a read of a list of tensors is made numbers, and how.
 
-    None where its items are not read: appending, its length. Refuses other methods.
+    None where its items are not read: appending, its length.
     """
     above = module.parent(use)
-    if isinstance(above, ast.Attribute):
-        if above.attr not in ("append", "clear"):
-            raise CannotRewrite(f"{use.id}.{above.attr} is used, in line {use.lineno}")
+    if isinstance(above, ast.Attribute) or (isinstance(above, ast.Call) and called(above) == "len"):
         return None
-    if isinstance(above, ast.Call) and called(above) == "len":
-        return None
-    if isinstance(above, ast.Subscript) and not isinstance(above.ctx, ast.Load):
-        raise CannotRewrite(f"{use.id} is changed in line {use.lineno}")
     if isinstance(above, ast.Subscript) and not isinstance(above.slice, ast.Slice):
-        return above, "float({})"
+        return (above, "float({})") if isinstance(above.ctx, ast.Load) else None
     return use, "[float(each) for each in {}]"

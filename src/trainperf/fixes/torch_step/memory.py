@@ -375,8 +375,6 @@ def _making(node: ast.expr) -> ast.Call | None:
         name = called(node)
         plain = dotted(node.func) == f"torch.{name}"
         if plain and name in MAKES:
-            if any(keyword(node, given) for given in ("device", "out", "pin_memory")):
-                raise CannotRewrite("where in memory it is made is said already")
             return node
         if plain and name in ("tril", "triu") and node.args:
             node = node.args[0]

@@ -9,13 +9,13 @@ from trainperf.lint.rule import Place, rule
 from trainperf.source.arguments import argument, starred
 from trainperf.source.bodies import (
     PYTHON_OPS,
-    drawing,
     function_of,
     looping,
     method_of,
     python_op,
     reading,
 )
+from trainperf.source.effects import drawing
 from trainperf.source.loops import fits, iterated, tapes, targets
 from trainperf.source.module import UNKNOWN, Module, inside
 from trainperf.source.scopes import FUNCTIONS, Binding, Function, Loop

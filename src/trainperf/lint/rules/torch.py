@@ -12,7 +12,6 @@ from trainperf.source.iterations import stored
 from trainperf.source.loops import (
     DDP,
     LOADER,
-    assigned_in,
     backward_loops,
     lightning_classes,
     starts_over,
@@ -95,7 +94,7 @@ def torch_loader_rebuilt(module: Module) -> Iterator[Place]:
         epochs = next(iter(module.loops(call)), None)
         if epochs is None or module.conditional(call, epochs):
             continue
-        changing = assigned_in(epochs) | used_in(epochs)
+        changing = stored([epochs]) | used_in(epochs)
         if names_in(call) & changing or starts_over(module, epochs):
             continue
         if any(epochs in module.loops(step) for step in steps):

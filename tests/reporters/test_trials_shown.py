@@ -105,6 +105,16 @@ def test_what_was_measured_on_top_of_another_is_not_called_its_own_gain() -> Non
     assert "measured on top of tf_cache" in report.split("Tried on the script itself")[1]
 
 
+def test_a_change_of_the_experiment_on_top_of_another_is_beside_that() -> None:
+    (change, *_) = OTHER_EXPERIMENTS.experiment_changes
+    ways = tuple(replace(way, on_top=("tf_cache",)) for way in change.ways)
+    shown = replace(OTHER_EXPERIMENTS, experiment_changes=(replace(change, ways=ways),))
+    report = text(shown, 100).split("These would change the experiment")[1]
+    assert "    with tf_cache" in report
+    assert "    as it is" not in report
+    assert "or with what was kept before; in no patch" in " ".join(report.split())
+
+
 def test_a_way_that_another_beat_is_no_reason_to_reject_the_fix() -> None:
     kept = trial(WHOLE_RUNS, Outcome.KEPT)
     beaten = replace(kept, outcome=Outcome.REDUNDANT, kept=False, variant="workers=8")

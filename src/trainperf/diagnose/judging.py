@@ -211,7 +211,7 @@ def _freed(
     asked = [
         replace(one, bound_basis=f"{one.bound_basis}; once the input is free")
         for one in _untold(request, findings_to_try(free, (), failed))
-        if one.category != "input" and not {"epoch", "outside"} & one.data.keys()
+        if one.category != "input" and not one.data.get("outside")
     ]
     ids = {one.id for one in asked}
     others = (one for one in found if one.category != "input" and one.id not in ids)
@@ -273,7 +273,7 @@ def _proven(
             tried.apart,
             {one.id: one for one in changing},
             tried.trials,
-            tried.step_s,
+            (tried.step_s, tried.step_on_top_s),
             evidence.loop,
         ),
         notes=(

@@ -73,9 +73,10 @@ class ExperimentChange:
 
     `why` says what makes it another one: what the change does, or how the losses of one that was
     to keep the numbers differed (`losses_differ`). `before_per_s` is the work per second of the
-    script as it is, in the trials: in samples, or in steps of the script as it is where the size
-    of its batches is not known (`unit`). Of `ways`, the trials that were faster, the first is the
-    one that `finding` and `patch`, which holds nothing else, make: `trainperf fix --only ID`.
+    script as it is, or with the fixes `on_top` of which it was tried: in samples, or in steps of
+    the script as it is where the size of its batches is not known (`unit`). Of `ways`, the trials
+    that were faster, the first is the one that `finding` and `patch`, which holds nothing else,
+    make: `trainperf fix --only ID`.
     """
 
     finding: Finding

@@ -51,7 +51,8 @@ class Tried:
     `patch` holds the kept fixes, nothing else; None if none was tried. `sources` are the files
     that it changes, by path, as it leaves them.
 
-    `own_s` is what trainperf's hooks took of each step of the unchanged script, `start_s` what
+    `step_s` is a step of the unchanged script, `step_on_top_s` one of that on top of which the rest
+    was tried, where it was; `own_s` is what trainperf's hooks took of each, `start_s` what
     passed until its first update, where it was started again for the trials; seconds.
     `choices` are the findings of fixes that pay and could be made in several ways, by id,
     with the best way. `apart` are the trials of fixes that pay and make another experiment of the
@@ -68,6 +69,7 @@ class Tried:
     sources: Mapping[str, bytes] = field(default_factory=dict)
     own_s: float | None = None
     step_s: float | None = None
+    step_on_top_s: float | None = None
     start_s: float | None = None
     choices: Mapping[str, Finding] = field(default_factory=dict)
     apart: tuple[tuple[Trial, Patch], ...] = ()
@@ -173,6 +175,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         sources=written.contents,
         own_s=baseline.own_s,
         step_s=baseline.step_s,
+        step_on_top_s=came.step_on_top_s,
         start_s=None if baseline.start is None else baseline.start.seconds,
         choices=came.choices,
         apart=tuple((one, changes.write((one.fix,)).patch) for one in came.apart),
@@ -287,7 +290,9 @@ def _once(stacked: Stacked, baseline: Baseline, beside: bool) -> float | None:
 
 
 def _interaction(stacked: Stacked, whole: Ratio, found: dict[str, Trial]) -> float | None:
-    """The whole over the product of its parts; None for a single fix."""
+    """The whole over the product of its parts alone; None for one, or where they were not alone."""
+    if any(found[name].on_top for name in stacked.fixes):
+        return None
     alone = [found[name].speedup for name in stacked.fixes]
     parts = [one for one in alone if one is not None]
     if len(parts) < 2 or len(parts) < len(alone):

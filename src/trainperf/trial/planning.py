@@ -63,6 +63,7 @@ LEAST_SAVED = 0.02
 """What saves less of the whole training than this, at the favourable end, is not tried; nor what
 gives its steps less than a trial would be ended for, `contest.WORTH`."""
 NOT_WORTH = "it saves at most {:.1f} % of the whole training: too little for a trial"
+NOTHING = "it saves nothing of a step by what was measured"
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 LONGEST_EPOCH_S = 6 * 3600.0
 """For a longer epoch nobody waits to try a change. One of a sampler without end has 10^8 steps."""
@@ -350,7 +351,8 @@ def in_order(
         if (saved >= LEAST_SAVED and hope >= 1 + WORTH) or not chosen:
             chosen.append(promising)
         else:
-            skipped.append(candidate.skipped(NOT_WORTH.format(100 * saved)))
+            reason = NOT_WORTH.format(100 * saved) if saved > 0 else NOTHING
+            skipped.append(candidate.skipped(reason))
     first, *others = sorted(chosen, key=lambda candidate: candidate.apart)
     others.sort(key=lambda candidate: (candidate.apart, -_saved_a_second(candidate, costs)))
     return [first, *others], skipped

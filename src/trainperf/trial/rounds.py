@@ -17,7 +17,7 @@ from trainperf.model import Finding, Length, Outcome, Trial
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.contest import AS_GOOD
+from trainperf.trial.contest import WORTH
 from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import Measured
@@ -39,7 +39,7 @@ class Came:
     `apart` those that make another experiment of the script and pay. `stacked` is what was kept,
     `choices` the ways that were chosen. Some came too `late`: there was no time for them. `skipped`
     are those that were left out, of all that was `planned`. It took so many `legs`, and slices of
-    `compared_s` seconds.
+    `compared_s` seconds. `step_on_top_s` is a step of the script as a first round left it.
     """
 
     found: Mapping[str, Trial] = field(default_factory=dict)
@@ -52,6 +52,7 @@ class Came:
     planned: tuple[Candidate, ...] = ()
     legs: int = 0
     compared_s: float = 0.0
+    step_on_top_s: float | None = None
 
     def then(self, later: Came) -> Came:
         """This and a later round, which was made on top of what this one kept."""
@@ -72,6 +73,7 @@ class Came:
             planned=(*self.planned, *later.planned),
             legs=self.legs + later.legs,
             compared_s=self.compared_s + later.compared_s,
+            step_on_top_s=later.step_on_top_s,
         )
 
 
@@ -118,6 +120,7 @@ def in_rounds(
     try:
         with Queue(bench, base=base) as queue:
             later = _round(queue, replace(second, costs=costs), clock, late, steps)
+            later = replace(later, step_on_top_s=queue.baseline().step_s)
     except LegFailed as failed:
         why = late() if clock.over() else f"with {', '.join(kept)} the script {failed}"
         trials = {one.fixes[0]: one.skipped(why) for one in second.chosen}
@@ -249,7 +252,7 @@ class Ahead(Rest):
         best = next(iter(sort_out(alone, self.engine.baseline, "").winners), None)
         if best is None or best.ratio is None or best.holds != candidate.holds:
             return ""
-        gains_all = best.candidate.input and candidate.hope <= AS_GOOD * best.ratio.speedup
+        gains_all = best.candidate.input and candidate.hope < (1 + WORTH) * best.ratio.speedup
         return f"{best.name} gives all that a faster input can" if gains_all else ""
 
     def compare(

@@ -157,15 +157,17 @@ def experiment_changes(
     apart: Iterable[tuple[Trial, Patch]],
     findings: Mapping[str, Finding],
     trials: Sequence[Trial],
-    step_s: float | None,
+    steps_s: tuple[float | None, float | None],
     loop: Loop,
 ) -> tuple[ExperimentChange, ...]:
     """The changes of `apart`, each with the patch that makes it alone; what gives most first.
 
-    `findings` are by id, `trials` all that were made. `step_s` is what a step of the script as it
-    is took in them, in seconds; `loop` says how many real tokens or samples it holds.
+    `findings` are by id, `trials` all that were made. `steps_s` are what a step of the script as it
+    is took in them, and of that on top of which others were tried, in seconds; `loop` says how many
+    real tokens or samples it holds.
     """
-    if not step_s:
+    plain_s, on_top_s = steps_s
+    if not plain_s:
         return ()
     work: dict[WorkUnit, float | None] = {
         "real tokens": loop.real_tokens,
@@ -173,14 +175,13 @@ def experiment_changes(
         "steps": 1,
     }
     unit, amount = next((unit, amount) for unit, amount in work.items() if amount)
-    before = amount / step_s
     made = [
         ExperimentChange(
             finding=findings[trial.fix],
             why=_why(trial, loop),
             losses_differ=trial.outcome is Outcome.LOSSES_DIFFER,
             unit=unit,
-            before_per_s=before,
+            before_per_s=amount / ((on_top_s if trial.on_top else None) or plain_s),
             ways=tuple(_ways(trial, trials)),
             patch=patch,
         )

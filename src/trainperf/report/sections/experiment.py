@@ -12,10 +12,12 @@ from trainperf.report.plain import places
 
 HEADING = "These would change the experiment"
 IN_NO_PATCH = (
-    "Measured beside the script as it is, each alone; in no patch, and in no figure but these. "
-    "Whether it trains as well with them, or logs enough, is yours to compare. `--allow-semantic` "
-    "measures them together with the rest, and lets them into the patch."
+    "in no patch, and in no figure but these. Whether it trains as well with them, or logs enough, "
+    "is yours to compare. `--allow-semantic` measures them together with the rest, and lets them "
+    "into the patch."
 )
+ALONE = "Measured beside the script as it is, each alone"
+ON_TOP = "Each measured by itself, beside the script as it is or with what was kept before"
 AS_IT_IS = "as it is"
 CHANGED = "changed"
 
@@ -37,12 +39,18 @@ def apart(diagnosis: Diagnosis) -> frozenset[str]:
 
 def rates(change: ExperimentChange) -> Iterator[tuple[str, str, str]]:
     """A row for the script as it is and for each way: its name, its rate, its speed-up."""
-    yield AS_IT_IS, units.number(change.before_per_s), ""
+    yield before(change), units.number(change.before_per_s), ""
     for way in change.ways:
         speedup, low, high = way.speedup or 1.0, way.low or 1.0, way.high or 1.0
         rate, *ends = (units.number(change.before_per_s * one) for one in (speedup, low, high))
         after = f"{rate} ({' to '.join(ends)})"
         yield way.variant or CHANGED, after, units.measured(speedup, way.low, way.high)
+
+
+def before(change: ExperimentChange) -> str:
+    """The script that the change was measured beside."""
+    beneath = change.ways[0].on_top
+    return f"with {', '.join(beneath)}" if beneath else AS_IT_IS
 
 
 def _failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
@@ -67,7 +75,8 @@ def _write(diagnosis: Diagnosis, page: Page, full: bool) -> None:
     if not diagnosis.experiment_changes:
         return
     page.heading(HEADING)
-    page.prose(IN_NO_PATCH, indent=2)
+    on_top = any(change.ways[0].on_top for change in diagnosis.experiment_changes)
+    page.prose(f"{ON_TOP if on_top else ALONE}; {IN_NO_PATCH}", indent=2)
     for change in diagnosis.experiment_changes:
         finding = change.finding
         page.gap()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import groupby
 
@@ -267,7 +268,9 @@ def stack(diagnosis: Diagnosis, page: Page) -> None:
             rows.append((f"{fix} alone", "not measured", None, ""))
             continue
         figure = units.measured(trial.speedup, trial.low, trial.high)
-        rows.append((f"{fix} alone", figure, kept.before_step_s / trial.speedup, MODEL))
+        beneath = (alone[one].speedup or 1.0 for one in trial.on_top if one in alone)
+        took = kept.before_step_s / math.prod(beneath) / trial.speedup
+        rows.append((f"{fix} {'on top' if trial.on_top else 'alone'}", figure, took, MODEL))
     many = len(kept.fixes)
     together = say("both together" if many == 2 else f"all {many} together", STRONG)
     whole = units.measured(kept.speedup, kept.low, kept.high)

@@ -33,7 +33,8 @@ SCRIPTS = (
 )
 NO_EDIT = ("no edit can be written", "what it saves lies", "what it saves shows")
 """How the reasons begin of those that no slice of steps can show."""
-NO_MATTER = "it saves at most"
+NO_MATTER = ("it saves at most", "it saves nothing of a step")
+AS_GOOD = "gives all that a faster input can"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ def row(script: str, report: dict[str, Any]) -> Row:
         for fix, one in tried.items()
         if not (one["outcome"] == "not tried" and one["reason"].startswith(NO_EDIT))
     }
-    no_matter = sum(one["reason"].startswith(NO_MATTER) for one in edits.values())
+    reasons = [one["reason"] for one in edits.values()]
+    no_matter = sum(one.startswith(NO_MATTER) or one.endswith(AS_GOOD) for one in reasons)
     decided = sum(one["outcome"] != "not tried" for one in edits.values()) + no_matter
     first = next((one["id"] for one in findings if one["id"] in edits), None)
     stack = report["stack"]

@@ -24,14 +24,16 @@ NOT_OURS = {
     "--batch-size",
     "--cpus",
     "--epochs",
+    "--from",
     "--ipc",
     "--memory",
     "--shm-size",
     "--nnodes",
     "--no-python",
     "--nproc_per_node",
+    "--with",
 }
-"""Options of the scripts, of containers and of torchrun."""
+"""Options of the scripts, of containers, of torchrun and of uv."""
 
 
 def set_up_commands() -> list[str]:

@@ -179,6 +179,13 @@ def test_epochs_of_another_length_than_was_observed_are_not_compared(epochs):
     assert found == "its epochs do not all have 20 steps, so none could be compared"
 
 
+def test_where_a_call_makes_a_whole_epoch_each_is_one_wherever_its_opening_was_counted():
+    whole = replace(EPOCH, steps=1)
+    found = with_pause(Slice(0.9, 4, 80.0, 0.0, epochs=3), whole)
+    assert found == replace(found, epochs=4, seconds=pytest.approx(0.9 + 4 * 0.1))
+    assert isinstance(with_pause(Slice(0.9, 4, 80.0, 0.0, epochs=None), whole), str)
+
+
 def test_how_often_the_input_was_opened_is_read_from_the_turn():
     block = {"e": "block", "b": 3, "d": 1.0, "n": 40, "own": 0.0}
     assert slice_of([[{"e": "epochs", "b": 3, "n": 2}, block]], 3, 1.0).epochs == 2

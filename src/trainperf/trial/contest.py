@@ -200,6 +200,8 @@ def with_pause(piece: Slice, epoch: Epoch) -> Slice | str:
     """
     if epoch.written:
         return piece
+    if epoch.steps == 1 and piece.epochs:  # each turn is one, wherever its opening was counted
+        piece = replace(piece, epochs=piece.steps)
     if piece.epochs is None or piece.epochs * epoch.steps != piece.steps:
         return f"its epochs do not all have {epoch.steps:,} steps, so none could be compared"
     return replace(piece, seconds=piece.seconds + piece.epochs * epoch.pause_s)

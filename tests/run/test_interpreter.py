@@ -1,6 +1,7 @@
 """The Python that runs the script is that of the user's environment."""
 
 import os
+import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from trainperf.commands import session
 from trainperf.errors import TrainperfError
-from trainperf.run.interpreter import frameworks_of, interpreter_for
+from trainperf.run.interpreter import Interpreter, frameworks_of, interpreter_for
 
 TORCH = "import torch\n"
 
@@ -21,6 +22,20 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text(TORCH)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_ours(monkeypatch):
+    """The Python of these environments is ours: it would find what we have."""
+    monkeypatch.setattr(
+        "trainperf.run.interpreter._said", lambda python, *words: said(python, words)
+    )
+
+
+def said(python: str, words: tuple[str, ...]) -> str:
+    if "-P" in words:
+        return "False"
+    return subprocess.run((python, *words), capture_output=True, text=True).stdout
 
 
 def environment(path: Path, *packages: str, python: str | None = None) -> Path:
@@ -67,7 +82,7 @@ def test_where_none_has_it_the_first_is_taken_and_that_is_said(place):
     active = environment(place / "active")
     chosen, lacking = taken(place, VIRTUAL_ENV=str(active))
     assert chosen.path == str(active / "bin" / "python")
-    assert "has no torch among its packages; no environment that was looked at has" in lacking
+    assert "has no torch; no environment that was looked at has" in lacking
 
 
 def test_what_was_asked_for_is_taken_and_the_others_that_have_it_are_named(place):
@@ -94,7 +109,7 @@ def test_trainperfs_own_is_named_by_nothing(place, monkeypatch):
     ("python", "message"),
     [
         ("echo 3 10", "is Python 3.10"),
-        ("echo no", "is no Python"),
+        ("echo no", "is no Python that runs"),
         (None, "there is no interpreter"),
     ],
 )
@@ -131,11 +146,21 @@ def test_a_target_says_who_runs_it_and_why(place, monkeypatch):
         session.target(None, ("--", "torchrun", "x"), place / "work", python=active)
 
 
+def test_what_a_pth_file_names_is_found_by_asking(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    venv.create(tmp_path / "env", with_pip=False)
+    (tmp_path / "elsewhere" / "torch").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "torch" / "__init__.py").write_text("raise SystemExit('not run')")
+    (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
+    (packages / "base.pth").write_text(str(tmp_path / "elsewhere"))
+    one = Interpreter(str(tmp_path / "env" / "bin" / "python"), "as you asked")
+    assert [one.has(name) for name in ("torch", "tensorflow")] == [True, False]
+
+
 @pytest.mark.script
 def test_what_observes_needs_nothing_but_the_standard_library(tmp_path):
     """A script in an environment without any package is run to its end, and observed."""
     import json
-    import subprocess
 
     venv.create(tmp_path / "bare", with_pip=False)
     script = tmp_path / "train.py"

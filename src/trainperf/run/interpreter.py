@@ -37,13 +37,16 @@ class Interpreter:
         return Path(self.path).parent.parent
 
     def has(self, module: str) -> bool:
-        """Whether a module lies among the packages of its environment."""
+        """Whether it finds a module. It is asked where its environment has no folder of that name:
+        what a `.pth` file names, or the system's packages, lies elsewhere.
+        """
         if not self.why:
             return util.find_spec(module) is not None
-        packages = self.prefix.glob("lib*/python3*/*-packages")
-        return any(
-            (folder / f"{module}{end}").exists() for folder in packages for end in ("", ".py")
-        )
+        folders = self.prefix.glob("lib*/python3*/*-packages")
+        if any((folder / module).is_dir() for folder in folders):
+            return True
+        code = f"from importlib import util; print(util.find_spec({module!r}) is not None)"
+        return _said(self.path, "-P", "-c", code) == "True"
 
 
 def interpreter_for(
@@ -81,7 +84,7 @@ def interpreter_for(
     missing = " and ".join(module for module in wanted if not chosen.has(module))
     others = [one.path for one in found if one is not chosen and complete(one)]
     elsewhere = f"{', '.join(others)} has" if others else "no environment that was looked at has"
-    return chosen, f"{chosen.path} has no {missing} among its packages; {elsewhere}: --python PATH"
+    return chosen, f"{chosen.path} has no {missing}; {elsewhere}: --python PATH"
 
 
 def frameworks_of(script: Path) -> frozenset[str]:
@@ -139,17 +142,19 @@ def _executable(given: Path, cwd: Path) -> str:
 
 def _check(python: str) -> None:
     """Raise `TrainperfError` where it cannot be observed."""
-    code = "import sys; print(*sys.version_info[:2])"
-    try:
-        done = subprocess.run(
-            (python, "-I", "-S", "-c", code), capture_output=True, text=True, timeout=ASKED_S
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TrainperfError(f"{python} could not be started: {error}") from error
-    words = done.stdout.split()
+    words = _said(python, "-I", "-S", "-c", "import sys; print(*sys.version_info[:2])").split()
     if len(words) != len(OLDEST) or not all(word.isdigit() for word in words):
-        raise TrainperfError(f"{python} is no Python", "name one with --python PATH")
+        raise TrainperfError(f"{python} is no Python that runs", "name one with --python PATH")
     if tuple(map(int, words)) < OLDEST:
         raise TrainperfError(
             f"{python} is Python {'.'.join(words)}", "trainperf observes Python 3.11 and later"
         )
+
+
+def _said(*command: str) -> str:
+    """What a command prints; nothing where it does not run."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASKED_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()

@@ -264,6 +264,11 @@ def test_time_is_kept_back_for_what_lies_outside_the_steps(predicts, tmp_path, l
     assert reserved_s(replace(found, findings=(in_steps,)), BEFORE, left) == 0.0
     unknown = Training(None, reason="endless")
     assert reserved_s(found, unknown, left) == 0.0
+    # what an epoch has to fill first shows in no step where nobody waits for that
+    cache = replace(found, findings=(replace(in_steps, id="tf_cache"),))
+    assert reserved_s(cache, BEFORE, left, epoch_s=60.0) == 0.0
+    assert (reserved_s(cache, BEFORE, left, epoch_s=1e6) > 0) == (kept_back > 0)
+    assert reserved_s(cache, BEFORE, left) == reserved_s(cache, BEFORE, left, epoch_s=1e6)
 
 
 @pytest.fixture

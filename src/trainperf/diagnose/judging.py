@@ -23,6 +23,7 @@ from trainperf.model import (
     Evidence,
     Finding,
     Machine,
+    Measure,
     Outcome,
     Overhead,
     Patch,
@@ -182,7 +183,9 @@ def _try(
         return None
     until = began + request.run.budget_s
     if before is not None:
-        until -= reserved_s(found, before, until - time.monotonic())
+        real, steps = evidence.times.real_, evidence.loop.epoch_steps
+        epoch_s = steps * real.seconds if steps and isinstance(real, Measure) else None
+        until -= reserved_s(found, before, until - time.monotonic(), epoch_s)
     subject = Subject(
         recording=recording,
         evidence=evidence,

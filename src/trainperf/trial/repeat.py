@@ -24,7 +24,7 @@ FAR_BEYOND = 2.0
 PAIRS = 8
 PAIRS_S = 15.0
 """So many pairs of slices each process with the changes has, fewer where they take longer."""
-AGAIN = 3
+AGAIN = 2
 """So many times as many pairs where neighbours leave open whether there is a gain."""
 WHOLE_RUNS_S = 60.0
 """Plain runs of the whole script are made in place of this where they take no longer."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trainperf.fixes import by_id
 from trainperf.model import (
     Equivalence,
     Event,
@@ -236,14 +237,21 @@ def by_runs(training: Training, runs: PlainRuns, last: int) -> Training:
 # ----------------------------------------------------- what no step shows
 
 
-def reserved_s(found: Found, before: Training, left_s: float) -> float:
-    """Seconds to be kept for whole runs with the change that promises most outside the steps.
+def reserved_s(
+    found: Found, before: Training, left_s: float, epoch_s: float | None = None
+) -> float:
+    """Seconds to be kept for whole runs with the change that promises most of those no step shows.
 
-    0 where there is none, or where they would take more than half of the `left_s` seconds.
+    It saves outside the steps, or after an epoch for which no trial waits: it takes `epoch_s`
+    seconds, None if not known. 0 where there is none, or where they would take more than half of
+    the `left_s` seconds.
     """
+    endless = epoch_s is None or epoch_s > planning.LONGEST_EPOCH_S
     for one, saved_s in _promising(found, before):
+        fix = by_id().get(one.id)
+        waits = fix is not None and fix.warm_up_epochs > 0 and endless
         in_steps = not one.data.get("outside") or one.data.get("in_place")
-        if in_steps or before.seconds_now is None:
+        if (in_steps and not waits) or before.seconds_now is None:
             continue
         versions = (Version(before.seconds_now), Version(before.seconds_now - saved_s))
         for once in (False, True):

@@ -230,10 +230,10 @@ def enough(contest: Contest, floor: float, worth: float = WORTH) -> bool:
 
     `floor` is the gain that may be noise, as a share. It is over as soon as its interval excludes
     a gain of `worth`, the smallest that would be worth making, or leaves no doubt that it pays:
-    either takes few pairs where the change is far from it. With `MIN_PAIRS` half
-    the distance to the interval's end is enough. In simulated pairs that scatter by 8 % a change
-    that gives nothing takes 7 pairs so, 12 with all of the distance, and one of 2 % takes 10, not
-    17; of gains of 8 % 87 % are kept, not 89 %, and no more of those that give nothing.
+    either takes few pairs where the change is far from it. With `MIN_PAIRS` half the distance to
+    the interval's end is enough. In simulated pairs that scatter by 8 % a change that gives nothing
+    takes 7 pairs so, 12 with all of the distance, and one of 2 % takes 10, not 17; of gains of 8 %
+    87 % are kept, not 89 %, of those that give nothing 3 %, not 2 %, until they are repeated.
     """
     count, found = len(contest.pairs), contest.ratio
     if found is None:

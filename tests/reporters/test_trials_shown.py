@@ -229,6 +229,8 @@ def test_the_stack_has_each_alone_all_together_and_what_they_do_to_each_other() 
         stack = replace(TRIED.stack, interaction=interaction)
         assert words in of(replace(TRIED, stack=stack), heading)
     assert heading not in text(ONE_KEPT)
+    apart = replace(TRIED, stack=replace(TRIED.stack, together=False))
+    assert "Not measured together: the product of these" in " ".join(text(apart, 100).split())
 
 
 def test_a_repair_that_was_timed_in_place_says_of_what_its_speed_up_is() -> None:

@@ -229,9 +229,10 @@ def test_what_pays_is_put_together_while_others_are_still_tried(monkeypatch):
 @pytest.mark.parametrize("slots", [8, 2])
 def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slots):
     class AsGood(Rest):
-        def needless(self, candidate, measured):
+        def needless(self, candidates, measured):
             there = any(one.name == "a" and one.ratio for one in measured)
-            return "a gives all" if there and candidate.name != "c" else ""
+            names = [one.name for one in candidates if one.name != "c"]
+            return dict.fromkeys(names, "a gives all") if there else {}
 
     machine = Machine(**every("a", step_s=0.05), **every("bcd", start_s=3.0))
     with machine.queue(monkeypatch, slots=slots) as queue:

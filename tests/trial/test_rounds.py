@@ -94,13 +94,12 @@ def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():
     three, four = of_input("workers", 2.26, "3"), of_input("workers", 2.0, "4")
     prefetch, model = of_input("prefetch", 1.0).candidate, alone("fused", 1.0).candidate
     plan = ahead(three, four)
+    asked = [four.candidate, prefetch, model, replace(prefetch, fixes=("other",), hope=4.0)]
+    asked.append(replace(prefetch, fixes=("unknown",), most=None))
     reason = "workers (3) gives all that a faster input can"
-    assert plan.needless(four.candidate, [three]) == reason
-    assert plan.needless(prefetch, [three]) == reason
-    assert plan.needless(prefetch, [four]) == ""
-    assert plan.needless(model, [three]) == ""
-    assert plan.needless(replace(prefetch, hope=4.0), [three]) == ""
-    assert plan.needless(replace(prefetch, most=None), [three]) == "", "nobody knows its limit"
+    assert plan.needless(asked, [three]) == {"workers (4)": reason, "prefetch": reason}
+    assert plan.needless(asked, [four]) == {}
+    assert plan.needless(asked, []) == {}
 
 
 FINDINGS = {
@@ -171,6 +170,7 @@ def test_the_step_is_tried_on_top_of_the_input_that_it_waited_for(in_two):
     came = in_two(cache=0.04, cache_fused=0.02, cache_compiled=0.04, cache_fused_compiled=0.02)
     assert came.stacked.fixes == ("cache", "fused")
     assert came.stacked.ratio.speedup == pytest.approx(5.0, rel=0.05)
+    assert not came.stacked.together, "one on top of the other"
     assert came.found["cache"].speedup == pytest.approx(2.5, rel=0.05)
     fused, compiled = came.found["fused"], came.found["compiled"]
     assert (fused.outcome, fused.on_top) == (Outcome.KEPT, ("cache",))

@@ -185,7 +185,8 @@ class Stack:
     what passes between two of them; None where either is not known. `once_seconds` is what the
     changes cost once, compared with the start of the unchanged script (below 0: they start
     sooner), None where that was not measured; `held_s` are the seconds between two epochs that
-    its steps hold, as slices of whole epochs do.
+    its steps hold, as slices of whole epochs do. Unless they were measured `together`, the speed-up
+    is the product of what some gave, and the others on top of those.
     """
 
     fixes: tuple[str, ...]
@@ -203,6 +204,7 @@ class Stack:
     after_epoch_s: float | None = None
     once_seconds: float | None = None
     held_s: float = 0.0
+    together: bool = True
 
 
 @dataclass(frozen=True)

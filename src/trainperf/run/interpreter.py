@@ -60,31 +60,27 @@ def interpreter_for(
     script imports. Raises `TrainperfError` where it is none, or too old.
     """
     own = Interpreter(sys.executable)
-    around = list(_around(script, cwd, environment))
-    found = [*around, own]
+    found = [*_around(script, cwd, environment), own]
     wanted = sorted(frameworks_of(script)) if script is not None else []
-
-    def complete(one: Interpreter) -> bool:
-        return all(one.has(module) for module in wanted)
-
     if given is not None:
         chosen = Interpreter(_executable(given, cwd), "as you asked")
+        chosen = own if chosen.prefix == own.prefix else chosen
+        passed, missing = [], [module for module in wanted if not chosen.has(module)]
     else:
-        chosen = next(filter(complete, found), found[0])
-        passed = [one for one in around if one.why and not complete(one)]
-        if complete(chosen) and wanted and passed and chosen.why != passed[0].why:
-            lacking = f"{passed[0].path} has no {' or '.join(wanted)}"
-            chosen = Interpreter(chosen.path, f"{chosen.why or 'trainperf’s own'}; {lacking}")
-    if chosen.prefix == own.prefix:
-        chosen = own
+        lacks = {one.path: [name for name in wanted if not one.has(name)] for one in found}
+        chosen = next((one for one in found if not lacks[one.path]), found[0])
+        passed, missing = found[: found.index(chosen)], lacks[chosen.path]
     if chosen.why:
         _check(chosen.path)
-    if complete(chosen):
-        return chosen, ""
-    missing = " and ".join(module for module in wanted if not chosen.has(module))
-    others = [one.path for one in found if one is not chosen and complete(one)]
-    elsewhere = f"{', '.join(others)} has" if others else "no environment that was looked at has"
-    return chosen, f"{chosen.path} has no {missing}; {elsewhere}: --python PATH"
+    if missing:
+        others = [one.path for one in found if one != chosen and all(map(one.has, wanted))]
+        where = f"{', '.join(others)} has" if others else "no environment that was looked at has"
+        return chosen, f"{chosen.path} has no {' and '.join(missing)}; {where}: --python PATH"
+    if passed:
+        lacking = f"{passed[0].path} has no {' or '.join(wanted)}"
+        why = f"{chosen.why or 'it is trainperf’s own'}; {lacking}"
+        return Interpreter(chosen.path, why), ""
+    return chosen, ""
 
 
 def frameworks_of(script: Path) -> frozenset[str]:

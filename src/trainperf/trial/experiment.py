@@ -152,8 +152,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     baseline = engine.baseline(stacked.holds)
     once = _once(stacked, baseline, engine.beside)
     if stacked.fixes and engine.beside and not subject.changes:
-        shares = {one.holds: one.share for one in came.planned}
-        share = shares[stacked.holds]
+        share = next(one.share for one in came.planned if one.holds == stacked.holds)
         stacked, found = _repeated(engine, planned, share, changes, subject, clock, stacked, found)
     written = changes.write(stacked.fixes)
     kept = [one for one in changes.findings if one.id in stacked.fixes]
@@ -223,7 +222,7 @@ def _repeated(
     else:
         again = f"all {len(kept)} together, {again}"
     noted = {name: replace(one, note=again) for name, one in kept.items()}
-    return replace(stacked, ratio=came.ratio), found | noted
+    return replace(stacked, ratio=came.ratio, together=True), found | noted
 
 
 def _none_of(
@@ -266,6 +265,7 @@ def _stack(
         after_epoch_s=steps * after + between if steps and between is not None else None,
         once_seconds=once_s,
         held_s=held,
+        together=stacked.together,
     )
 
 

@@ -40,9 +40,11 @@ class Rest:
         """What else is to be tried, as soon as there is room."""
         return ()
 
-    def needless(self, candidate: Candidate, measured: Sequence[Measured]) -> str:
-        """Why a candidate could change nothing any more, "" where it may."""
-        return ""
+    def needless(
+        self, candidates: Sequence[Candidate], measured: Sequence[Measured]
+    ) -> Mapping[str, str]:
+        """The names of those that could change nothing any more, and why."""
+        return {}
 
     def goes_on(self, candidate: Candidate) -> bool:
         """Whether others may be tried on top of a candidate, if it is the best."""
@@ -79,8 +81,7 @@ class FreshProcesses:
         self._kinds |= dict.fromkeys(candidate.holds for candidate in candidates)
         for number, candidate in enumerate(candidates):
             holds = candidate.holds
-            needless = rest.needless(candidate, found)
-            if needless:
+            if needless := rest.needless([candidate], found).get(candidate.name, ""):
                 found.append(Measured(candidate, None, None, needless=needless))
                 continue
             if clock.keeping(rest.keep(found)).over() and self._unchanged:

@@ -173,17 +173,17 @@ class Queue:
         Returns the names of the new ones, which are none of those `known`.
         """
         new = [candidate for candidate in rest.more(told) if candidate.name not in known]
-        left_out = {one.name: rest.needless(one, told) for one in self._waiting}
+        tried = [contest.candidate for contest in self._open if contest.candidate is not None]
+        needless = rest.needless([*self._waiting, *tried], told)
         self._left_out += [
-            Measured(one, None, None, needless=left_out[one.name])
-            for one in self._waiting
-            if left_out[one.name]
+            Measured(candidate, None, None, needless=needless[candidate.name])
+            for candidate in self._waiting
+            if candidate.name in needless
         ]
-        self._waiting = [*new, *(one for one in self._waiting if not left_out[one.name])]
+        self._waiting = [*new, *(one for one in self._waiting if one.name not in needless)]
         for contest in self._open:
-            contest.needless = rest.needless(contest.candidate, told) if contest.candidate else ""
-            if contest.needless:
-                contest.decided = True
+            if contest.candidate is not None and contest.candidate.name in needless:
+                contest.needless, contest.decided = needless[contest.candidate.name], True
                 contest.leg.end()
                 self._end_twin(contest)
         return [candidate.name for candidate in new]

@@ -107,7 +107,9 @@ def in_rounds(
     changes = planned.changes.choosing(came.choices)
     beneath = tuple(one for one in changes.findings if one.id in kept)
     known = {one.fixes[0] for one in first}
-    second = plan(subject.on_top_of(beneath, known), clock)
+    assert came.stacked.ratio is not None
+    faster = (came.stacked.holds, came.stacked.ratio.speedup)
+    second = plan(subject.on_top_of(beneath, known, *faster), clock)
     changed = changes.join(kept)
     if not second.chosen or second.costs is None or isinstance(changed, str):
         return came.then(Came(skipped=second.skipped))
@@ -244,16 +246,26 @@ class Ahead(Rest):
         joined = replace(made, hope=math.prod(gains), share=share, holds=holds, pairs=ON_TOP)
         return (joined,)
 
-    def needless(self, candidate: Candidate, measured: Sequence[Measured]) -> str:
-        """Why a change of the input can give no more: another gives what free input would."""
+    def needless(
+        self, candidates: Sequence[Candidate], measured: Sequence[Measured]
+    ) -> Mapping[str, str]:
+        """Changes of the input that can give no more: another gives what free input would."""
         alone, _ = _apart(measured)
-        if not alone or not candidate.input or candidate.most is None or candidate.epoch:
-            return ""
-        best = next(iter(sort_out(alone, self.engine.baseline, "").winners), None)
-        if best is None or best.ratio is None or best.holds != candidate.holds:
-            return ""
-        gains_all = best.candidate.input and candidate.hope < (1 + WORTH) * best.ratio.speedup
-        return f"{best.name} gives all that a faster input can" if gains_all else ""
+        best = (
+            next(iter(sort_out(alone, self.engine.baseline, "").winners), None) if alone else None
+        )
+        if best is None or best.ratio is None or not best.candidate.input:
+            return {}
+        enough = (1 + WORTH) * best.ratio.speedup
+        return {
+            one.name: f"{best.name} gives all that a faster input can"
+            for one in candidates
+            if one.input
+            and one.most is not None
+            and one.epoch is None
+            and one.holds == best.holds
+            and one.hope < enough
+        }
 
     def compare(
         self, known: Sequence[Measured], stacks: Sequence[Candidate], clock: Clock

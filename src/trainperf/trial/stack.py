@@ -34,6 +34,7 @@ class Stacked:
 
     `ratio` is None where there are no fixes; it is of slices that hold such epochs, or steps.
     `start` is how long they took to start. `gains` say what fixes give on top of those before them.
+    Unless they were measured `together` the ratio is the product of two, one on top of the other.
     """
 
     fixes: tuple[str, ...]
@@ -42,6 +43,7 @@ class Stacked:
     start: Start | None = None
     holds: Epoch | None = None
     gains: Mapping[str, Ratio] = field(default_factory=dict)
+    together: bool = True
 
 
 @dataclass(frozen=True)
@@ -216,19 +218,20 @@ def on_top(stacked: Measured, before: Measured) -> Ratio:
     ]
     if len(pairs) >= FEWEST:
         return ratio(pairs)
-    one, other = stacked.ratio, before.ratio
-    assert one is not None
-    assert other is not None
-    gain = one.speedup / other.speedup
-    below = math.hypot(math.log(one.speedup / one.low), math.log(other.high / other.speedup))
-    above = math.hypot(math.log(one.high / one.speedup), math.log(other.speedup / other.low))
-    return Ratio(
-        gain,
-        gain * math.exp(-below),
-        gain * math.exp(above),
-        min(one.pairs, other.pairs),
-        min(one.steps, other.steps),
-    )
+    assert stacked.ratio is not None
+    assert before.ratio is not None
+    other = before.ratio
+    inverse = replace(other, speedup=1 / other.speedup, low=1 / other.high, high=1 / other.low)
+    return _product(stacked.ratio, inverse)
+
+
+def _product(one: Ratio, other: Ratio) -> Ratio:
+    """One gain times another, as if they were independent: see `on_top`."""
+    gain = one.speedup * other.speedup
+    below = math.hypot(math.log(one.speedup / one.low), math.log(other.speedup / other.low))
+    above = math.hypot(math.log(one.high / one.speedup), math.log(other.high / other.speedup))
+    pairs, steps = min(one.pairs, other.pairs), min(one.steps, other.steps)
+    return Ratio(gain, gain * math.exp(-below), gain * math.exp(above), pairs, steps)
 
 
 def both(first: Stacked, later: Stacked) -> Stacked:
@@ -237,18 +240,14 @@ def both(first: Stacked, later: Stacked) -> Stacked:
     if first.ratio is None or later.ratio is None:
         kept = later if first.ratio is None else first
         return replace(kept, dropped=dropped)
-    one, other = first.ratio, later.ratio
-    gain = one.speedup * other.speedup
-    below = math.hypot(math.log(one.speedup / one.low), math.log(other.speedup / other.low))
-    above = math.hypot(math.log(one.high / one.speedup), math.log(other.high / other.speedup))
-    pairs, steps = min(one.pairs, other.pairs), min(one.steps, other.steps)
     return Stacked(
         (*first.fixes, *later.fixes),
-        Ratio(gain, gain * math.exp(-below), gain * math.exp(above), pairs, steps),
+        _product(first.ratio, later.ratio),
         dropped,
         later.start,
         first.holds or later.holds,
         {**first.gains, **later.gains},
+        together=False,
     )
 
 

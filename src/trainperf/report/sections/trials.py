@@ -289,6 +289,8 @@ def stack(diagnosis: Diagnosis, page: Page) -> None:
 
 
 def interaction(kept: Stack) -> str:
+    if not kept.together:
+        return "Not measured together: the product of these, each on top of those before it."
     measured = f"{units.count(kept.pairs, 'pair')} of slices, {units.count(kept.steps, 'step')}"
     if kept.interaction is None:
         return f"Measured together in {measured}."

@@ -173,7 +173,7 @@ class Argument:
             name = keyword(call, self.name)
             written = f"{self.name}=" * (name is not None) + ast.unparse(module.value(value))
             replaced = name if "=" in self.repair else value
-            able = self.repair and isinstance(value, ast.Constant) and replaced is not None
+            able = self.repair and isinstance(value, ast.Constant)
             repair = (replaced, self.repair) if able and replaced is not None else None
             yield Place(call, f"{last_name(call.func)}({written})", repair)
 

@@ -39,7 +39,7 @@ class Written:
 
 
 @dataclass(frozen=True, eq=False)
-class Edit:
+class Edited:
     """A script as the repairs of some findings leave it, with the variables that they set.
 
     `diff` is for `git apply`, `shown` to be read.
@@ -50,7 +50,7 @@ class Edit:
     shown: str = ""
     environment: dict[str, str] = field(default_factory=dict)
 
-    def plus(self, finding: Finding, fix: Fix | None) -> Edit:
+    def plus(self, finding: Finding, fix: Fix | None) -> Edited:
         """Return it with one more repair; raises `CannotRewrite`."""
         if fix is None or not (fix.rewrites or fix.sets_environment):
             raise CannotRewrite("no fix of that name can edit source")
@@ -73,7 +73,7 @@ class Edit:
         same = (diff, environment) == (self.diff, self.environment)
         if same and script.options == self.script.options:
             raise CannotRewrite(ALREADY)
-        return Edit(script, diff, shown, environment)
+        return Edited(script, diff, shown, environment)
 
 
 class Edits:
@@ -86,10 +86,10 @@ class Edits:
         self, root: str | Path, fixes: Mapping[str, Fix], read: Reader = default_reader
     ) -> None:
         self._fixes = fixes
-        self._none = Edit(Script(root, cache(read)))
-        self._made: dict[tuple[object, ...], Edit | CannotRewrite] = {}
+        self._none = Edited(Script(root, cache(read)))
+        self._made: dict[tuple[object, ...], Edited | CannotRewrite] = {}
 
-    def of(self, finding: Finding, before: Edit | None = None) -> Edit:
+    def of(self, finding: Finding, before: Edited | None = None) -> Edited:
         """Return the edit of a finding, on top of those `before`; raises `CannotRewrite`."""
         before = before or self._none
         key = (before, finding.id, finding.where, finding.rewritable, repr(finding.data))

@@ -74,7 +74,9 @@ def interpreter_for(
         _check(chosen.path)
     if missing:
         others = [one.path for one in found if one != chosen and all(map(one.has, wanted))]
-        where = f"{', '.join(others)} has" if others else "no environment that was looked at has"
+        looked = [one.path for one in found if one != chosen]
+        nobody = f"nor has {' or '.join(looked)}" if looked else "no other environment was found"
+        where = f"{', '.join(others)} has" if others else nobody
         return chosen, f"{chosen.path} has no {' and '.join(missing)}; {where}: --python PATH"
     if passed:
         lacking = f"{passed[0].path} has no {' or '.join(wanted)}"

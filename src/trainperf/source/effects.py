@@ -112,7 +112,8 @@ PURE = frozenset({
 
 _WRITES = re.compile(
     r"^(save|savez|dump|to_csv|to_parquet|to_pickle|tofile|im_?write|im_?save)"
-    r"|^(print|write\w*|makedirs|mkdir|unlink|remove|rename|log|debug|info|warn\w*)$"
+    r"|^(print|write\w*|makedirs|mkdir|unlink|remove|rename|log|debug|info|warn\w*|error"
+    r"|exception|critical)$"
     r"|^plot|^show$|summary$"
 )
 """Names of functions that write a file, or a line."""
@@ -197,12 +198,14 @@ def drawing(module: Module, code: ast.AST) -> str | None:
     """Return the name of a TensorFlow call with which code draws random numbers."""
     for each in effects(module, [code]):
         name = each.module.name(each.node.func) if isinstance(each.node, ast.Call) else None
-        if each.kind == "draws" and (name or "").startswith(("tensorflow.random.", _OF_IMAGES)):
+        random = (name or "").startswith(("tensorflow.random.", _OF_IMAGES))
+        if random and each.kind in ("draws", "unknown"):
             return name
     return None
 
 
 _OF_IMAGES = "tensorflow.image.random_"
+_OF_NUMBERS = ("math.", "numpy.", "torch.", "tensorflow.", "keras.", "scipy.", "cmath.")
 
 
 def written(node: ast.AST) -> list[ast.expr]:
@@ -281,10 +284,10 @@ class _Reader:
         if there is not None:
             yield from self._followed(module, call, own, *there)
             return
-        logarithm = name == "log" and full is not None and not full.startswith("logging.")
+        logarithm = name == "log" and (full or "").startswith(_OF_NUMBERS)
         if (_WRITES.search(name) and not logarithm) or _opened_to_write(call):
             yield Effect("writes", module, call, text)
-        doubt = _doubt(module, call, full)
+        doubt = _doubt(call, full)
         if doubt is not None:
             yield Effect(doubt, module, call, text)
         elif held is not None and full is None and name not in PURE and not changed:
@@ -346,7 +349,7 @@ def _called_code(module: Module, call: ast.Call) -> _Called | None:
     return module.defined(call.func) if own is None else (module, own)
 
 
-def _doubt(module: Module, call: ast.Call, name: str | None) -> Kind | None:
+def _doubt(call: ast.Call, name: str | None) -> Kind | None:
     """Whether a call of others' code may give another result each time, None if not."""
     last = (name or ast.unparse(call.func)).rpartition(".")[2]
     if name in SAMPLERS:

@@ -60,7 +60,7 @@ def _said(turn: Outside, examined: bool) -> str:
         f"{found if examined else 'The training steps were not examined; they take'} "
         f"{percent(turn.training_s / turn.seconds)} of {PLACES[turn.turn]} ({ms(turn.seconds)})"
     )
-    return f"{text}; most of the rest is {named(_first(turn)[0])}." if turn.spent else f"{text}."
+    return f"{text}; most of the rest is {named(turn.spent[0])}." if turn.spent else f"{text}."
 
 
 def _first(turn: Outside) -> tuple[Spent, str]:

@@ -101,6 +101,26 @@ def test_the_first_step_of_another_model_is_timed_to_its_end(driver: Any, in_tim
     assert seen.first_step(make) == "logs"
     (found,) = driver.record.of("cycle")
     assert (found["gap_s"], found["opening_s"], found["first_s"]) == (2.0, 0.5, 4.0)
+    assert found["complete"] is in_time, "else it took so long at least"
+
+
+def test_the_first_step_of_another_model_that_fails_has_no_end(driver: Any) -> None:
+    seen = Cycles(driver, 30.0)
+    seen.fit_ended(True)
+    driver.clock.tick(2.0)
+    seen.fit_begins()
+    seen.step(False)
+
+    def fail() -> None:
+        driver.clock.tick(1.0)
+        raise ValueError("shapes")
+
+    with pytest.raises(ValueError, match="shapes"):
+        seen.first_step(fail)
+    driver.clock.tick(20.0)
+    seen._late()
+    (found,) = driver.record.of("cycle")
+    assert "first_s" not in found
 
 
 def test_a_fit_of_hours_is_not_followed() -> None:

@@ -119,7 +119,15 @@ class Cycles:
 
     def first_step(self, call: Callable[[], Any]) -> Any:
         """Make the first step of another model, which traces it; nothing after it is awaited."""
-        result = call()
+        try:
+            result = call()
+        except BaseException:
+            with self._lock:
+                if not self._over and self._anew is not None:
+                    self._write(**self._anew)  # it has no end to be timed to
+                self._anew = None
+            self._finish()
+            raise
         with self._lock:
             if not self._over and self._anew is not None:
                 self._write(**self._anew, first_s=self._clock() - self._anew_at)
@@ -160,7 +168,8 @@ class Cycles:
             self._over = True
             with Attempt(self._process, "what follows fit"):
                 if self._anew is not None:
-                    self._write(**self._anew, first_s=self._clock() - self._anew_at)
+                    least = {**self._anew, "complete": False}
+                    self._write(**least, first_s=self._clock() - self._anew_at)
                 elif self._began is not None:
                     gap = self._gap
                     if gap is None:

@@ -23,7 +23,7 @@ from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loade
 from trainperf.rewrite import Script
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
-from trainperf.source.effects import changed_names, effects, repeats
+from trainperf.source.effects import changed_names, effects, filled, repeats
 from trainperf.source.iterations import stored
 from trainperf.source.loops import starts_over, used_in
 from trainperf.source.module import Module
@@ -330,7 +330,10 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
         raise CannotRewrite("each turn of the loop trains a model of its own")
     done = list(effects(module, loop.body))
     changed = changed_names(module, [loop]) | used_in(loop)
-    changed |= {ast.unparse(each.node) for each in done if each.kind == "sets"}
+    for each in done:
+        if each.kind in ("sets", "fills"):
+            node = each.node
+            changed |= set(map(_whole, filled(node) if isinstance(node, ast.Call) else [node]))
     if changing := changed & {ast.unparse(part) for node in built for part in ast.walk(node)}:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     data = argument(call, "dataset", 0)
@@ -343,6 +346,13 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     own += [node for node in built if node is not call]
     if not all(repeats(module, node) for node in own):
         raise CannotRewrite("what it is built from may be another each time")
+
+
+def _whole(part: ast.AST) -> str:
+    """What an element is of: `self.w` of `self.w[0]`."""
+    while isinstance(part, ast.Subscript):
+        part = part.value
+    return ast.unparse(part)
 
 
 def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:

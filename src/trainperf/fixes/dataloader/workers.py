@@ -357,7 +357,8 @@ class TorchWorkerThreads(Fix):
 
     ## When not to
     - With one or two workers on many cores: there the threads do help.
-    - The loader has a `worker_init_fn` already: add the lines to that one. None is written.
+    - The loader has a `worker_init_fn` already: add OpenCV's line to that one. Only PyTorch's
+      number is changed in it.
     - `OMP_NUM_THREADS=1` for the whole command slows a model that trains on the CPU.
     """
 

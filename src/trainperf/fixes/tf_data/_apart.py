@@ -12,6 +12,7 @@ from trainperf.rewrite import Script
 from trainperf.source.effects import changed_names, changes_shared
 from trainperf.source.iterations import (
     carried,
+    declared,
     loaded,
     of_own_loop,
     of_this_function,
@@ -112,6 +113,8 @@ def _why_not(module: Module, function: Function, loop: ast.For) -> str:
         return f"an item needs what the one before left in {name}"
     if changed := changes_shared(module, body):
         return f"the items are not made apart: {changed}"
+    if own & declared(function) or not plain_target(loop):
+        return "the generator's loop counts in something that others see"
     end = loop.end_lineno or loop.lineno
     behind = [node for node in ast.walk(function) if getattr(node, "lineno", 0) > end]
     left = sorted(own & (loaded(behind) | names_in(loop.iter)))
@@ -139,6 +142,8 @@ def _first_part(
     script: Script, file: str, module: Module, function: Function, loop: ast.For
 ) -> _Part | None:
     """Return what of a loop's body makes an item by itself; None where nothing does."""
+    if not plain_target(loop):
+        return None
     taken = 0
     while taken < len(loop.body) and _makes(module, loop, taken):
         taken += 1

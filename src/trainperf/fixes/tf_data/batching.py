@@ -271,7 +271,7 @@ MODEL = frozenset(
 )  # fmt: skip
 """Methods of models, optimizers, metrics and variables: they stay in the loop."""
 
-SAID = ("input", "time.", "tensorflow.summary.", "datetime.")
+SAID = ("input", "time.", "tensorflow.summary.", "wandb.", "datetime.")
 """Calls, by the start of their names, whose moment matters."""
 
 PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.If, ast.Expr)

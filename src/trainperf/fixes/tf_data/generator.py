@@ -128,7 +128,7 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
     """
     head = generator_at(script, site, data.get("generator"))
     module, call = script.linked(head.file), script.call(site)
-    arrays = _rows(module, script.definition(head)) if data.get("fits", True) else None
+    arrays = _rows(script.definition(head)) if data.get("fits", True) else None
     if arrays is None or head.file != site.file or called(call) != "from_generator":
         make_apart(script, head, data["calls"])
         return
@@ -143,7 +143,7 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
 # ------------------------------------------------------ generators of the rows of arrays
 
 
-def _rows(module: Module, function: Function) -> ast.expr | None:
+def _rows(function: Function) -> ast.expr | None:
     """The arrays whose rows a generator yields, in its structure; None if it does more.
 
     It is one loop, `for i in range(len(x)): yield x[i], y[i]`, or one over `zip(x, y)`.

@@ -34,10 +34,10 @@ NAMES = ("train_step", "compiled_train_step", "compiled_step")
 UPDATES = frozenset(["apply", "apply_gradients", "assign", "assign_add", "assign_sub", "minimize"])
 """Methods of optimizers and variables that change weights."""
 
-ONCE = frozenset({"print", "open", "input", "next"})
+ONCE = frozenset({"input", "next"})
 """Built-in functions whose effect is that of one trace."""
 
-ONCE_FROM = ("random.", "np.random.", "numpy.random.", "time.", "datetime.", "logging.")
+ONCE_FROM = ("random.", "numpy.random.", "time.", "datetime.", "logging.")
 """Modules likewise: what they give or do is done when the function is traced."""
 
 OF_GRAPHS = ("add", "update", "update_state")
@@ -58,6 +58,10 @@ done once, when the function is traced, or not be the same."""
 
 def acts_once(module: Module, code: Iterable[ast.AST]) -> str:
     """Say what code does in Python, so that it is done once per trace; '' if nothing."""
+    code = list(code)
+    for node in walk(code):
+        if isinstance(node, ast.Call) and module.name(node.func) == "open":
+            return f"it calls {ast.unparse(node.func)}(), once per trace"
     for effect in effects(module, code):
         call = effect.node if isinstance(effect.node, ast.Call) else None
         name = "" if call is None else called(call)

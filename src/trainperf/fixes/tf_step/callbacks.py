@@ -18,7 +18,7 @@ from trainperf.fixes.tf_step.weight_copies import copying
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of
-from trainperf.source.effects import effects, first
+from trainperf.source.effects import effects
 from trainperf.source.module import Module
 from trainperf.source.statements import (
     COLLECTS,
@@ -323,8 +323,10 @@ def _read_earlier(module: Module, method: Function) -> str:
         return "it keeps nothing"
     if more := _changes(module, body, {f"{itself}.{name}" for name in kept}):
         return f"it does more than observe: {more}"
-    if found := first(effects(module, body), "draws", "writes"):
-        return f"it may draw random numbers, or writes: {found.text}"
+    for each in effects(module, body):
+        shows = isinstance(each.node, ast.Call) and SHOWS.search(called(each.node))
+        if shows or (each.kind in ("draws", "writes") and not each.own):
+            return f"it may draw random numbers, or writes: {each.text}"
     for node in module.nodes:
         if isinstance(node, ast.Attribute) and node.attr in kept and isinstance(node.ctx, ast.Load):
             around = list(module.around(node))
@@ -383,10 +385,11 @@ def _chooses(statements: Sequence[ast.stmt], batch: str) -> str:
 def _changes(module: Module, statements: Sequence[ast.stmt], kept: Collection[str] = ()) -> str:
     """Say what some statements change beside the attributes `kept`; '' if nothing."""
     for effect in effects(module, statements):
-        name = effect.text.removesuffix("()")
+        name = effect.source.removesuffix("()")
         if effect.kind in ("sets", "fills") and not effect.own:
             if not any(re.match(rf"{re.escape(its)}(\.|\[|$)", name) for its in kept):
-                return f"it changes {name} in every batch"
+                place = f", in {effect.within}()" if effect.within else ""
+                return f"it changes {name}{place} in every batch"
         elif effect.kind == "ends":
             return "it may end the training"
         elif effect.kind == "steers":

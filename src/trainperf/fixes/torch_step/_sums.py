@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step import _source as source
@@ -33,11 +34,14 @@ def kept_on_device(script: Script, site: Site, every: int | None = None) -> None
         raise CannotRewrite("what is read is neither a loss nor a count of hits")
     statement, loop = script.around(site)[-1], source.innermost_loop(script, site)
     listed = _list_of(statement, call) if loss else ""
+    scope = source.function_around(script, site) or script.module(site.file)
     if listed:
         _check_unchanged(loop, ast.unparse(read), listed)
+        _check_list(module, statement, loop)
         names = {listed: statement}
     else:
         names = _sums(loop, statement, call)
+        _check_own(scope, names)
     number = "float({})" if loss else "int({})"
     receiver = script.expression(script.receiver(site))
     wrapped = []
@@ -55,7 +59,6 @@ def kept_on_device(script: Script, site: Site, every: int | None = None) -> None
     script.replace_call(site, receiver + tensor)
     for node, template in wrapped:
         script.wrap_call(script.site_of(site, node), template)
-    scope = source.function_around(script, site) or script.module(site.file)
     behind = Site(site.file, loop.lineno, site.function)
     if listed:  # it may have other names
         script.insert_after(behind, f"{listed}[:] = [float(each) for each in {listed}]")
@@ -184,6 +187,29 @@ def _list_of(statement: ast.stmt, call: ast.expr) -> str:
         return ""
     held = added.func.value if isinstance(added.func, ast.Attribute) else None
     return held.id if isinstance(held, ast.Name) else ""
+
+
+def _check_list(module: Module, statement: ast.stmt, loop: source.Loop) -> None:
+    """Refuse what is not seen to be a list before the loop: what follows that no trial runs."""
+    held = next(node for node in ast.walk(statement) if isinstance(node, ast.Name))
+    before = [
+        binding.value
+        for binding in module.bindings(held) or ()
+        if getattr(binding.node, "lineno", 0) < loop.lineno
+    ]
+    lists = (isinstance(one, ast.List) or (one and ast.unparse(one) == "list()") for one in before)
+    if not before or not all(lists):
+        raise CannotRewrite(f"{held.id} is not seen to be a list")
+
+
+def _check_own(scope: ast.AST, names: Collection[str]) -> None:
+    """Refuse a sum that is read elsewhere as well: there it would stay a tensor."""
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Global | ast.Nonlocal) and set(node.names) & set(names):
+            raise CannotRewrite(f"a sum is {type(node).__name__.lower()}: it is read elsewhere")
+        inner = node is not scope and isinstance(node, ast.FunctionDef | ast.Lambda)
+        if inner and any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node)):
+            raise CannotRewrite("a sum is read in a function of its own")
 
 
 def _check_unchanged(loop: source.Loop, read: str, listed: str) -> None:

@@ -137,7 +137,7 @@ BUSY = 0.1
 batches over was seen to run for 2 to 5 %, and for more where they cost nothing: two are one."""
 
 
-def first_batch(loader: Any, deadline: float) -> tuple[float, int]:
+def first_batch(loader: Any, deadline: float) -> tuple[float, int | None]:
     """Seconds from opening a loader with workers to its first batch; `deadline` bounds them.
 
     With it come the threads that computed in a worker meanwhile, at most.
@@ -169,10 +169,10 @@ def first_batch(loader: Any, deadline: float) -> tuple[float, int]:
             generator.set_state(state)
 
 
-def busy_threads(iterator: Any) -> int:
-    """How many threads computed in the busiest worker of an iterator, by the kernel; at least 1."""
+def busy_threads(iterator: Any) -> int | None:
+    """How many threads computed in the busiest worker of an iterator, None if nobody counts."""
     most = max(_busy_threads(worker.pid) for worker in iterator._workers)
-    return most if most > 2 else 1
+    return (most if most > 2 else 1) if most else None
 
 
 def _busy_threads(pid: int) -> int:

@@ -246,7 +246,8 @@ class _Taking:
                 self.facts["worker_threads"] = loaders.busy_threads(kept)
         until = min(self.deadline - 2 * STAGE_S, time.monotonic() + START_S)
         try:
-            seconds, self.facts["worker_threads"] = loaders.first_batch(self.loader, until)
+            seconds, threads = loaders.first_batch(self.loader, until)
+            self.facts.setdefault("worker_threads", threads)  # the user's own have run longer
             return seconds
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:300]

@@ -154,8 +154,8 @@ def test_a_name_that_is_bound_in_a_loop_or_changed_by_functions_may_be_another(
 )
 def test_what_of_tensorflow_draws_random_numbers_is_named(call: str, random: bool) -> None:
     text = f"import numpy as np\nimport tensorflow as tf\n{call}\n"
-    module = Module(ast.parse(text), text)
-    assert (drawing(module, module.tree.body[-1]) is not None) is random
+    tree = ast.parse(text)
+    assert (drawing(Module(tree, text), tree.body[-1]) is not None) is random
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,6 @@ def test_what_of_tensorflow_draws_random_numbers_is_named(call: str, random: boo
 )
 def test_a_logarithm_is_no_record(call: str, writes: bool) -> None:
     text = f"import logging, torch, wandb\nimport numpy as np\n{call}\n"
-    module = Module(ast.parse(text), text)
-    kinds = {each.kind for each in effects(module, [module.tree.body[-1]])}
+    tree = ast.parse(text)
+    kinds = {each.kind for each in effects(Module(tree, text), [tree.body[-1]])}
     assert ("writes" in kinds) is writes

@@ -12,7 +12,7 @@ from trainperf.self_test import Figure, SelfTest
 
 
 def found(measured: float | None) -> SelfTest:
-    figure = Figure("a step", "s", 0.05, measured, 0.03, 0.0)
+    figure = Figure("a step", "s", 0.05, measured, 0.03)
     return SelfTest("PyTorch", "2.13", "the CPU", (figure,), (Check("x", "ok", "y"),), 60.0)
 
 

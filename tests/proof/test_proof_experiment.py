@@ -63,7 +63,7 @@ def test_a_change_that_cannot_be_made_ends_it_before_anything_is_run(
 
 def test_a_tree_that_is_the_revision_passes_without_a_run(request_: Request) -> None:
     with pytest.raises(NothingToCompare, match="no file differs from HEAD") as raised:
-        compare_with(request_, "HEAD", 0.05, False, lambda event: None)
+        compare_with(request_, lambda event: None, "HEAD", 0.05, False)
     assert raised.value.exit_code == 0
     assert not Path(request_.run.cwd, "ran").exists()
 

@@ -129,7 +129,7 @@ def try_changes(
 
 
 def compare_with(
-    request: Request, rev: str, most: float, strict: bool, on_event: OnEvent
+    request: Request, on_event: OnEvent, rev: str, most: float, strict: bool
 ) -> tuple[Diagnosis, Recording]:
     """Check the script of `request` against itself in a revision, "" for where its branch began.
 

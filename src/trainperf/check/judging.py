@@ -110,7 +110,7 @@ def judge(before: Sequence[Repeat], after: Sequence[Repeat], most: float) -> Jud
     sizes = {run.batch_size for run in (*before, *after)}
     by_samples = len(sizes) > 1 and None not in sizes
     if by_samples:
-        before, after = map(_of_a_sample, before), map(_of_a_sample, after)
+        before, after = [*map(_of_a_sample, before)], [*map(_of_a_sample, after)]
     before, after = (sorted(runs, key=lambda run: run.fastest_s) for runs in (before, after))
     was, now = before[0], after[0]
     unrest = 0.0  # what takes a core away by turns shows within a run

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from trainperf import store
 from trainperf.diagnose import Request, diagnose
@@ -213,5 +214,5 @@ class _Test:
     def _figure(
         self, name: str, expected: float, measured: float | None, allowed: float, from_: str
     ) -> None:
-        unit = "s" if allowed == STEP else "×"
+        unit: Literal["s", "×"] = "s" if allowed == STEP else "×"
         self.figures.append(Figure(name, unit, expected, measured, allowed, from_=from_))

@@ -40,7 +40,7 @@ UNSEEN = {
     "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
     "ModelFacts.steps_per_execution Outside.whole Packing Padding.collator "
     "Products.losses Reads.at_least Recompiling Retracing.jit "
-    "Retracing.relaxed StartUp.evaluation_s StartUp.mapped_s StartUp.mapped_where "
+    "Retracing.relaxed StartUp.evaluation_s "
     "TorchModel.trained TorchOptimizer.builtin TorchOptimizer.foreach "
     "TorchOptimizer.scheduled Trainer facts.functions_run_eagerly facts.intra_op_threads "
     "facts.ranks_writing flags.deterministic flags.float64_batch",

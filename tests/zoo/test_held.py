@@ -37,10 +37,10 @@ UNSEEN = {
     "a script that has it": "Access BetweenEpochs.callbacks_s CallbackCost.epoch_s "
     "CompileCall.dynamic Ddp.comm_hook Ddp.given Ddp.graph_is_static Evaluation GraphBreak "
     "Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
-    "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
+    "ModelFacts.learning_rate_scheduled "
     "ModelFacts.steps_per_execution Outside.whole Packing Padding.collator "
-    "Products.losses Reads.at_least Recompiling Retracing.jit "
-    "Retracing.relaxed StartUp.evaluation_s "
+    "Products.losses Reads.at_least Recompiling "
+    "StartUp.evaluation_s "
     "TorchModel.trained TorchOptimizer.builtin TorchOptimizer.foreach "
     "TorchOptimizer.scheduled Trainer facts.functions_run_eagerly facts.intra_op_threads "
     "facts.ranks_writing flags.deterministic flags.float64_batch",

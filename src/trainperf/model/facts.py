@@ -173,7 +173,6 @@ class ModelFacts:
     policy: str = ""  # the dtype policy, e.g. "float32", "mixed_bfloat16"
     compute_layers: dict[str, int] = field(default_factory=dict)  # class → count
     recurrent: tuple[LayerFacts, ...] = ()
-    jit_blocking_layers: tuple[str, ...] = ()
     compile_where: Site | None = None
     frozen: FrozenBase | None = None
 
@@ -217,8 +216,7 @@ class Retracing:
     timed one on average, None where none was timed.
     `cause` says what changed between the calls, in words. `where` is the head of
     the `def` of the function, if it is the user's. `numbers` are the Python numbers
-    that changed, in the calls that stand in the user's source. `relaxed` says that
-    `reduce_retracing` is set, `jit` that XLA compiles it, for each shape anew.
+    that changed, in the calls that stand in the user's source.
     """
 
     function: str
@@ -228,8 +226,6 @@ class Retracing:
     cause: str = ""
     where: Site | None = None
     numbers: tuple[ChangingNumber, ...] = ()
-    relaxed: bool = False
-    jit: bool = False
     step_s: float | None = None
 
 

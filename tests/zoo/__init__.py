@@ -110,7 +110,8 @@ SCRIPTS = {
     **_of(
         "tests/real",
         "",
-        "averaged_in_numpy config_object crowded_threads decaying_squares dropped_attention "
+        "averaged_in_numpy config_object crowded_threads decaying_squares distorted_buffer "
+        "dropped_attention "
         "eager_agent eager_attention fit_each_window folds_anew front_padded frozen_base "
         "growing_graph histograms_each_step inline_tape kept_sessions loaded_again "
         "loader_keywords mirrored_cpus null_context outside_the_scope predict_between_fits "

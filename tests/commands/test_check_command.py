@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from reporters.samples import INPUT_BOUND
+from reporters.samples import INPUT_BOUND, over, timed
 from trainperf import store
 from trainperf.check import running, values
 from trainperf.commands import check as command
@@ -27,8 +27,8 @@ from trainperf.reporters.json.schema import schema
 
 
 def took(seconds: float, of: Diagnosis = INPUT_BOUND) -> Diagnosis:
-    spread = {"real": tuple(seconds * one for one in (1.0, 1.01, 1.02, 1.3))}
-    return replace(of, times=replace(of.times, real_s=seconds * 1.1, noise=0.02, spread=spread))
+    blocks = tuple(seconds * block for block in (1.0, 1.01, 1.02, 1.3))
+    return timed(of, noise=0.02, real=blocks)
 
 
 class Project:
@@ -76,7 +76,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     (tmp_path / "train.py").write_text("x = 1\n")
     monkeypatch.setattr(session, "run", made.run)
     monkeypatch.setattr(running, "speed", lambda cores: values.Speed(0.05, 0.05))
-    monkeypatch.setattr(command, "inspected", lambda folder: INPUT_BOUND.machine)
+    monkeypatch.setattr(command, "inspected", lambda folder: INPUT_BOUND.evidence.machine)
     return made
 
 
@@ -104,9 +104,9 @@ def test_a_poor_baseline_is_saved_with_what_is_wrong_with_it(project: Project) -
 def test_update_on_another_machine_compares_nothing(
     based: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = replace(INPUT_BOUND.machine, cpu_model="Intel Xeon")
+    other = replace(INPUT_BOUND.evidence.machine, cpu_model="Intel Xeon")
     monkeypatch.setattr(command, "inspected", lambda folder: other)
-    based.runs = [replace(took(0.2), machine=other)]
+    based.runs = [over(took(0.2), machine=other)]
     assert based.check("--baseline", "base.json", "--update", "train.py") == 0
     assert based.output.startswith("saved base.json")
     assert based.check("--baseline", "base.json", "train.py") == 0
@@ -219,7 +219,7 @@ def test_a_check_is_not_one_of_several_ranks(
 def test_another_machine_is_refused_before_anything_is_run(
     based: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = replace(INPUT_BOUND.machine, cpu_model="Intel Xeon", cores=8.0)
+    other = replace(INPUT_BOUND.evidence.machine, cpu_model="Intel Xeon", cores=8.0)
     monkeypatch.setattr(command, "inspected", lambda folder: other)
     assert based.check("--baseline", "base.json", "train.py") == 2
     assert based.settings == []

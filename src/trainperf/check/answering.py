@@ -188,7 +188,7 @@ def compared(saved: Baseline, path: Path) -> Compared:
         created=saved.created,
         trainperf_version=saved.trainperf_version,
         script=saved.script,
-        hostname=saved.machine.hostname,
+        hostname=saved.evidence.machine.hostname,
         runs=len(repeats_of(saved)),
     )
 
@@ -244,7 +244,7 @@ def load(path: Path, script: str) -> Baseline:
         )
     if not all(map(_sound, saved.repeats)):
         raise TrainperfError(f"{path} holds figures that no run gives", f"again: {make}")
-    if saved.times.real_s is None:
+    if saved.step_s is None:
         raise TrainperfError(f"{path} has no time of a step: that run failed", f"again: {make}")
     return saved
 

@@ -101,7 +101,7 @@ def run(means: Means, at_least: int, settled: Callable[[Runs], bool]) -> Runs:
     while True:
         began = means.clock()
         diagnosis = means.observe()
-        if diagnosis.times.real_s is None or diagnosis.ending in ENDS_ALL:
+        if diagnosis.step_s is None or diagnosis.ending in ENDS_ALL:
             return Runs(diagnosis, () if runs is None else runs.repeats, diagnosis)
         after = means.speed()
         one = repeat(diagnosis, _faster(beside, after), boot_name())
@@ -142,26 +142,26 @@ def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> 
 
     `boot` names the start of the machine that it ran on, as `boot_name` does.
     """
-    times = diagnosis.times
-    assert times.real_s is not None
-    blocks = sorted(times.spread.get("real", ()))
-    fastest = blocks[0] if blocks else times.real_s
+    real = diagnosis.real
+    assert real is not None
+    blocks = sorted(real.blocks)
+    fastest = blocks[0] if blocks else real.seconds
     quarter = blocks[(len(blocks) - 1) // 4] if len(blocks) > 3 else None
-    use = next((one for one in diagnosis.utilization if one.phase == "real"), None)
+    use = next((one for one in diagnosis.evidence.use if one.phase == "real"), None)
     return Repeat(
         fastest_s=fastest,
-        mean_s=times.real_s,
-        noise=times.noise,
+        mean_s=real.seconds,
+        noise=diagnosis.noise,
         agreement=None if quarter is None else quarter / fastest - 1,
-        batch_size=diagnosis.loop.batch_size if diagnosis.loop is not None else None,
+        batch_size=diagnosis.evidence.loop.batch_size,
         cores=None if use is None else use.cpu_cores,
         others=None if use is None else _others(use),
         utilization=diagnosis.verdict.utilization,
         findings=tuple(one.id for one in diagnosis.findings),
         speed=speed,
         bounds=tuple(one.bound for one in diagnosis.findings),
-        idle=None if use is None else _idle(use, diagnosis.machine),
-        hosts=tuple(filter(None, (diagnosis.machine.hostname, boot))),
+        idle=None if use is None else _idle(use, diagnosis.evidence.machine),
+        hosts=tuple(filter(None, (diagnosis.evidence.machine.hostname, boot))),
     )
 
 

@@ -132,7 +132,8 @@ def check(
         telling.write(runs.diagnosis, checked, settings, asked)
         telling.save(runs, path, asked)
         return
-    _refuse(saved, replace(saved, machine=inspected(target.cwd)), path, target)
+    here = replace(saved.evidence, machine=inspected(target.cwd))
+    _refuse(saved, replace(saved, evidence=here), path, target)
     runs = _runs(target, settings, 1, lambda made: answering.settled(saved, made, wanted))
     _refuse(saved, runs.diagnosis, path, target)
     checked = telling.answer(question, runs, settings, asked)

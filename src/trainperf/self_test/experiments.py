@@ -199,9 +199,9 @@ class _Test:
     def result(self, took: float) -> SelfTest:
         """The figures and checks of all experiments."""
         seen = [one for one in self.diagnoses.values() if one.loop is not None]
-        uses = [use for one in seen for use in one.utilization if use.phase == "real"]
+        uses = [use for one in seen for use in one.evidence.use if use.phase == "real"]
         others = [use.others_cores for use in uses if use.others_cores is not None]
-        machine = next((one.machine for one in self.diagnoses.values()), None)
+        machine = next((one.evidence.machine for one in self.diagnoses.values()), None)
         shared = [
             f"GPU {gpu.index}"
             for gpu in (machine.gpus if machine is not None and self.bed.gpu else ())
@@ -261,7 +261,7 @@ class _Test:
         return None if since is None or until is None else self.waiting.share(since, until)
 
     def _step(self, name: str, expected: float, found: Diagnosis, waited: float | None) -> None:
-        measured = found.times.real_s
+        measured = found.step_s
         self.figures.append(Figure(name, "s", expected, measured, STEP, waited, "plain run"))
 
     def _against_itself(

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-import msgspec
-
 import trainperf
 from trainperf.machine.doctor.checks import Check, Status
 from trainperf.model import Diagnosis, Outcome, Trial, Trials
+from trainperf.model.encoding import encoded
 from trainperf.model.words import ratio, seconds, share
 
 STEP = 0.03
@@ -153,16 +152,22 @@ def neighbours(cores: float | None, of: float, gpus: list[str]) -> Check:
 
 
 KEPT = (
-    "ending", "device", "verdict", "times", "startup", "utilization", "trials", "trying", "stack",
-    "control", "overhead", "not_measured", "notes", "seconds", "device_memory",
+    "ending", "verdict", "trials", "trying", "stack", "control", "overhead", "not_measured",
+    "notes", "seconds",
 )  # fmt: skip
 """The parts of a diagnosis that say how it was measured."""
+
+OF_EVIDENCE = ("device", "times", "startup", "use")
+"""And those of its evidence."""
 
 
 def kept_of(diagnosis: Diagnosis) -> dict[str, Any]:
     """The parts of a diagnosis that belong into a bug report, as plain values."""
     parts = {name: getattr(diagnosis, name) for name in KEPT}
-    machine = diagnosis.machine
+    parts |= {name: getattr(diagnosis.evidence, name) for name in OF_EVIDENCE}
+    if diagnosis.evidence.torch_ is not None:
+        parts["device_memory"] = diagnosis.evidence.torch_.memory
+    machine = diagnosis.evidence.machine
     parts["machine"] = {
         "cpu": machine.cpu_model,
         "cores": machine.cores,
@@ -175,7 +180,7 @@ def kept_of(diagnosis: Diagnosis) -> dict[str, Any]:
         "container": machine.container,
     }
     parts["findings"] = [one.id for one in diagnosis.findings]
-    found: dict[str, Any] = msgspec.to_builtins(parts)
+    found: dict[str, Any] = encoded(parts)
     return found
 
 

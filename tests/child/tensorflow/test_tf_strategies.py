@@ -10,25 +10,24 @@ import pytest
 
 from kit.child import FakeProcess
 from kit.processes import patient
-from trainperf.child.tensorflow.strategies import scopes
-from trainperf.child.tensorflow.strategies.exchange import Exchange
-from trainperf.child.tensorflow.strategies.scopes import Strategies
-
-
-def strategies(**settings):
-    process = FakeProcess(settings)
-    return Strategies(process, Exchange(SimpleNamespace(process=process, driver=None)))
+from trainperf.child.tensorflow.exchange import Exchange
+from trainperf.child.tensorflow.strategies import Strategies, watch_mirrored
 
 
 def built_with(settings, *arguments, **keywords):
     seen = []
-    made = strategies(**settings)
+    process = FakeProcess(settings)
 
     class Strategy:
         def __init__(self, devices=None, cross_device_ops=None):
             seen.append((devices, cross_device_ops))
 
-    Strategy.__init__ = scopes._make_mirrored(made)(Strategy.__init__)
+    class Extended:
+        def _call_for_each_replica(self): ...
+
+    made = Strategies(process, Exchange(SimpleNamespace(process=process, driver=None)))
+    module = SimpleNamespace(MirroredStrategy=Strategy, MirroredExtended=Extended)
+    watch_mirrored(SimpleNamespace(strategies=made), module)
     Strategy(*arguments, **keywords)
     return seen[0]
 
@@ -49,17 +48,13 @@ def test_a_strategy_is_given_the_first_of_its_devices_where_fewer_are_asked_for(
 # --------------------------------------------------------------------------- its dataset
 
 
-def names(count):
-    return SimpleNamespace(cardinality=lambda: count)
-
-
 DATASETS = """
     import json
     import sys
 
     import tensorflow as tf
 
-    from trainperf.child.tensorflow.strategies import facts
+    from trainperf.child.tensorflow import strategies
 
     folder = sys.argv[1]
     names = [f"{folder}/{number}.tfrecord" for number in range(3)]
@@ -81,7 +76,7 @@ DATASETS = """
         "listed one by one": listed.flat_map(lambda name: data.TFRecordDataset(name)),
         "not sharded": records.with_options(options),
     }
-    told = {name: facts.spread(one, 2) for name, one in datasets.items()}
+    told = {name: strategies.spread(one, 2) for name, one in datasets.items()}
     print(json.dumps({name: [one["files"], one["auto_shard"]] for name, one in told.items()}))
 """
 

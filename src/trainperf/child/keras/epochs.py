@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..process.patching import replace
+from ..process.patching import after, around
 from ..tensorflow import facts, models
 from ..tensorflow.loops import TensorFlowLoops
-from ..timing.drivers.iterator_driver import FitDriver
+from ..timing.drivers.loop_drivers import FitDriver
 
 
 class Epochs:
@@ -25,13 +25,7 @@ class Epochs:
     def watch_iterator(self, iterator: Any) -> None:
         """Set the hook of the class that iterates over epochs."""
 
-        def make(original: Any) -> Any:
-            def __next__(epoch: Any) -> Any:  # noqa: N807
-                return self.next(epoch, original)
-
-            return __next__
-
-        replace(iterator, "__next__", make)
+        around(None, iterator, "__next__")(lambda original, epoch: self.next(epoch, original))
 
     def next(self, epoch: Any, original: Any) -> Any:
         """The next `(first step, last step, iterator)` of Keras's loop."""
@@ -236,17 +230,13 @@ class EagerEpochs(Epochs):
 
     def watch(self, trainer: Any, iterator: Any) -> None:
         """Set the hooks of a trainer, and of the iterator over its epochs."""
-        replace(trainer, "make_train_function", self._make_function)
-        self.watch_iterator(iterator)
 
-    def _make_function(self, original: Any) -> Any:
-        def make_train_function(model: Any, force: bool = False) -> Any:
-            result = original(model, force)
+        def made(model: Any, *args: Any, **kwargs: Any) -> None:
             if not hasattr(model.train_function, "_trainperf_epochs"):
                 model.train_function = self._stepping(weakref.ref(model), model.train_function)
-            return result
 
-        return make_train_function
+        after(self._loops.process, trainer, "make_train_function", "a train function", made)
+        self.watch_iterator(iterator)
 
     def _stepping(self, model: Callable[[], Any], function: Any) -> Any:
         loops: Any = self._loops

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ..process.patching import replace
+from ..process.patching import around
 from ..tensorflow.loops import TensorFlowLoops
 from .calls import (
     drive_train_function,
-    make_train_on_batch,
     remember_built,
     remember_compile,
     time_callbacks,
     watch_calls_of,
+    watch_train_on_batch,
 )
 
 
@@ -23,28 +23,21 @@ def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_model(loops: TensorFlowLoops, module: Any) -> None:
-    def make_function(original: Any) -> Any:
-        def make_train_function(self: Any, force: bool = False) -> Any:
-            original(self, force)
-            drive_train_function(loops, self, _epochs(loops))
-            return self.train_function
+    @around(None, module.Model, "make_train_function")
+    def make(original: Any, model: Any, force: bool = False) -> Any:
+        original(model, force)
+        drive_train_function(loops, model, _epochs(loops))
+        return model.train_function
 
-        return make_train_function
-
-    replace(module.Model, "make_train_function", make_function)
-    replace(module.Model, "train_on_batch", make_train_on_batch(loops))
+    watch_train_on_batch(loops, module.Model)
     remember_compile(loops, module.Model)
     watch_calls_of(loops, module.Model)
 
 
 def watch_data(loops: TensorFlowLoops, module: Any) -> None:
-    def make(original: Any) -> Any:
-        def steps(self: Any) -> Any:
-            return _epochs(loops).steps_of(self, original)
-
-        return steps
-
-    replace(module.DataHandler, "steps", make)
+    @around(None, module.DataHandler, "steps")
+    def steps(original: Any, handler: Any) -> Any:
+        return _epochs(loops).steps_of(handler, original)
 
 
 class _Epochs:

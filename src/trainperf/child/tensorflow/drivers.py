@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..process.process import Unseen
-from ..timing.draining import Exhausted
 from ..timing.drivers.driver import Driver
-from ..timing.drivers.iterator_driver import RING, RING_BYTES
+from ..timing.drivers.loop_drivers import RING, RING_BYTES
 from ..timing.loop import INPUT, REAL, RESIDENT
+from ..timing.phases import Exhausted
 from . import batches as tf_batches
 from . import probes, stages
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 from ..process.process import Attempt
 from . import batches as tf_batches
-from . import models
+from . import models, strategies
+from .exchange import own_graphs
 from .retraces import users_function
-from .strategies import all_reduce
-from .strategies.exchange import own_graphs
 
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
@@ -191,7 +190,7 @@ def record(driver: Driver) -> None:
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     driver.process.fact("tf_debug_modes", driver.loops.debug_modes)
     for what, part in (
-        ("strategies", all_reduce.record),
+        ("strategies", strategies.record),
         ("devices", _record_devices_used),
         ("models", models.record),
         ("callbacks", record_callbacks),

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from ..process.process import Attempt, Unseen
-from ..timing.device.clock import HostClock
-from ..timing.drivers.iterator_driver import IteratorDriver
-from ..timing.drivers.loop_drivers import UpdateDriver
+from ..timing.device import HostClock
+from ..timing.drivers.loop_drivers import IteratorDriver, UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
-from .graph_lines import Origins
+from . import strategies
+from .exchange import Exchange
+from .graph_lines import Origins, TensorFlowTracer
 from .retraces import Retraces
-from .strategies import scopes
-from .strategies.exchange import Exchange
-from .strategies.scopes import Strategies
 
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
@@ -51,7 +49,7 @@ class TensorFlowLoops(Loops):
     def __init__(self, training: Training) -> None:
         super().__init__(training)
         self.device = TensorFlowClock(self.process.clock)
-        self.strategies = Strategies(self.process, Exchange(training))
+        self.strategies = strategies.Strategies(self.process, Exchange(training))
         self.tracing = False
         self.debug_modes: dict[str, Any] = {}
         self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that updated weights
@@ -75,7 +73,7 @@ class TensorFlowLoops(Loops):
     # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
-        return scopes.world(self.strategies)
+        return strategies.world(self.strategies)
 
     def facts(self, driver: Any) -> dict[str, Any]:
         from . import facts as tf_facts
@@ -119,9 +117,6 @@ class TensorFlowLoops(Loops):
 
         return matmul.extras(driver)
 
-    def exchange_extras(self, driver: Any) -> list[Extra]:
-        return self.replicas.extras(driver)
-
     def steps_per_call(self, driver: Any) -> int:
         """The `steps_per_execution` of a model that `fit` trains, else 1."""
         from .models import steps_per_execution
@@ -130,8 +125,6 @@ class TensorFlowLoops(Loops):
         return 1 if model is None else steps_per_execution(model)
 
     def tracer(self, driver: Any) -> Tracer:
-        from .tracer import TensorFlowTracer
-
         return TensorFlowTracer(driver)
 
     def iterator_driver(self, iterator: Any) -> IteratorDriver:
@@ -400,8 +393,8 @@ class TensorFlowClock(HostClock):
 class Replicas:
     """The replicas that a TensorFlow loop trains; nothing to it where it has but one."""
 
-    def __init__(self, strategies: Strategies, update: Callable[[Any], None]) -> None:
-        self.strategies = strategies
+    def __init__(self, built: strategies.Strategies, update: Callable[[Any], None]) -> None:
+        self.strategies = built
         self._update = update
         self._running = False
         self._updates: list[Any] = []
@@ -409,19 +402,8 @@ class Replicas:
     def exchange(self) -> Any:
         """The switch of the exchange; None until one was seen."""
         exchange = self.strategies.exchange
-        seen = self.strategies.trains_replicas() and exchange.reductions()
-        return exchange if seen else None
-
-    def extras(self, driver: Any) -> list[Extra]:
-        """All-reduces of the gradients' sizes alone, and what connects the replicas."""
-        if self.exchange() is None:
-            return []
-        from .strategies import all_reduce
-
-        return [
-            ("link", lambda deadline: all_reduce.link(driver, deadline)),
-            ("all_reduce", lambda deadline: all_reduce.all_reduce(driver, deadline)),
-        ]
+        several = any(strategies.replicas(one.strategy) > 1 for one in self.strategies.built)
+        return exchange if several and exchange.reductions() else None
 
     def apart(self) -> bool:
         """Whether the ranks drained their input since this was asked last, each by itself.

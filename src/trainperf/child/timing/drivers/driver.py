@@ -15,11 +15,9 @@ from ...process import frames, turns
 from ...process.collecting import Collections
 from ...process.process import Attempt
 from .. import completing, cycles, tracing
-from ..device.clock import HostClock, Mark
-from ..device.step_times import LateSteps, StepTimes
-from ..draining import Exhausted
+from ..device import HostClock, LateSteps, Mark, StepTimes
 from ..loop import DONE, INPUT, PROFILE, REAL, RESIDENT, WARM_UP
-from ..phases import Phases
+from ..phases import Exhausted, Phases
 from ..schedule import plan_of
 
 if TYPE_CHECKING:

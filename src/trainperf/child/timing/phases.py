@@ -102,7 +102,6 @@ class Phases:
                     "stacks",
                     total=stacks.samples,
                     counts=counts,
-                    held=stacks.held(),
                     sources=stacks.sources(),
                     stacks=stacks.stacks(),
                     whole=stacks.whole,

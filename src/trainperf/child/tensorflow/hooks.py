@@ -58,11 +58,11 @@ def watch_context(loops: TensorFlowLoops, module: Any) -> None:
     if told is None:
         return
 
-    def opens(context: Any) -> None:
+    @around(None, module.Context, "ensure_initialized")
+    def initialize(original: Any, context: Any) -> Any:
         if not context._initialized and context.list_physical_devices("GPU"):
             told.before_device()
-
-    before(loops.process, module.Context, "ensure_initialized", "the turn of a leg", opens)
+        return original(context)
 
 
 def watch_keys(loops: TensorFlowLoops, module: Any) -> None:

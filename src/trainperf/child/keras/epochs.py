@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..process.patching import after, around
 from ..tensorflow import facts, models
@@ -32,17 +32,14 @@ class Epochs:
         driver: Any = self._loops.training.driver
         training = epoch is self._current and getattr(driver, "epochs", None) is self
         if training and driver.end_epoch():
-            epoch._current_iterator = None
-            epoch._steps_seen = 0
-            epoch.data_adapter.on_epoch_end()
-            raise StopIteration
+            self._stop(epoch)
         try:
             item = original(epoch)
         except StopIteration:
             if training and driver.resident and driver.wants_more:
                 driver.source_over = True
                 return 0, epoch.steps_per_execution - 1, driver.given
-            if training and driver.wants_more and (iterator := self._next_epoch()) is not None:
+            if training and driver.wants_more and (iterator := self._go_on()) is not None:
                 driver.epoch_went_on(iterator)
                 return 0, epoch.steps_per_execution - 1, iterator
             if training:
@@ -51,6 +48,13 @@ class Epochs:
         self._latest = epoch
         self._means_begin = item[0] == 0  # Keras resets its metrics with each of its epochs
         return item
+
+    def _stop(self, epoch: Any) -> NoReturn:
+        """Have Keras begin another epoch of its own."""
+        epoch._current_iterator = None
+        epoch._steps_seen = 0
+        epoch.data_adapter.on_epoch_end()
+        raise StopIteration
 
     def begins(self) -> None:
         """The train function was called: the epoch iterator used last is training's."""
@@ -75,11 +79,8 @@ class Epochs:
     def steps(self) -> int | None:
         """Steps of an epoch, if Keras knows."""
         epoch = self._current
-        if epoch is None:
-            return None
         # not what Keras counted: the steps on repeated batches are in it
-        steps: int | None = epoch.steps_per_epoch or epoch.data_adapter.num_batches
-        return steps
+        return None if epoch is None else epoch.steps_per_epoch or epoch.data_adapter.num_batches
 
     def close(self) -> bool:
         """Stop the workers that all iterators of a `PyDataset` share, if there are any.
@@ -95,7 +96,7 @@ class Epochs:
         enqueuer.stop()
         return True
 
-    def _next_epoch(self) -> Any:
+    def _go_on(self) -> Any:
         """The iterator of the next epoch: of a dataset that is repeated Keras keeps the same."""
         epoch: Any = self._current
         endless = epoch.steps_per_epoch and epoch.data_adapter.num_batches is None
@@ -139,10 +140,7 @@ class EagerEpochs(Epochs):
         driver: Any = self._loops.training.driver
         training = isinstance(driver, FitDriver) and epoch is self._current
         if training and driver.fit_epoch_over():
-            epoch._current_iterator = None
-            epoch._steps_seen = 0
-            epoch.data_adapter.on_epoch_end()
-            raise StopIteration
+            self._stop(epoch)
         self.feeds = epoch is self._current
         try:
             item = original(epoch)

@@ -15,6 +15,7 @@ from .calls import (
     watch_calls_of,
     watch_train_on_batch,
 )
+from .epochs import Epochs
 
 
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
@@ -40,14 +41,8 @@ def watch_data(loops: TensorFlowLoops, module: Any) -> None:
         return _epochs(loops).steps_of(handler, original)
 
 
-class _Epochs:
-    """Keeps the loop of `fit` going past the end of an epoch, and ends it when told."""
-
-    def __init__(self, loops: TensorFlowLoops) -> None:
-        self._loops = loops
-        self._current: Any = None
-        self._latest: Any = None
-        self._means_begin = False
+class _Epochs(Epochs):
+    """The same for Keras 2's handler of data, in the place of an iterator over epochs."""
 
     def steps_of(self, handler: Any, original: Any) -> Any:
         """Yield the steps of an epoch, more of them while the driver wants more."""
@@ -77,10 +72,6 @@ class _Epochs:
     def _training(self, handler: Any, driver: Any) -> bool:
         return handler is self._current and getattr(driver, "epochs", None) is self
 
-    def begins(self) -> None:
-        """The train function was called: the handler used last is training's."""
-        self._current = self._latest
-
     def call(self) -> tuple[int | None, bool]:
         """The steps of the last call of the train function; see `epochs.Epochs.call`."""
         begins, self._means_begin = self._means_begin, False
@@ -97,7 +88,7 @@ class _Epochs:
         """Nothing to do: each iterator starts workers of its own."""
         return False
 
-    def again(self) -> Any:
+    def again(self, keep: bool = False) -> Any:
         """Open the training data anew; return the iterator."""
         if self._current is None or not self._current._adapter.should_recreate_iterator():
             return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 from ..process.process import Attempt, Unseen
 from ..timing.device import HostClock
-from ..timing.drivers.loop_drivers import IteratorDriver, UpdateDriver
+from ..timing.drivers.loop_drivers import CallDriver, IteratorDriver, UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
 from . import strategies
@@ -24,7 +24,6 @@ from .retraces import Retraces
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
-
 
 RECURRING = 5
 """First runs of new traces from which it is one step's function that is traced again and again."""
@@ -163,7 +162,11 @@ class TensorFlowLoops(Loops):
         if trains:
             if self.tape.wanted:
                 self.compiled_call = (function, original, args, kwargs)
-            iterator = _iterator_among(args)
+            from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+            from tensorflow.python.distribute.input_lib import DistributedIteratorBase
+
+            kinds = (OwnedIterator, DistributedIteratorBase)
+            iterator = next((value for value in args if isinstance(value, kinds)), None)
             if iterator is not None:
 
                 def with_iterator(other: Any) -> Any:
@@ -194,7 +197,8 @@ class TensorFlowLoops(Loops):
         if driver is not None and driver.kind == "call":
             driver.called(key, again, batch)
         elif self.makes_batches():
-            self._drive_calls().called(key, again, batch)
+            self.training.driver = driver = CallDriver(self)
+            driver.called(key, again, batch)
         began = self.process.clock()
         self.depth += 1
         try:
@@ -320,23 +324,6 @@ class TensorFlowLoops(Loops):
     def _busy(self, seconds: float) -> None:
         if self.training.driver is not None:
             self.training.driver.busy += seconds
-
-    def _drive_calls(self) -> Any:
-        from ..timing.drivers.loop_drivers import CallDriver
-
-        driver = CallDriver(self)
-        self.training.driver = driver
-        return driver
-
-
-def _iterator_among(args: tuple[Any, ...]) -> Any:
-    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
-    from tensorflow.python.distribute.input_lib import DistributedIteratorBase
-
-    for value in args:
-        if isinstance(value, (OwnedIterator, DistributedIteratorBase)):
-            return value
-    return None
 
 
 class TensorFlowClock(HostClock):

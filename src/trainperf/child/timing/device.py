@@ -109,7 +109,6 @@ def _between(device: HostClock, calls: int, run: Callable[[], object]) -> float:
 # The times of steps and blocks. Nothing waits between two steps that count: where work may be
 # queued, what is to be recorded of them is put off until the next pause.
 
-
 LAG = 2
 """Steps of a warm-up are told of so many steps later, once their devices have done them: until
 then the host waits, so that it does not run ahead of what is not known yet."""
@@ -177,10 +176,6 @@ class StepTimes:
     def epoch(self, at: Mark) -> None:
         self._tell(at, lambda: self._record.write("epoch", s=self._device.at(at)))
 
-    def taken(self, began: Mark, ended: Mark) -> float:
-        """Seconds between two marks; waits until they have passed."""
-        return self._device.at(ended) - self._device.at(began)
-
     def read(self) -> None:
         """Record what was put off; waits until its marks have passed."""
         while self._unread:
@@ -208,7 +203,8 @@ class StepTimes:
         self._device.wait()
         self.read()
         self.queue.drained()
-        seconds = self.taken(self._began, ended) - sum(self.taken(*one) for one in self._aside)
+        taken = [self._device.at(end) - self._device.at(start) for start, end in self._aside]
+        seconds = self._device.at(ended) - self._device.at(self._began) - sum(taken)
         self._began = None
         if self._device.marks:
             return seconds, steps
@@ -241,7 +237,8 @@ class StepTimes:
             self.queue.note_step(number, first - began.host, last - ended.host, host_s)
 
     def _write_gap(self, began: Mark, ended: Mark, aside_s: float) -> None:
-        at, seconds = self._device.at(began), max(0.0, self.taken(began, ended) - aside_s)
+        at = self._device.at(began)
+        seconds = max(0.0, self._device.at(ended) - at - aside_s)
         self._record.write("between", s=at, seconds=seconds, host=[began.host, ended.host])
 
 

@@ -18,7 +18,6 @@ from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
 if TYPE_CHECKING:
     from .loops import Exchange
 
-
 REST_S = 1.0
 TRIES = 2
 """Ahead of a resident block the input may fill its buffers for so long: on few cores it would take
@@ -192,17 +191,14 @@ class Busy:
         """Their seconds so far, those of threads that ended since they were looked at included."""
         own = f"{os.getpid()}/task/{threading.get_native_id()}"
         now = dict[str, float]()
-        for pid in (os.getpid(), *_workers()):
+        workers = tuple(process._children)  # type: ignore[attr-defined]
+        for pid in (os.getpid(), *(worker.pid for worker in workers if worker.pid)):
             now[str(pid)] = _computed_s(pid) - (time.thread_time() if pid == os.getpid() else 0.0)
             now |= {name: seconds for name, seconds in _waited_s(pid) if name != own}
         for name, seconds in now.items():
             self._seconds += max(0.0, seconds - self._before.get(name, 0.0))
         self._before = now
         return self._seconds
-
-
-def _workers() -> list[int]:
-    return [each.pid for each in tuple(process._children) if each.pid]  # type: ignore[attr-defined]
 
 
 def _computed_s(pid: int) -> float:
@@ -229,7 +225,6 @@ def _waited_s(pid: int) -> Iterator[tuple[str, float]]:
 
 
 # Drain the input of a loop alone: how soon batches come where no model waits for them.
-
 
 MIN_DRAINED = 4
 DRAINED_EPOCHS = 8

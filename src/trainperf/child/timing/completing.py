@@ -115,7 +115,7 @@ def record_length(driver: Any) -> None:
 def _trainer(frame: FrameType | None) -> dict[str, Any] | None:
     """The length as a trainer among the callers has it; None where there is none."""
     while frame is not None:
-        owner = frame.f_locals.get("self") if frame.f_code.co_argcount else None
+        owner: Any = frame.f_locals.get("self") if frame.f_code.co_argcount else None
         steps, epochs = None, None
         if frame.f_code.co_name == "_inner_training_loop":  # Transformers', worked out as it begins
             steps = owner.state.max_steps

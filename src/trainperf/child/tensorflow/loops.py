@@ -16,7 +16,8 @@ from ..timing.device import HostClock
 from ..timing.drivers.loop_drivers import CallDriver, IteratorDriver, UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
-from . import strategies
+from . import facts, matmul, models, probes, stages, strategies
+from .drivers import ArgumentDriver
 from .exchange import Exchange
 from .graph_lines import Origins, TensorFlowTracer
 from .retraces import Retraces
@@ -75,53 +76,39 @@ class TensorFlowLoops(Loops):
         return strategies.world(self.strategies)
 
     def facts(self, driver: Any) -> dict[str, Any]:
-        from . import facts as tf_facts
-
-        return tf_facts.loop_facts(driver)
+        return facts.loop_facts(driver)
 
     def record_facts(self, driver: Any) -> None:
-        from . import facts as tf_facts
-
-        tf_facts.record(driver)
+        facts.record(driver)
 
     def batches_of_pass(self, dataset: Any) -> float | None:
         """How many batches come of one pass over what a dataset repeats, if it does."""
-        from . import stages as tf_stages
-
-        return tf_stages.batches_of_pass(dataset)
+        return stages.batches_of_pass(dataset)
 
     def stages(self, driver: Any, deadline: float) -> None:
-        from . import stages as tf_stages
-
-        tf_stages.record(driver, deadline)
+        stages.record(driver, deadline)
 
     def probe_names(self) -> tuple[str, ...]:
         return () if self.marked else ("probe compiled",)
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the user's eager step against the same compiled, a compiled one with XLA."""
-        from . import probes as tf_probes
-
         if self.marked:
-            tf_probes.probe_compiled_step(driver, deadline)
+            probes.probe_compiled_step(driver, deadline)
         else:
-            tf_probes.probe_eager_step(driver, deadline)
+            probes.probe_eager_step(driver, deadline)
 
     @property
     def exchange(self) -> Any:
         return self.replicas.exchange()
 
     def last_extras(self, driver: Any) -> list[Extra]:
-        from . import matmul
-
         return matmul.extras(driver)
 
     def steps_per_call(self, driver: Any) -> int:
         """The `steps_per_execution` of a model that `fit` trains, else 1."""
-        from .models import steps_per_execution
-
         model = getattr(driver, "model", None)
-        return 1 if model is None else steps_per_execution(model)
+        return 1 if model is None else models.steps_per_execution(model)
 
     def tracer(self, driver: Any) -> Tracer:
         return TensorFlowTracer(driver)
@@ -218,8 +205,6 @@ class TensorFlowLoops(Loops):
         """A step that takes its batch from the iterator it is given."""
         driver = self.training.driver
         if driver is None or not driver.serves(owner):
-            from .drivers import ArgumentDriver
-
             if driver is not None and driver.wants_more and not driver.stale():
                 driver.interrupted()
             driver = ArgumentDriver(self, owner, iterator, **facts)
@@ -316,10 +301,8 @@ class TensorFlowLoops(Loops):
         often = self._first_runs >= RECURRING and self.training.driver is not None
         if often and not self._described:
             self._described = True
-            from . import facts as tf_facts
-
             with Attempt(self.process, "the function of a step"), Unseen(self.process):
-                tf_facts.record_step_function(self.training.driver)
+                facts.record_step_function(self.training.driver)
 
     def _busy(self, seconds: float) -> None:
         if self.training.driver is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 from ..process.patching import after, around
 from ..process.process import Attempt, Process
-from .batches import ADAPTER_CALLS, chain, op_types, undistributed
+from .batches import ADAPTER_CALLS, chain, undistributed
 from .exchange import Exchange, several_workers
 
 if TYPE_CHECKING:
@@ -51,13 +51,6 @@ class Strategies:
             return
         self.built.append(Built(strategy, where))
         self.write()
-
-    def given(self, strategy: Any) -> None:
-        """The call that built a strategy says how replicas are to communicate."""
-        for one in self.built:
-            if one.strategy is strategy:
-                one.given = True
-                self.write()
 
     def model(self, model: Any) -> None:
         if model in self.models or len(self.models) >= OUTSIDE:
@@ -146,8 +139,6 @@ def watch_mirrored(loops: Any, module: Any) -> None:
         if most is not None:  # fewer are asked for
             devices = list(devices or module.all_local_devices())[:most]
         original(made, devices=devices, cross_device_ops=cross_device_ops)
-        if cross_device_ops is not None:
-            strategies.given(made)
 
     @around(None, module.MirroredExtended, "_call_for_each_replica")
     def run(original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -157,18 +148,8 @@ def watch_mirrored(loops: Any, module: Any) -> None:
 
 
 def watch_jobs(loops: Any, module: Any) -> None:
-    """See strategies of several processes being built, and what they exchange."""
+    """See what strategies of several processes exchange."""
     loops.strategies.exchange.watch(module.CollectiveAllReduceExtended)
-
-    def built(made: Any, resolver: Any = None, communication_options: Any = None) -> None:
-        options = communication_options
-        if options is not None and (
-            getattr(options.implementation, "value", "AUTO") != "AUTO" or options.bytes_per_pack
-        ):
-            loops.strategies.given(made)
-
-    strategy = module.CollectiveAllReduceStrategy
-    after(loops.process, strategy, "__init__", "how workers communicate", built)
 
 
 def watch_strategies(loops: Any, module: Any) -> None:
@@ -189,8 +170,8 @@ def record(driver: Driver) -> None:
     if built is None:
         return
     seen: dict[str, Any] = {}
-    with Attempt(driver.process, "sharding of the dataset"):
-        seen = spread(driver.dataset(), described(built)["workers"])
+    with Attempt(driver.process, "spreading of the dataset"):
+        seen = spread(driver.dataset())
     strategies.write(strategy=built.strategy, **seen)
     reductions = strategies.exchange.reductions()
     if replicas(built.strategy) < 2 or not reductions:
@@ -219,11 +200,10 @@ NAMES = {
 
 @dataclass
 class Built:
-    """A strategy of the user's: where it was built, what was given, how it was used."""
+    """A strategy of the user's, and where it was built."""
 
     strategy: Any
     where: dict[str, Any] | None
-    given: bool = False
 
 
 def replicas(strategy: Any) -> int:
@@ -246,7 +226,6 @@ def described(built: Built) -> dict[str, Any]:
         "workers": int(getattr(extended, "_num_workers", 1)),
         "devices": [str(device) for device in devices(extended)],
         "cross_device_ops": operations(extended),
-        "cross_device_ops_given": built.given,
     }
 
 
@@ -293,76 +272,25 @@ def worker_hosts(extended: Any) -> list[str]:
 
 # How the loop's dataset is spread over workers and replicas, and where it was made.
 
-
-READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 BATCH_CALLS = ("batch", "padded_batch", "ragged_batch")
 
 
-def spread(dataset: Any, workers: int) -> dict[str, Any]:
-    """A loop's dataset as the event `tf_strategy` has it; nothing if there is none.
-
-    `auto_shard` is the policy that takes effect: "" where there is one worker and
-    nothing to shard, or where a function makes the dataset of each worker.
-    """
+def spread(dataset: Any) -> dict[str, Any]:
+    """A loop's dataset as the event `tf_strategy` has it; nothing if there is none."""
     if dataset is None:
         return {}
     from tensorflow.python.distribute import input_lib
 
     kinds = (input_lib.DistributedDataset, input_lib.DistributedDatasetsFromFunction)
-    by_function = isinstance(dataset, input_lib.DistributedDatasetsFromFunction)
+    found: dict[str, Any] = {"distributed": isinstance(dataset, kinds)}
     plain = undistributed(dataset)
-    if plain is None:
-        return {"distributed": isinstance(dataset, kinds)}
-    nodes = chain(plain)
-    files = file_count(nodes)
-    return {
-        "distributed": isinstance(dataset, kinds),
-        "files": files,
-        "auto_shard": "" if by_function or workers < 2 else policy(plain, files),
-        "dataset_where": _last_site(nodes, ()),
-        "batch_where": _last_site(nodes, BATCH_CALLS),
-    }
-
-
-def policy(dataset: Any, files: int | None) -> str:
-    """The auto-shard policy that takes effect: "FILE", "DATA", "OFF", "HINT".
-
-    AUTO shards by files where the dataset reads some, else by elements (TensorFlow's
-    `AutoShardDataset`).
-    """
-    options = dataset.options().experimental_distribute
-    name = str(getattr(options.auto_shard_policy, "name", "AUTO"))
-    if name != "AUTO":
-        return name
-    return "FILE" if files is not None else "DATA"
-
-
-def file_count(nodes: list[Any]) -> int | None:
-    """Files at the root of a chain; None where it reads none, or does not tell how many."""
-    for node in nodes:
-        names = getattr(node, "_filenames", None)
-        if names is not None:
-            return _count(names)
-    reads = any(
-        op.startswith(READERS)
-        for node in nodes
-        if (function := getattr(node, "_map_func", None)) is not None
-        for op in op_types(function)
-    )
-    if not reads or not nodes:
-        return None
-    spec = getattr(nodes[0], "element_spec", None)
-    dtype = getattr(spec, "dtype", None)
-    return _count(nodes[0]) if dtype is not None and dtype.name == "string" else None
-
-
-def _count(names: Any) -> int | None:
-    if hasattr(names, "cardinality"):
-        count = int(names.cardinality())
-        return count if count >= 0 else None
-    shape = getattr(names, "shape", None)
-    known = shape.num_elements() if shape is not None else None
-    return int(known) if known is not None else None
+    if plain is not None:
+        nodes = chain(plain)
+        found |= {
+            "dataset_where": _last_site(nodes, ()),
+            "batch_where": _last_site(nodes, BATCH_CALLS),
+        }
+    return found
 
 
 def _last_site(nodes: list[Any], calls: tuple[str, ...]) -> dict[str, Any] | None:

@@ -29,10 +29,10 @@ TENSORFLOW = {
     "tensorflow.python.client.session": "hooks.watch_sessions",
     "tensorflow.python.data.ops.dataset_ops": "hooks.watch_datasets",
     "tensorflow.python.data.ops.iterator_ops": "hooks.watch_iterators",
-    "tensorflow.python.distribute.collective_all_reduce_strategy": "strategies.scopes.watch_jobs",
-    "tensorflow.python.distribute.distribute_lib": "strategies.scopes.watch_strategies",
+    "tensorflow.python.distribute.collective_all_reduce_strategy": "strategies.watch_jobs",
+    "tensorflow.python.distribute.distribute_lib": "strategies.watch_strategies",
     "tensorflow.python.distribute.input_lib": "hooks.watch_distributed",
-    "tensorflow.python.distribute.mirrored_strategy": "strategies.scopes.watch_mirrored",
+    "tensorflow.python.distribute.mirrored_strategy": "strategies.watch_mirrored",
     "tensorflow.python.eager.backprop": "hooks.watch_tapes",
     "tensorflow.python.eager.context": "hooks.watch_context",
     "tensorflow.python.eager.polymorphic_function.function_context": "hooks.watch_keys",
@@ -115,8 +115,7 @@ WRITING = {
 """The modules whose writers are redirected, with the file of `shield` and its function that do."""
 
 S3 = ("aiobotocore.client", "botocore.client")
-TABLES = "datasets.arrow_dataset"
-"""The modules of S3's clients and of `datasets` that are hooked."""
+"""The modules of S3's clients that are hooked."""
 
 
 def start(run_file: str) -> None:
@@ -182,7 +181,6 @@ class Frameworks:
         """Return the hooks by the names of their modules."""
         hooks: dict[str, Hook] = {
             **dict.fromkeys(S3, self._hook_s3),
-            TABLES: self._hook_tables,
             "jax": self._hook_jax,
         }
         for package, modules in HOOKS.items():
@@ -208,12 +206,6 @@ class Frameworks:
 
         if self._process.settings.get("leg") is None:
             s3.hook(self._counts, module)
-
-    def _hook_tables(self, module: ModuleType, seconds: float) -> None:
-        from .reads import tables
-
-        if self._process.settings.get("leg") is None:
-            tables.hook(self._process, module)
 
     def _hook_jax(self, module: ModuleType, seconds: float) -> None:
         self._not_observed("JAX", getattr(module, "__version__", ""))

@@ -33,7 +33,6 @@ from trainperf.model.facts import (
     LayerFacts,
     Loop,
     ModelFacts,
-    OwnWork,
     Packing,
     PaddedPlace,
     Padding,

@@ -13,6 +13,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from linecache import getline, getlines
 from opcode import opname
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -77,7 +78,7 @@ class StackSampler:
     """Counts, per thread role, the innermost frame of the user's every few ms.
 
     Nothing is counted while `over` says that the loop has ended: what runs then is not its.
-    What its steps hold is counted apart: not while `between` says that an epoch has ended. While
+    Whole stacks are those of steps: none while `between` says that an epoch has ended. While
     `compiling` says so, what was just compiled runs for the first time.
     """
 
@@ -97,8 +98,6 @@ class StackSampler:
         self._switch = sys.getswitchinterval()
         self._main = threading.main_thread().ident
         self._counts: Counter[tuple[str, str, int, str, int, str]] = Counter()
-        self._held: Counter[tuple[str, int, str, int, str, str, bool]] = Counter()
-        self._codes: dict[tuple[str, int, str], CodeType] = {}
         self.fetching = 0  # samples in which the main thread was getting its next batch
         self.samples = 0
         self.in_steps = 0  # those within a step
@@ -121,47 +120,15 @@ class StackSampler:
             sys.setswitchinterval(self._switch)
         self._stop.set()
         self._thread.join(2.0)
-        return [
-            {
-                "thread": thread,
-                "file": file,
-                "def": first,
-                "function": function,
-                "line": line,
-                "into": into,
-                "n": n,
-            }
-            for (thread, file, first, function, line, into), n in self._counts.most_common(200)
-        ]
-
-    def held(self) -> list[dict[str, Any]]:
-        """Return how often each line of the user's was on the main thread's stack, once stopped.
-
-        Each function counts once a sample, at its innermost place. `within` says whether the
-        framework ran it as a part of the model or of the input, `leaf` whether nothing else of
-        the user's ran beneath it.
-        """
-        return [
-            {
-                "file": file,
-                "def": first,
-                "function": function,
-                "line": line,
-                "into": into,
-                "within": within,
-                "leaf": leaf,
-                "n": n,
-            }
-            for (file, first, function, line, into, within, leaf), n in self._held.most_common(300)
-        ]
+        names = ("thread", "file", "def", "function", "line", "into", "n")
+        most = self._counts.most_common(200)
+        return [dict(zip(names, (*key, n), strict=True)) for key, n in most]
 
     def sources(self) -> list[dict[str, Any]]:
         """Return the text of the functions that were seen most, as it runs, once stopped."""
         seen: Counter[CodeType] = Counter()
-        for (file, first, function, *_), n in self._held.items():
-            seen[self._codes[file, first, function]] += n
         for (_, _, _, places), (times, _) in self._stacks.items():
-            if places and places[0].f_code not in seen:  # on a thread of the framework's
+            if places:
                 seen[places[0].f_code] += int(times)
         return [
             {
@@ -218,11 +185,8 @@ class StackSampler:
     def _sample(self, own: int, since_s: float) -> None:
         in_step = not self._between()
         self.in_steps += in_step
-        threads = [
-            (stack_of(frame), ident)
-            for ident, frame in sys._current_frames().items()
-            if ident != own
-        ]
+        found = sys._current_frames().items()
+        threads = [(stack_of(frame), ident) for ident, frame in found if ident != own]
         for stack, ident in threads:
             self._count(stack, ident == self._main, in_step)
         if in_step:
@@ -252,40 +216,26 @@ class StackSampler:
                 break
         self.whole += 1
         self.whole_s += since_s
-        self._add(owner.key("main"), since_s)
-        for stack in others:
-            if stack is not owner:
-                self._add(stack.key("worker"), since_s)
-
-    def _add(self, key: Key, seconds: float) -> None:
-        self._stacks[key][0] += 1
-        self._stacks[key][1] += seconds
+        keys = [stack.key("worker") for stack in others if stack is not owner]
+        for key in (owner.key("main"), *keys):
+            self._stacks[key][0] += 1
+            self._stacks[key][1] += since_s
 
     def _count(self, stack: Stack, main: bool, in_step: bool) -> None:
-        """Count the user's innermost frame; in a step of the main thread every function of theirs.
-
-        Each function counts once, at its innermost place, with what the framework ran it for.
-        """
+        """Count the user's innermost frame, and whether a step of the main thread gets a batch."""
         if stack.ours or not stack.calls:
             return
         first = stack.calls[0]
         thread = "main" if main else "worker"
         self._counts[(thread, *first.key, first.place.f_lineno, first.into)] += 1
-        if not (main and in_step):
-            return
-        self.fetching += stack.fetches
-        called = {call.key: call for call in reversed(stack.calls)}
-        for key, call in called.items():
-            self._codes[key] = call.place.f_code
-            self._held[(*key, call.place.f_lineno, call.into, call.within, call is first)] += 1
+        self.fetching += stack.fetches if main and in_step else 0
 
 
 class Call(NamedTuple):
-    """A frame of the user's: what it has called, and for what the framework ran it."""
+    """A frame of the user's, and what it has called."""
 
     place: Place
     into: str
-    within: str
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -326,7 +276,7 @@ def stack_of(frame: FrameType | None) -> Stack:
         module = str(frame.f_globals.get("__name__", ""))
         if is_users(code.co_filename):
             if name not in INLINE:
-                calls.append(Call(Place(code, frame.f_lasti, line_of(frame)), into, ""))
+                calls.append(Call(Place(code, frame.f_lasti, line_of(frame)), into))
                 into = ""
         elif "_trainperf" in module:
             ours = ours or (not calls and (below.startswith(FROZEN) or frame is innermost))
@@ -335,12 +285,7 @@ def stack_of(frame: FrameType | None) -> Stack:
                 into = name
                 qualified = qualified if calls else f"{module}.{code.co_qualname}"
             within = _reason(within, module, name)
-            if module.startswith(FRAMEWORKS):
-                fetches = fetches or name in OF_THE_INPUT
-                takes = name in OF_THE_INPUT
-                if takes or name in OF_THE_MODEL:
-                    runs = INPUT if takes else MODEL
-                    calls = [call._replace(within=call.within or runs) for call in calls]
+            fetches = fetches or (module.startswith(FRAMEWORKS) and name in OF_THE_INPUT)
             if (module, code.co_qualname) == OF_PYTHON and frame.f_locals.get("token") in TOKENS:
                 within = INPUT
         below, frame = code.co_filename, frame.f_back
@@ -398,26 +343,18 @@ def _call_of(place: Place) -> tuple[str, bool]:
     name = opname[place.f_code.co_code[place.f_lasti]]
     where = site(place) or {}
     whole = name.startswith(_CALLS) and where.get("end_line") == where.get("line")
-    text = _source(place)[where["col"] : where["end_col"]][:MOST_OF_A_CALL] if whole else ""
-    return text, name.startswith(_NATIVE)
+    line = getline(place.f_code.co_filename, place.f_lineno) if whole else ""
+    return line[where.get("col") : where.get("end_col")][:MOST_OF_A_CALL], name.startswith(_NATIVE)
 
 
 def line_text(place: Place) -> str:
     """The source of a line, stripped and cut."""
-    return _source(place).strip()[:MOST_OF_A_LINE]
-
-
-def _source(place: Place) -> str:
-    import linecache
-
-    return linecache.getline(place.f_code.co_filename, place.f_lineno)
+    return getline(place.f_code.co_filename, place.f_lineno).strip()[:MOST_OF_A_LINE]
 
 
 def _text(code: CodeType) -> str:
     """The source of a function as it runs; "" where it cannot be read or is too long."""
-    import linecache
-
-    lines = linecache.getlines(code.co_filename)
+    lines = getlines(code.co_filename)
     if code.co_name == "<module>":
         last = len(lines)
     else:
@@ -470,6 +407,7 @@ class Whereabouts:
 
 
 def _of(frame: FrameType | None) -> tuple[str, int, str, str] | None:
+    """The user's innermost line, its function, and what that has called."""
     into = ""
     while frame is not None:
         code = frame.f_code

@@ -1,0 +1,425 @@
+"""Samples of the stack: by functions, and by lines, joined with traced operators."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trainperf.evidence.events import Observed
+from trainperf.model import (
+    LEAST_SAMPLES,
+    Event,
+    FunctionCost,
+    Line,
+    LineKind,
+    LinePart,
+    Looks,
+    Missing,
+    Site,
+    StackSamples,
+    StepLines,
+    Times,
+    is_taken,
+)
+from trainperf.model.evidence import NOT_SAMPLED
+from trainperf.model.lines import OF_FRAMEWORKS
+
+LEAST_SHARE = 0.002
+"""Share of a step below which a line is counted as elsewhere."""
+
+WAITS = ("synchronize", "item", "cpu", "tolist")
+"""Functions of a framework, called on a line, in which the host waits for a device."""
+
+REASONS: dict[str, LineKind] = {
+    "input": "input",
+    "compiling": "compiling",
+    "backward": "backward",
+}
+"""Why a framework runs what runs, where that is all there is to say of it."""
+
+LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+FITS = ("keras.src.backend.tensorflow.trainer.", "tf_keras.src.engine.training.")
+
+HEADS = ("def ", "async def ", "@")
+
+BESIDE_OPERATORS = re.compile(
+    r"^torch\.(serialization|utils|distributed\.checkpoint)\."
+    r"|^keras\.src\.(saving|utils)\.|\.(save|load|write|log|print|export|get_config)\w*$"
+)
+"""Functions of a framework that make no operator: what they take is what other Python takes."""
+
+LEAST_OF_FUNCTION = 0.02
+"""Share of the samples below which a function is not told of."""
+
+Place = tuple[str, int]
+"""A file and a line of it."""
+
+
+def seen(observed: Observed) -> StackSamples | None:
+    """How many samples of the loop's thread there are, and how many waited for a batch."""
+    total = fetching = 0
+    for event in observed.of("stacks"):
+        if "fetching" in event:
+            total += int(event["steps"])
+            fetching += int(event["fetching"])
+    return StackSamples(total, min(1.0, fetching / total)) if total else None
+
+
+def functions(observed: Observed) -> tuple[FunctionCost, ...]:
+    """The functions found in at least 2 % of the samples, most frequent first.
+
+    The call that holds the loop (`model.fit(…)`) is left out: all of the step is
+    beneath it.
+    """
+    total = 0
+    groups: dict[tuple[str, str, int, str], list[dict[str, Any]]] = defaultdict(list)
+    for event in observed.of("stacks"):
+        total += int(event["total"])
+        for count in _with_lines(event["counts"]):
+            key = (count["thread"], count["file"], count["def"], count["function"])
+            groups[key].append(count)
+    where = observed.facts.get("where") or observed.start.get("where") or {}
+    found = [
+        _cost(key, counts, total)
+        for key, counts in groups.items()
+        if total and not _runs_the_loop(key, counts, where)
+    ]
+    kept = [cost for cost in found if cost.share >= LEAST_OF_FUNCTION]
+    return tuple(sorted(kept, key=lambda cost: -cost.share))
+
+
+def _with_lines(counts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The counts; one whose code object had no line is at its function's."""
+    return ({**count, "line": count["line"] or count["def"]} for count in counts)
+
+
+def _runs_the_loop(
+    key: tuple[str, str, int, str], counts: list[dict[str, Any]], where: dict[str, Any]
+) -> bool:
+    thread, file, _, name = key
+    bare = name.rpartition(".")[2]  # samples name a method with its class, places do not
+    if thread != "main" or file != where.get("file") or bare != where.get("function"):
+        return False
+    first, last = where["line"], max(where["line"], where.get("end_line") or 0)
+    beneath = sum(count["n"] for count in counts if first <= count["line"] <= last)
+    return bool(beneath >= 0.5 * sum(count["n"] for count in counts))
+
+
+def _cost(key: tuple[str, str, int, str], counts: list[dict[str, Any]], total: int) -> FunctionCost:
+    thread, file, _, name = key
+    lines: Counter[int] = Counter()
+    into: Counter[str] = Counter()
+    for count in counts:
+        lines[count["line"]] += count["n"]
+        into[count["into"]] += count["n"]
+    samples = sum(lines.values())
+    return FunctionCost(
+        name=name,
+        file=file,
+        line=lines.most_common(1)[0][0],
+        share=min(1.0, samples / total),
+        thread="main" if thread == "main" else "worker",
+        samples=samples,
+        calls_into=into.most_common(1)[0][0],
+    )
+
+
+@dataclass
+class _Tally:
+    """What was counted of one line; `seconds` by kinds, of a step."""
+
+    function: str = ""
+    text: str = ""
+    samples: int = 0
+    seconds: defaultdict[LineKind, float] = field(default_factory=lambda: defaultdict(float))
+    calls: Counter[str] = field(default_factory=Counter)
+    callers: Counter[tuple[Site, ...]] = field(default_factory=Counter)
+    operators: float | None = None
+    elements: int | None = None
+    looks: Looks | None = None
+    loop: Site | None = None
+    loop_text: str = ""
+    in_layer: bool = False
+    of_model: int = 0  # samples in which a model or a layer ran, on it or around it
+    native_s: float = 0.0  # of "library", code that is not Python
+    device_s: float | None = None
+
+    def made_at(self, traced: dict[str, Any]) -> None:
+        """Name a line that was traced and perhaps not sampled."""
+        self.function = self.function or traced["where"]["function"]
+        self.text = self.text or traced["text"]
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether a compiled step that was called here may take its input by itself: `fit`."""
+        return any(call.startswith(FITS) for call in self.calls)
+
+    def line(self, place: Place) -> Line:
+        """The line with what was counted of it."""
+        kinds = [(kind, seconds) for kind, seconds in self.seconds.items() if seconds > 0]
+        kinds.sort(key=lambda item: -item[1])
+        callers = self.callers.most_common(1)
+        return Line(
+            Site(*place, self.function),
+            self.text,
+            sum(seconds for _, seconds in kinds),
+            tuple(LinePart(kind, seconds) for kind, seconds in kinds),
+            self.samples,
+            next((call for call, _ in self.calls.most_common(1)), ""),
+            self.operators,
+            self.elements,
+            callers[0][0] if callers else (),
+            self.loop,
+            self.loop_text,
+            self.looks,
+            self.device_s,
+            in_model=self.in_layer or 2 * self.of_model > max(1, self.samples),
+        )
+
+
+def lines(observed: Observed, times: Times) -> StepLines | Missing:
+    """Put a step's seconds on lines; `Missing` where stacks were not sampled, or too seldom.
+
+    Each sample of a step counts for the innermost line of the user's. What it does not tell is
+    whose operators a backward derives, and whose a compiled graph runs: where those were traced
+    their time goes to the lines that made them, in the traced proportions.
+    """
+    real = times.real_
+    if isinstance(real, Missing):
+        return real
+    total = sum(int(event.get("whole", 0)) for event in observed.of("stacks"))
+    total_s = sum(float(event.get("whole_s", 0.0)) for event in observed.of("stacks"))
+    if not total_s:
+        return NOT_SAMPLED
+    if total < LEAST_SAMPLES:
+        return Missing(f"the stacks of its steps were sampled {total} times, which tells no shares")
+    own: defaultdict[Place, _Tally] = defaultdict(_Tally)
+    beside: defaultdict[Place, _Tally] = defaultdict(_Tally)
+    for event in observed.of("stacks"):
+        for stack in event.get("stacks", ()):
+            if stack["path"]:
+                _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total_s)
+    for event in observed.of("torch_lines"):
+        _with_operators(own, event)
+    if observed.framework == "torch" and next(observed.of("torch_lines"), None) is None:
+        for tally in own.values():  # what code is not Python was not seen: most is a tensor's
+            tally.seconds["operators"] += tally.native_s
+            tally.seconds["library"] -= tally.native_s
+    graphs = list(observed.of("graph_lines"))
+    fed = {_place(site) for event in graphs if event["input_s"] for site in event["called"]}
+    _waiting_within(own, beside, fed, times)
+    for event in graphs:
+        _with_graphs(own, event, times)
+    _leave_heads(own)
+    _in_loops(own, observed)
+    found = [tally.line(place) for place, tally in own.items()]
+    found = [line for line in found if line.parts and line.weight >= LEAST_SHARE * real.seconds]
+    return StepLines(
+        real.seconds,
+        _dearest_first(found),
+        max(0.0, real.seconds - sum(line.seconds for line in found)),
+        total,
+        _dearest_first(tally.line(place) for place, tally in beside.items()),
+    )
+
+
+def _waiting_within(
+    tallies: defaultdict[Place, _Tally],
+    beside: dict[Place, _Tally],
+    fed: set[Place],
+    times: Times,
+) -> None:
+    """Tell what a compiled step that takes its input itself waits for it from its operators.
+
+    That is what a real step takes longer than a resident one, as far as it was not seen elsewhere.
+    Where Python makes the input on other threads meanwhile, it goes to the lines that do. `fed`
+    are calls that were traced, and took batches within.
+    """
+    if isinstance(times.real_, Missing) or isinstance(times.resident_, Missing):
+        return
+    waits = times.real - times.resident
+    noise = times.noise if times.waiting_noise is None else times.waiting_noise
+    if waits < 2 * noise * times.real:
+        return
+    waits -= sum(tally.seconds["input"] + tally.seconds["compiling"] for tally in tallies.values())
+    calls = [tally for place, tally in tallies.items() if tally.takes_input or place in fed]
+    step = max(calls, key=lambda tally: tally.seconds["operators"], default=None)
+    if step is None or waits <= 0:
+        return
+    moved = min(waits, step.seconds["operators"])
+    step.seconds["operators"] -= moved
+    makers = {place: tally for place, tally in beside.items() if tally.seconds["input"]}
+    making = sum(tally.seconds["input"] for tally in makers.values())
+    for place, maker in makers.items():
+        tally = tallies[place]
+        tally.function, tally.text = maker.function, maker.text
+        tally.calls.update(maker.calls)
+        tally.seconds["input"] += moved * maker.seconds["input"] / making
+    if not makers:
+        step.seconds["input"] += moved
+
+
+def _leave_heads(tallies: dict[Place, _Tally]) -> None:
+    """Count a function's head for its dearest line: a thread that enters waits there for others."""
+    heads = [place for place, tally in tallies.items() if tally.text.startswith(HEADS)]
+    for head in heads:
+        within = [
+            (sum(tally.seconds.values()), place)
+            for place, tally in tallies.items()
+            if place not in heads
+            and (place[0], tally.function) == (head[0], tallies[head].function)
+        ]
+        if within:
+            tally, left = tallies[max(within)[1]], tallies.pop(head)
+            tally.samples += left.samples
+            for kind, seconds in left.seconds.items():
+                tally.seconds[kind] += seconds
+
+
+def _in_loops(tallies: dict[Place, _Tally], observed: Observed) -> None:
+    """Find for each line the innermost loop of its function that it stands in."""
+    for event in observed.of("stacks"):
+        for source in event.get("sources", ()):
+            tree = _tree_of(source["text"], source["def"])
+            loops = [node for node in ast.walk(tree) if isinstance(node, LOOPS)] if tree else []
+            for (file, number), tally in tallies.items():
+                around = [
+                    loop.lineno for loop in loops if loop.lineno <= number <= (loop.end_lineno or 0)
+                ]
+                if around and (file, tally.function) == (source["file"], source["function"]):
+                    line = source["text"].splitlines()[max(around) - source["def"]]
+                    tally.loop = Site(file, max(around), tally.function)
+                    tally.loop_text = line.strip().rstrip(":")
+
+
+def _tree_of(text: str, first: int) -> ast.AST | None:
+    """The tree of a function's source, with the lines that it has in its file."""
+    try:
+        tree = ast.parse(textwrap.dedent(text))
+    except (SyntaxError, ValueError):
+        return None
+    return ast.increment_lineno(tree, first - 1) if tree.body else None
+
+
+def _dearest_first(found: Iterable[Line]) -> tuple[Line, ...]:
+    return tuple(sorted(found, key=lambda line: -line.seconds))
+
+
+def _place(site: dict[str, Any]) -> Place:
+    return site["file"], int(site["line"])
+
+
+def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: float) -> None:
+    """Count a stack for its innermost line; `second` are those of a step for each sampled one."""
+    *callers, innermost = stack["path"]
+    tally, counted = tallies[_place(innermost)], int(stack["n"])
+    seconds = stack["s"] * second
+    tally.function, tally.text = innermost["function"], stack["text"]
+    tally.samples += counted
+    tally.of_model += counted if stack["within"] == "model" else 0
+    kind = _kind(stack)
+    tally.seconds[kind] += seconds
+    if kind == "library" and not stack["into"]:
+        tally.native_s += seconds
+    called = (Site(*_place(caller), caller["function"]) for caller in callers)
+    tally.callers[tuple(called)] += counted
+    if call := stack["call"] or stack["into"]:
+        tally.calls[call] += counted
+
+
+def _kind(stack: dict[str, Any]) -> LineKind:
+    within, into = stack["within"], stack["into"]
+    if within in REASONS:
+        return REASONS[within]
+    if into.startswith(OF_FRAMEWORKS) and not BESIDE_OPERATORS.search(into):
+        return "waiting" if into.rpartition(".")[2] in WAITS else "operators"
+    return "library" if into or stack["native"] else "python"
+
+
+def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
+    """Join what a line's own operators take, and what their backward takes.
+
+    Native code that ran on a line with operators of the framework was theirs.
+    """
+    for line in event["lines"]:
+        tally = tallies[_place(line["where"])]
+        tally.made_at(line)
+        tally.operators = line["operators"]
+        tally.elements = line["elements"]
+        loop = line["loop"]
+        tally.loop = loop and Site(loop["file"], loop["line"], loop["function"])
+        tally.looks = _looks(line["looks"])
+        if event["all_device_s"]:
+            tally.device_s = line["device_s"] + line["backward_s"]
+        tally.calls.setdefault(line["name"], 0)
+        tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
+    _share_backward(tallies, _owners(tallies, event, "backward_s"))
+
+
+def _looks(seen: dict[str, Any]) -> Looks | None:
+    """What the operators of a line were given, None where nothing of it is worth a word."""
+    zeros, rows = seen.get("zeros"), seen.get("rows")
+    looks = Looks(same=bool(seen.get("same")), unfused=seen.get("unfused"))
+    if zeros is not None:
+        shape = tuple(zeros["shape"])
+        looks = replace(looks, zeros=zeros["share"], shape=shape, variable=zeros["variable"] or "")
+    if rows is not None:
+        used, sparse = rows["used"], bool(rows["sparse"])
+        looks = replace(looks, rows_used=used, rows=rows["of"], width=rows["width"], sparse=sparse)
+    return None if looks == Looks() else looks
+
+
+def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) -> None:
+    """Put what runs in compiled graphs on the lines that made their operators.
+
+    It was sampled where the graphs are called, together with what the framework does to call them.
+    """
+    callers = [own[place] for place in map(_place, event["called"]) if place in own]
+    sampled = sum(tally.seconds["operators"] for tally in callers)
+    if not sampled or event["step_s"] <= event["input_s"]:
+        return
+    busy = (event["running_s"] - event["input_s"]) / (event["step_s"] - event["input_s"])
+    resident = times.resident if is_taken(times.resident_) else times.real
+    running = min(sampled, max(0.0, busy) * min(times.real, resident))
+    owners = _owners(own, event, "seconds")
+    moved = running * sum(share for _, share in owners)
+    for tally in callers:
+        tally.seconds["operators"] *= 1 - moved / sampled
+    for tally, share in owners:
+        tally.seconds["graph"] += share * running
+    for line in event["lines"]:
+        tally = own[_place(line["where"])]
+        tally.operators = line["operators"]
+        tally.in_layer = bool(line["layer"])
+
+
+def _owners(
+    tallies: defaultdict[Place, _Tally], event: Event, name: str
+) -> list[tuple[_Tally, float]]:
+    """The lines that made what was traced, each with its share of the time that it took."""
+    whole = event[f"all_{name}"]
+    owners = []
+    for line in event["lines"]:
+        if whole and line.get(name):
+            tally = tallies[_place(line["where"])]
+            tally.made_at(line)
+            owners.append((tally, line[name] / whole))
+    return owners
+
+
+def _share_backward(
+    tallies: defaultdict[Place, _Tally], owners: list[tuple[_Tally, float]]
+) -> None:
+    """Take the time of the backward from the lines it was sampled on to those that own it."""
+    owned, whole = sum(share for _, share in owners), 0.0
+    for tally in tallies.values():
+        whole += tally.seconds["backward"]
+        tally.seconds["backward"] *= 1 - owned
+    for tally, share in owners:
+        tally.seconds["backward"] += whole * share

@@ -112,10 +112,15 @@ SCRIPTS = {
         "",
         "averaged_in_numpy config_object crowded_threads decaying_squares dropped_attention "
         "eager_attention fit_each_window folds_anew growing_graph histograms_each_step inline_tape "
-        "kept_sessions loader_keywords mirrored_cpus null_context predict_between_fits "
-        "ranking_loop saving_often shadow_by_lambda sharded_checkpoints small_batch "
-        "threads_in_workers waiting_numpy_function work_for_nothing",
+        "kept_sessions keras_doubles left_debugging loader_keywords mirrored_cpus null_context "
+        "numpy_doubles predict_between_fits ranking_loop saving_often shadow_by_lambda "
+        "sharded_checkpoints small_batch threads_in_workers waiting_numpy_function "
+        "work_for_nothing",
     ),
+    **_of("tests/real", "", "compiled_lengths", extra_s=20.0),
+    **_of("tests/real", "", "ranks_alike", launcher=RANKS, env={"OMP_NUM_THREADS": "4"}),
+    **_of("tests/real", "", "uneven_parts", launcher=RANKS),
+    "uneven_pretrained": Script("tests/real/uneven_parts.py", ("pretrained",), RANKS),
     **_of(
         f"{TESTS}/seeds",
         "seed_",

@@ -1,17 +1,15 @@
 """A PyTorch process's own word, read from its events.
 
 The events `torch_loader`, `torch_trainer`, `torch_model`, `torch_optimizer`, `torch_calls`,
-`torch_evaluation`, `torch_sync`, `torch_log`, `torch_wait` and `torch_wide_product` have the
-fields of the values they become; `torch_split` holds the seconds and calls of all profiled
-steps (and a place), `torch_flags` and `torch_memory` the two dictionaries, `torch_products`
-and `torch_trace` the fields of a `Products` and a `Trace`.
+`torch_evaluation`, `torch_sync`, `torch_log`, `torch_wait` and `torch_trace` have the fields of
+the values they become; `torch_split` holds the seconds and calls of all profiled steps (and a
+place), `torch_flags` and `torch_memory` the two dictionaries.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from trainperf.evidence.events import Observed, Parts, read_as, site
@@ -33,7 +31,7 @@ from trainperf.model import (
     Trainer,
 )
 from trainperf.model.torch.compiling import CompileCall, Compiling, GraphBreak, Recompiling
-from trainperf.model.torch.step import HOOK_S, DeviceWait, Products, WideProduct
+from trainperf.model.torch.step import HOOK_S, DeviceWait
 
 T = TypeVar("T")
 
@@ -88,7 +86,6 @@ def torch(
         syncs=tuple(sorted(syncs, key=lambda one: -one.seconds)),
         logs=tuple(sorted(logs, key=lambda one: -one.seconds)),
         waits=tuple(sorted(waits, key=lambda one: -one.calls)),
-        products=parts.read_or(None, "the products of a step", _products, observed, taken),
         flags=parts.read_or({}, "the flags of PyTorch", _last, observed, "torch_flags"),
         memory=parts.read_or({}, "the memory of the device", _last, observed, "torch_memory"),
         trace=traces[-1] if traces else None,
@@ -114,8 +111,6 @@ KINDS = {
     Trace: "torch_trace",
     Trainer: "torch_trainer",
     DeviceWait: "torch_wait",
-    Products: "torch_products",
-    WideProduct: "torch_wide_product",
 }
 
 
@@ -135,16 +130,6 @@ def _taken_apart(observed: Observed) -> tuple[float, float]:
 
 def _step_of(split: Event) -> float:
     return sum(float(part[0]) for part in split["parts"].values()) / int(split["steps"])
-
-
-def _products(observed: Observed, taken: tuple[float, float]) -> Products | None:
-    """The products of the step that was watched, with the places of those in float32."""
-    found = _all(observed, Products, taken)
-    if not found:
-        return None
-    wide = [one for one in observed.of("torch_wide_loss") if taken[0] <= one["t"] < taken[1]]
-    losses = tuple(read_as(WideProduct, event) for event in wide)
-    return replace(found[-1], places=tuple(_all(observed, WideProduct, taken)), losses=losses)
 
 
 def _all(
@@ -205,7 +190,7 @@ def _last(observed: Observed, kind: str) -> dict[str, Any]:
 def compiling(observed: Observed) -> Compiling:
     """All that is known of compiling in the script."""
     recompiling, breaks = _recompiling(observed), _breaks(observed)
-    return Compiling(_calls(observed), recompiling, breaks, _start_s(observed))
+    return Compiling(_calls(observed), recompiling, breaks)
 
 
 def _calls(observed: Observed) -> tuple[CompileCall, ...]:
@@ -243,13 +228,6 @@ def _recompiling(observed: Observed) -> Recompiling | None:
         once_s=seconds - lasting,
         limit=any(one["limit"] for one in again),
     )
-
-
-def _start_s(observed: Observed) -> float:
-    first = observed.first("first_update")
-    before = math.inf if first is None else first["t"]
-    made = (one for one in observed.process if one["e"] == "torch_compilation")  # before the loop
-    return sum(float(one["d"]) for one in made if one["s"] < before)
 
 
 def _in(event: Event, steps: list[Event]) -> bool:

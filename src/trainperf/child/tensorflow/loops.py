@@ -114,11 +114,6 @@ class TensorFlowLoops(Loops):
     def exchange(self) -> Any:
         return self.replicas.exchange()
 
-    def last_extras(self, driver: Any) -> list[Extra]:
-        from . import matmul
-
-        return matmul.extras(driver)
-
     def exchange_extras(self, driver: Any) -> list[Extra]:
         return self.replicas.extras(driver)
 

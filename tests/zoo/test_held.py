@@ -38,14 +38,11 @@ UNSEEN = {
     "Ddp.comm_hook GraphBreak.skips "
     "Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
     "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
-    "ModelFacts.steps_per_execution OwnWork.statement Outside.whole Packing Padding.collator "
-    "Padding.leaf Padding.side Reads.at_least Retracing.jit "
-    "Retracing.relaxed StartUp.evaluation_s StartUp.mapped_s StartUp.mapped_where "
-    "StepLines.beside Strategy.auto_shard "
-    "Strategy.cross_device_ops_given Strategy.files Strategy.models_outside TorchModel.trained "
-    "TorchOptimizer.builtin TorchOptimizer.foreach TorchOptimizer.scheduled Trainer "
-    "facts.functions_run_eagerly "
-    "facts.intra_op_threads flags.deterministic",
+    "ModelFacts.steps_per_execution Outside.whole Packing Padding.collator "
+    "Reads.at_least Retracing.jit Retracing.relaxed StartUp.evaluation_s "
+    "TorchModel.trained TorchOptimizer.builtin TorchOptimizer.foreach "
+    "TorchOptimizer.scheduled Trainer facts.functions_run_eagerly facts.intra_op_threads "
+    "flags.deterministic",
 }
 """What no recording holds, by what it takes to record it; of a class without a field, no value."""
 

@@ -16,12 +16,9 @@ NEEDED = {
     "data in S3": "s3_request_latency s3_throttled",
     "a slow disk": "storage_cold_cache storage_small_files storage_throughput",
     "a container with limits": "cpu_quota memory_pressure torch_shm",
-    "a script that has it": "evaluation_between keras_eager_call keras_frozen_base "
-    "learning_rate_tiny parallel_not_worth progress_bar rnn_unroll "
-    "tf_auto_shard tf_batch_before_shuffle tf_cross_device_ops tf_interleave_parallel "
-    "tf_intra_op_threads tf_s3_paths tf_strategy_batch tf_strategy_dataset tf_strategy_scope "
-    "tf_windows torch_column_per_item torch_file_per_item torch_last_batch torch_length_batches "
-    "torch_loader_rebuilt torch_packing torch_padding",
+    "a script that has it": "evaluation_between learning_rate_tiny parallel_not_worth progress_bar "
+    "tf_intra_op_threads tf_s3_paths torch_column_per_item torch_file_per_item torch_last_batch "
+    "torch_length_batches torch_loader_rebuilt torch_packing torch_padding",
 }
 UNSEEN: Mapping[str, str] = MappingProxyType(
     {id_: needed for needed, ids in NEEDED.items() for id_ in ids.split()}

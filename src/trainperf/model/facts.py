@@ -95,38 +95,6 @@ class FunctionCost:
     calls_into: str = ""
 
 
-WorkKind = Literal["optimizer", "recurrence", "evaluation", "metrics", "sample", "other"]
-"""Kinds of work that the source of the user's own code shows."""
-
-
-@dataclass(frozen=True)
-class OwnWork:
-    """A piece of the user's own code, and the share of a step's samples that passed in it.
-
-    `share` is of all `samples` of the loop's thread, what runs beneath the piece included
-    (for "sample" and "other": while nothing else of the user's ran beneath it). `where` is
-    the piece with the name of its function, "" on the module's level; `statement` says that
-    it is one statement of it. `calls_into` is the library function most often beneath it.
-    """
-
-    kind: WorkKind
-    where: Site
-    share: float
-    samples: int
-    statement: bool = False
-    calls_into: str = ""
-
-    @property
-    def low(self) -> float:
-        """The share at the low end of what so many samples can tell (95 %)."""
-        return max(0.0, self.share - _half(self.share, self.samples))
-
-    @property
-    def high(self) -> float:
-        """The share at the high end of what so many samples can tell (95 %)."""
-        return min(1.0, self.share + _half(self.share, self.samples))
-
-
 @dataclass(frozen=True)
 class StackSamples:
     """Stack samples of the loop's thread: so many `samples`, `input` of them getting a batch."""
@@ -301,10 +269,9 @@ class Padding:
     mean padded length would be if the sequences seen were batched by length,
     `longest_length` if each batch were padded to its own longest; None if not known.
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
-    below; `leaf` says which tensor of a batch they are, counted as they are flattened.
-    `place` says where in a batch its sequences are, and `masked` whether the model gave the same
-    without their padding; None where that is not known. `side` is where padding stands, "start"
-    or "end" of a sequence. `packing` is None where the model is none that could be asked,
+    below. `place` says where in a batch its sequences are, and `masked` whether the model gave
+    the same without their padding; None where that is not known. `side` is where padding stands,
+    "start" or "end" of a sequence. `packing` is None where the model is none that could be asked,
     `collator` the class of Transformers that makes the batches, "" for any other.
     """
 
@@ -314,7 +281,6 @@ class Padding:
     sequences: int
     longest_length: float | None = None
     quartiles: tuple[int, ...] = ()
-    leaf: int = 0
     place: PaddedPlace | None = None
     masked: bool | None = None
     side: str = "end"

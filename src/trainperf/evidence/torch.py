@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from trainperf.evidence.events import Observed, Parts, read_as, site

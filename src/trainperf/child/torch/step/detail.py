@@ -26,7 +26,7 @@ from .patches import Dynamo, Patches, Warnings
 from .split import Split
 
 if TYPE_CHECKING:
-    from ...timing.device.clock import Mark
+    from ...timing.device import Mark
     from ...timing.loops import Loops
 
 

@@ -202,10 +202,11 @@ class Evidence:
         """
         if self.utilization >= INPUT_BOUND_BELOW or not self.waiting_is_real:
             return False
-        if self.loop.kind == "iterator" and not self._input_explains():
+        once = self.loop.opened_each is None
+        if once and self.loop.kind == "iterator" and not self._input_explains():
             return False
         lost = self.times.real - self.times.resident
-        if isinstance(self.times.input_, Measure) and self.loop.opened_each is None:
+        if once and isinstance(self.times.input_, Measure):
             least = (
                 (1 - INPUT_BOUND_BELOW) * self.times.real if self.in_turn else LEAST_INPUT * lost
             )

@@ -49,9 +49,9 @@ def ledger(evidence: Evidence) -> Training:
     if evidence.startup is None:
         return Training(length, reason="the start of the script was not timed")
     steps = max(0, length.steps - 1)  # the first one is a part of the start
-    torch, again = evidence.torch_, ()
+    torch, again = evidence.torch_, list[Item]()
     if torch is not None and (seen := torch.compiling.recompiling) is not None:
-        again = (Item("compiling", COMPILED_AGAIN, 1, seen.once_s, where=seen.where),)
+        again.append(Item("compiling", COMPILED_AGAIN, 1, seen.once_s, where=seen.where))
     items = (
         *_start(evidence.startup),
         *again,

@@ -92,7 +92,7 @@ def test_what_is_not_explained_is_not_called_waiting_for_data() -> None:
 def test_the_users_own_function_is_a_part_of_its_own() -> None:
     diagnosis = first("torch_step_logging")
     own = finding(first("emulated_host"), "own_function")
-    data = {"kind": "optimizer", "share": 0.5, "name": "`Adam.step`"}
+    data = {"kind": "other", "share": 0.5, "name": "`Adam.step`"}
     found = shares(replace(diagnosis, findings=(replace(own, data=data),)))
     real = diagnosis.times.real_s
     assert real is not None

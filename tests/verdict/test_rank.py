@@ -81,7 +81,7 @@ def test_what_lies_between_epochs_is_not_hidden_by_the_noise_of_steps() -> None:
     assert "keras_epoch_end" in [finding.id for finding in ranked(shown_findings(noisy), noisy)]
 
 
-ELSEWHERE = '{"kind": "metrics", "where": "a.py:31 score", "share": 0.5, "samples": 146}'
+ELSEWHERE = '{"kind": "other", "where": "a.py:31 score", "share": 0.5, "samples": 146}'
 
 
 @pytest.mark.parametrize(

@@ -110,12 +110,15 @@ SCRIPTS = {
     **_of(
         "tests/real",
         "",
-        "averaged_in_numpy config_object crowded_threads decaying_squares dropped_attention "
-        "eager_attention fit_each_window folds_anew growing_graph histograms_each_step inline_tape "
-        "kept_sessions loader_keywords mirrored_cpus null_context predict_between_fits "
-        "ranking_loop saving_often shadow_by_lambda sharded_checkpoints small_batch "
-        "threads_in_workers waiting_numpy_function work_for_nothing",
+        "averaged_in_numpy cell_by_hand config_object crowded_threads decaying_squares "
+        "dropped_attention eager_attention estimated_losses file_opened_per_item fit_each_window "
+        "folds_anew growing_graph histograms_each_step inline_tape kept_sessions loader_each_epoch "
+        "loader_keywords mirrored_cpus null_context padded_to_the_longest_of_all "
+        "predict_between_fits ranking_loop reviews_of_all_lengths saving_often shadow_by_lambda "
+        "sharded_checkpoints small_batch threads_in_workers waiting_numpy_function "
+        "work_for_nothing",
     ),
+    **_of("tests/real", "", "validation_as_long", env={"TF_NUM_INTRAOP_THREADS": "1"}),
     **_of(
         f"{TESTS}/seeds",
         "seed_",

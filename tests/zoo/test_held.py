@@ -26,7 +26,7 @@ UNSEEN = {
     "flags.alloc_conf flags.cudnn_benchmark flags.launch_blocking",
     "several GPUs": "facts.data_parallel facts.model_devices facts.nccl_environment",
     "AWS": "Channel Instance InstanceType Objects Price Volume.limit_basis Volume.limit_bytes_s "
-    "Volume.model facts.s3_paths",
+    "Volume.model",
     "a cluster": "Parallel.absent Parallel.notes Strategy.workers",
     "a container with limits": "ContainerUse.memory_events ContainerUse.memory_limit "
     "ContainerUse.memory_peak ContainerUse.quota_cores ContainerUse.throttled_s "
@@ -34,18 +34,17 @@ UNSEEN = {
     "more runs than one": "Parallel.scaling_reason ScalingPoint",
     "a longer run": "OverTime",
     "a record cut short": "Evidence.unread",
-    "a script that has it": "Access BetweenEpochs.callbacks_s CallbackCost.epoch_s "
-    "CompileCall.dynamic Ddp.comm_hook Ddp.given Ddp.graph_is_static Evaluation GraphBreak "
+    "a script that has it": "Evaluation.grad BetweenEpochs.callbacks_s CallbackCost.epoch_s "
+    "CompileCall.dynamic Ddp.comm_hook Ddp.given Ddp.graph_is_static GraphBreak "
     "Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
     "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
-    "ModelFacts.steps_per_execution OwnWork.statement Outside.whole Packing Padding.collator "
-    "Padding.leaf Padding.side Products.losses Reads.at_least Recompiling Retracing.jit "
-    "Retracing.relaxed StartUp.evaluation_s StartUp.mapped_s StartUp.mapped_where "
+    "ModelFacts.steps_per_execution Outside.whole "
+    "Padding.collator Padding.leaf Padding.side Products.losses Reads.at_least Recompiling "
+    "Retracing.jit Retracing.relaxed StartUp.mapped_s StartUp.mapped_where "
     "StepLines.beside Strategy.auto_shard "
     "Strategy.cross_device_ops_given Strategy.files Strategy.models_outside TorchModel.trained "
     "TorchOptimizer.builtin TorchOptimizer.foreach TorchOptimizer.scheduled Trainer "
-    "facts.functions_run_eagerly "
-    "facts.intra_op_threads facts.ranks_writing flags.deterministic flags.float64_batch",
+    "facts.functions_run_eagerly facts.ranks_writing flags.deterministic flags.float64_batch",
 }
 """What no recording holds, by what it takes to record it; of a class without a field, no value."""
 

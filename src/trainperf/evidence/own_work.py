@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainperf.evidence.events import Observed
-from trainperf.evidence.work_kinds import holds_the_step, of_function, statements
+from trainperf.evidence.work_kinds import evaluates, holds_the_step, statements
 from trainperf.model import FunctionCost, OwnWork, Site, StackSamples
 from trainperf.model.facts import WorkKind
 
@@ -137,9 +137,8 @@ def _pieces(function: _Function, total: int, loop: tuple[str, str]) -> Iterator[
             yield _work(function, kind, total, share, first)
         if told or holds:
             return
-        whole = of_function(function.tree)
-        if whole is not None and not function.within:
-            yield _work(function, whole, total, function.share(total))
+        if not function.within and evaluates(function.tree):
+            yield _work(function, "evaluation", total, function.share(total))
             return
     if not holds and function.within != "model":
         share = function.own_share(total)

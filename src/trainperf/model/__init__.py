@@ -36,7 +36,6 @@ from trainperf.model.facts import (
     Loop,
     ModelFacts,
     OwnWork,
-    Packing,
     PaddedPlace,
     Padding,
     PhaseUse,

@@ -95,7 +95,7 @@ class FunctionCost:
     calls_into: str = ""
 
 
-WorkKind = Literal["optimizer", "recurrence", "evaluation", "metrics", "sample", "other"]
+WorkKind = Literal["recurrence", "evaluation", "sample", "other"]
 """Kinds of work that the source of the user's own code shows."""
 
 
@@ -282,18 +282,6 @@ class PaddedPlace:
 
 
 @dataclass(frozen=True)
-class Packing:
-    """How a causal language model of Transformers takes sequences that follow in one row.
-
-    `apart` says that each token then gave what it gave in a padded row of its own, `flattens` that
-    the installed version has a collator that packs.
-    """
-
-    apart: bool
-    flattens: bool = False
-
-
-@dataclass(frozen=True)
 class Padding:
     """How much of the padded sequences is padding.
 
@@ -304,8 +292,8 @@ class Padding:
     below; `leaf` says which tensor of a batch they are, counted as they are flattened.
     `place` says where in a batch its sequences are, and `masked` whether the model gave the same
     without their padding; None where that is not known. `side` is where padding stands, "start"
-    or "end" of a sequence. `packing` is None where the model is none that could be asked,
-    `collator` the class of Transformers that makes the batches, "" for any other.
+    or "end" of a sequence. `collator` is the class of Transformers that makes the batches, "" for
+    any other.
     """
 
     mean_length: float
@@ -318,7 +306,6 @@ class Padding:
     place: PaddedPlace | None = None
     masked: bool | None = None
     side: str = "end"
-    packing: Packing | None = None
     collator: str = ""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
@@ -84,8 +83,8 @@ def _by_line(evidence: Evidence) -> Cause | None:
     if not functions or (waits and evidence.loop.kind != "call"):
         return None  # the fixes of the input tell of it
     function, line = functions[0], functions[0].lines[0]
-    if (line.where.file, line.where.line) in _saving(evidence):
-        return None  # `torch_save_beside` tells of it
+    if line.of_training or (line.where.file, line.where.line) in _saving(evidence):
+        return None  # fixes of these tell of it
     share = function.own_s / lines.seconds
     surely = share - lines.half_width(share)
     if surely < LEAST:
@@ -177,7 +176,7 @@ def _does(function: FunctionLines, loop: str, tensors: int) -> tuple[str, str, s
         return "loop", f"loops in Python: {loop}", f"{advice}or compile it (numba)."
     does = f"spends its time in `{call or line.text}`"
     if function.alone and not line.called:  # it would be named twice
-        does = _WORDS["other"].does
+        does = _WORDS["other"][1]
     advice = f"Run `{line.called or line.text}` ({at(line.where)}) more rarely, once for all, or "
     return "call", does, f"{advice}on another thread while the next step runs."
 
@@ -229,24 +228,23 @@ def _by_kind(evidence: Evidence) -> Cause | None:
     if not taking:
         return None
     work, share = taking[0]
-    words, torch = _WORDS[work.kind], evidence.framework.name == "torch"
-    name = _named(work)
+    (category, does, advice, snippet), name = _WORDS[work.kind], _named(work)
     pieces = {piece.where: (part, not piece.statement) for piece, part in taking}
     return Cause(
-        title=f"{name} {words.does}",
+        title=f"{name} {does}",
         text=_of_samples(evidence, taking),
         saves=Saving(BASIS, ratio=evidence.bound_if_host_saves(share)),
         where=tuple(pieces),
-        advice=words.advice,
-        snippet=words.torch if torch else words.tensorflow,
+        advice=advice,
+        snippet=snippet,
         equivalence=Equivalence.SEMANTICS if work.kind == "evaluation" else None,
-        category=words.category,
+        category=category,
         data={
             "kind": work.kind,
             "share": share,
             "pieces": [*pieces.values()],
             "name": name,
-            "does": words.does,
+            "does": does,
             "takes": share * work.low / work.share >= MOST,
         },
     )
@@ -300,16 +298,14 @@ def _named(work: OwnWork) -> str:
 def _of_samples(evidence: Evidence, taking: list[tuple[OwnWork, float]]) -> str:
     """What a step takes there, by how often the loop's thread was found there."""
     (work, share), *others = taking
-    known = is_taken(evidence.times.real_) and evidence.times.noise <= NOISY
-    real = evidence.times.real if known else 0.0
     text = (
         f"{_named(work)} ({at(work.where)}) was found in {percent(work.share)} of {work.samples:,} "
         "samples of the loop's thread"
     )
     if work.kind == "recurrence":
         text += f"; with its backward in proportion, {percent(share)} of each step"
-        text += f" of {ms(real)}" if known else ""
-    elif known:
+    elif is_taken(evidence.times.real_) and evidence.times.noise <= NOISY:
+        real = evidence.times.real
         text += f": about {ms(work.share * real)} of each step of {ms(real)}"
     if work.calls_into and not work.calls_into.startswith("_"):
         text += f", mostly in `{work.calls_into}`"
@@ -319,79 +315,47 @@ def _of_samples(evidence: Evidence, taking: list[tuple[OwnWork, float]]) -> str:
     return f"{text}. Besides: {also}." if also else f"{text}."
 
 
-@dataclass(frozen=True)
-class _Words:
-    """A kind of work: what it does, what to do instead, and the library's own way."""
-
-    category: Category
-    does: str  # after the name of a function: "updates tensors one by one in Python"
-    advice: str
-    torch: str = ""
-    tensorflow: str = ""
-
-
-_SELDOM = """\
-if step % eval_every == 0:  # such that it takes a few percent of the steps between
-    evaluate(model, BATCHES)"""
-
-_WORDS: dict[WorkKind, _Words] = {
-    "optimizer": _Words(
-        "host",
-        "updates tensors one by one in Python",
-        "Let the library update all tensors in a few calls: an optimizer of its own, or its "
-        "operations on lists of tensors.",
-        """\
-optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)
-# or your own rule, one call for all tensors instead of one for each
-torch._foreach_mul_(momentum, beta)
-torch._foreach_add_(parameters, momentum, alpha=-lr)""",
-        """\
-optimizer = keras.optimizers.AdamW(learning_rate=lr)
-@tf.function  # or your own rule, compiled: all updates are one graph
-def update(gradients): ...""",
-    ),
-    "recurrence": _Words(
+_WORDS: dict[WorkKind, tuple[Category, str, str, str]] = {
+    "recurrence": (
         "model",
         "calls a cell for every step of the sequence in Python",
-        "Give the whole sequence to the library's layer in one call; it loops outside Python. "
-        "A cell of your own can be compiled, loop included.",
-        "outputs, state = nn.LSTM(width, width, batch_first=True)(x)  # x: (batch, time, width)",
-        "outputs = keras.layers.LSTM(units, return_sequences=True)(x)  # x: (batch, time, width)",
+        (
+            "Give the whole sequence to the library's layer in one call; it loops outside Python. "
+            "A cell of your own can be compiled, loop included."
+        ),
+        """\
+outputs, state = nn.LSTM(width, width, batch_first=True)(x)  # x: (batch, time, width)
+# or, in Keras
+outputs = keras.layers.LSTM(units, return_sequences=True)(x)""",
     ),
-    "evaluation": _Words(
+    "evaluation": (
         "host",
         "evaluates the model inside the training loop",
         "Evaluate more rarely, or on fewer samples; all of it after an epoch.",
-        _SELDOM.replace("BATCHES", "islice(loader, 20)"),
-        _SELDOM.replace("BATCHES", "dataset.take(20)"),
-    ),
-    "metrics": _Words(
-        "host",
-        "judges predictions in Python on the host",
-        "Keep what the metric needs as tensors, and compute it once per epoch, or add up counts "
-        "with tensor operations.",
         """\
-predicted = outputs.detach().argmax(1)
-confusion += torch.bincount(  # on the device; read it once per epoch
-    targets * classes + predicted, minlength=classes**2
-)""",
-        "metric.update_state(targets, outputs)  # inside the compiled step; read it once per epoch",
+if step % eval_every == 0:  # such that it takes a few percent of the steps between
+    evaluate(model, islice(loader, 20))""",
     ),
-    "sample": _Words(
+    "sample": (
         "input",
         "makes samples on the loop's own thread",
-        "Let worker processes make them while the step runs, or prepare once what is the same in "
-        "every epoch.",
-        "loader = DataLoader(dataset, batch_size=batch_size, num_workers=4, "
-        "persistent_workers=True)",
-        "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)"
-        ".prefetch(tf.data.AUTOTUNE)",
+        (
+            "Let worker processes make them while the step runs, or prepare once what is the same "
+            "in every epoch."
+        ),
+        """\
+loader = DataLoader(dataset, batch_size=batch_size, num_workers=4, persistent_workers=True)
+# or, with tf.data
+dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)""",
     ),
-    "other": _Words(
+    "other": (
         "host",
         "takes time of its own beside the model",
-        "Do it more rarely, in array operations instead of loops, or on another thread while the "
-        "next step runs.",
+        (
+            "Do it more rarely, in array operations instead of loops, or on another thread while "
+            "the next step runs."
+        ),
+        "",
     ),
 }
-"""The words for each kind of work."""
+"""What each kind of work is about and does, what to do instead, and the library's own way."""

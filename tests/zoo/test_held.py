@@ -40,7 +40,7 @@ UNSEEN = {
     "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
     "ModelFacts.steps_per_execution Outside.whole "
     "Padding.collator Padding.leaf Padding.side Products.losses Reads.at_least Recompiling "
-    "Retracing.jit Retracing.relaxed StartUp.mapped_s StartUp.mapped_where "
+    "Retracing.jit Retracing.relaxed   "
     "StepLines.beside Strategy.auto_shard "
     "Strategy.cross_device_ops_given Strategy.files Strategy.models_outside TorchModel.trained "
     "TorchOptimizer.builtin TorchOptimizer.foreach TorchOptimizer.scheduled Trainer "

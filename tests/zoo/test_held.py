@@ -38,13 +38,12 @@ UNSEEN = {
     "CompileCall.dynamic Ddp.comm_hook Ddp.given Ddp.graph_is_static GraphBreak "
     "Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
     "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
-    "ModelFacts.steps_per_execution Outside.whole "
-    "Padding.collator Padding.leaf Padding.side Products.losses Reads.at_least Recompiling "
-    "Retracing.jit Retracing.relaxed   "
-    "StepLines.beside Strategy.auto_shard "
-    "Strategy.cross_device_ops_given Strategy.files Strategy.models_outside TorchModel.trained "
-    "TorchOptimizer.builtin TorchOptimizer.foreach TorchOptimizer.scheduled Trainer "
-    "facts.functions_run_eagerly facts.ranks_writing flags.deterministic flags.float64_batch",
+    "ModelFacts.steps_per_execution Outside.whole Packing Padding.collator "
+    "Products.losses Reads.at_least Recompiling Retracing.jit "
+    "Retracing.relaxed StartUp.evaluation_s "
+    "TorchModel.trained TorchOptimizer.builtin TorchOptimizer.foreach "
+    "TorchOptimizer.scheduled Trainer facts.functions_run_eagerly facts.intra_op_threads "
+    "facts.ranks_writing flags.deterministic flags.float64_batch",
 }
 """What no recording holds, by what it takes to record it; of a class without a field, no value."""
 

@@ -17,12 +17,11 @@ NEEDED = {
     "data in S3": "s3_request_latency s3_throttled",
     "a slow disk": "storage_cold_cache storage_small_files storage_throughput",
     "a container with limits": "cpu_quota memory_pressure torch_shm",
-    "a script that has it": "float64_input keras_eager_call keras_frozen_base "
-    "parallel_not_worth ranks_threads ranks_writing rnn_unroll tf_auto_shard "
-    "tf_batch_before_shuffle tf_cross_device_ops tf_interleave_parallel tf_strategy_batch "
-    "tf_strategy_dataset tf_strategy_scope tf_windows torch_autocast_upcast torch_compile_blocks "
-    "torch_ddp_static_graph torch_ddp_unused_parameters torch_debug_modes torch_evaluation_grad "
-    "torch_float64 torch_graph_breaks torch_recompiling torch_uneven_shards torch_unsharded_data",
+<<<<<<< HEAD
+    "a script that has it": "float64_input parallel_not_worth ranks_threads ranks_writing "
+    "torch_autocast_upcast torch_compile_blocks torch_ddp_static_graph torch_ddp_unused_parameters "
+    "torch_debug_modes torch_evaluation_grad torch_float64 torch_graph_breaks torch_recompiling "
+    "torch_uneven_shards torch_unsharded_data",
 }
 UNSEEN: Mapping[str, str] = MappingProxyType(
     {id_: needed for needed, ids in NEEDED.items() for id_ in ids.split()}

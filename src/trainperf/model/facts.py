@@ -257,11 +257,10 @@ class Padding:
     mean padded length would be if the sequences seen were batched by length,
     `longest_length` if each batch were padded to its own longest; None if not known.
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
-    below; `leaf` says which tensor of a batch they are, counted as they are flattened.
-    `place` says where in a batch its sequences are, and `masked` whether the model gave the same
-    without their padding; None where that is not known. `side` is where padding stands, "start"
-    or "end" of a sequence. `collator` is the class of Transformers that makes the batches, "" for
-    any other.
+    below. `place` says where in a batch its sequences are, and `masked` whether the model gave
+    the same without their padding; None where that is not known. `side` is where padding stands,
+    "start" or "end" of a sequence, `collator` the class of Transformers that makes the batches, ""
+    for any other.
     """
 
     mean_length: float
@@ -270,7 +269,6 @@ class Padding:
     sequences: int
     longest_length: float | None = None
     quartiles: tuple[int, ...] = ()
-    leaf: int = 0
     place: PaddedPlace | None = None
     masked: bool | None = None
     side: str = "end"

@@ -259,8 +259,7 @@ class Padding:
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
     below. `place` says where in a batch its sequences are, and `masked` whether the model gave
     the same without their padding; None where that is not known. `side` is where padding stands,
-    "start" or "end" of a sequence, `collator` the class of Transformers that makes the batches, ""
-    for any other.
+    "start" or "end" of a sequence.
     """
 
     mean_length: float
@@ -272,7 +271,6 @@ class Padding:
     place: PaddedPlace | None = None
     masked: bool | None = None
     side: str = "end"
-    collator: str = ""
 
 
 @dataclass(frozen=True)

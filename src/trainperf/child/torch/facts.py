@@ -116,7 +116,6 @@ def _padding(driver: Any) -> None:
             "padding",
             **found,
             masked=without_padding(driver),
-            collator=settings.collator(driver.loader),
         )
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from trainperf import evidence
 from trainperf.model import Diagnosis, Evidence, Machine, Recording
+from trainperf.model.encoding import decoded
 
 REPOSITORY = Path(__file__).parents[2]
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -76,7 +77,8 @@ def diagnosed(name: str) -> Diagnosis:
     """The answer of a whole `trainperf diagnose` of a script, as it was saved with its trials."""
     text = lzma.decompress((DIAGNOSES / f"{name}.json.xz").read_bytes()).decode()
     text = text.replace(FOLDER, str(SCRIPTS[name].folder))
-    return msgspec.json.decode(text, type=Diagnosis, strict=False)
+    diagnosis: Diagnosis = decoded(Diagnosis, msgspec.json.decode(text))
+    return diagnosis
 
 
 def hashes(folder: Path, names: dict[str, str] | list[str]) -> dict[str, str]:

@@ -279,7 +279,7 @@ class Loop:
 
     `kind` is how it takes its batches: "fit" (Keras drives), "iterator" (a loop over
     a dataset), "call" (a loop that calls `train_on_batch` or a compiled step with
-    batches of its own making) or "update" (nothing but weight updates to be seen).
+    batches of its own making), "update" (nothing but weight updates to be seen) or "" (no loop).
     `batch_size` is samples per step over all replicas. `epoch_steps` is the number
     of steps in one epoch, None if unknown. `input_kind` says what feeds it:
     "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
@@ -290,7 +290,7 @@ class Loop:
     `batches_per_step` turns of the loop over the data (accumulated gradients).
     """
 
-    kind: Literal["fit", "iterator", "call", "update"]
+    kind: Literal["fit", "iterator", "call", "update", ""]
     where: Site | None = None
     batch_size: int | None = None
     batch_bytes: int | None = None

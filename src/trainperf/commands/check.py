@@ -105,7 +105,7 @@ def check(
             hint="trainperf check --against REV --max-regression 5% -- train.py",
         )
     if against is None:
-        _one_of(baseline, save_baseline, command)
+        _one_of(baseline, save_baseline)
     target = session.target(module, command, Path.cwd(), "check --against REV", settings.python)
     check_whole_job(target.command, "check")
     check_outputs(
@@ -142,21 +142,14 @@ def inspected(folder: Path) -> Machine:
     return inspect_machine(directory=folder)
 
 
-def _one_of(baseline: str | None, save_baseline: str | None, command: tuple[str, ...]) -> None:
+def _one_of(baseline: str | None, save_baseline: str | None) -> None:
     """Refuse options that say nothing together."""
-    names = {word.partition("=")[0] for word in command[1:]}
-    late = sorted(names & {"--baseline", "--save-baseline"})
-    if baseline is None and save_baseline is None and late:
-        raise TrainperfError(
-            f"{late[0]} stands behind the script, so it is the script's own",
-            hint=f"options of trainperf stand before it: trainperf check {late[0]} FILE "
-            f"{command[0]}",
-        )
     if (baseline is None) == (save_baseline is None):
         raise TrainperfError(
             "which baseline?" if baseline is None else "one of --baseline and --save-baseline",
             hint="trainperf check --baseline FILE train.py checks against one, "
-            "trainperf check --save-baseline FILE train.py makes one; --against REV needs none",
+            "trainperf check --save-baseline FILE train.py makes one; --against REV needs none; "
+            "options behind the script are its own",
         )
 
 

@@ -202,13 +202,11 @@ def run(
         if beside is not None:
             diagnosis = replace(diagnosis, running=beside.seen())
         from trainperf.commands import redaction
-        from trainperf.commands.elsewhere import with_elsewhere
         from trainperf.commands.outputs import write_trace
         from trainperf.ranks import records
 
         if settings.trace is not None:
             diagnosis = replace(diagnosis, trace=write_trace(recording, settings.trace))
-    diagnosis = with_elsewhere(diagnosis)
     if not settings.keep_secrets:
         diagnosis = redaction.of_diagnosis(diagnosis)
         recording = redaction.of_recording(recording)

@@ -445,7 +445,7 @@ class Queue:
             over = found is not None and is_told(found, candidate.difference, series.least)
             over = over or len(contest.pairs) >= MOST_TO_JUDGE
         if contest.leg.ran_out and not over:
-            contest.goes_on_with(self._leg_of(candidate))
+            contest.leg, contest.failure = self._leg_of(candidate), ""
             return
         contest.decided = bool(contest.failure) or over or beaten(contest, self._entered)
         if contest.decided:

@@ -93,9 +93,8 @@ def check(
     baseline that can be read, a machine that cannot be compared, or no step timed; 3 the
     script failed; 130 interrupted.
     """
-    from trainperf.check import answering, running
+    from trainperf.check import running
     from trainperf.commands import outputs, session
-    from trainperf.model import Limits
 
     settings = replace(read_settings(given(flags)), trials=False)
     asked = outputs.parse(settings.output_format)
@@ -120,7 +119,18 @@ def check(
         _write(runs.diagnosis, None, settings, asked)
         _save(runs, Path(save_baseline), outputs.takes_stdout(asked))
         return
-    path = Path(baseline or "")
+    _against_file(target, settings, Path(baseline or ""), most, least, strict)
+
+
+def _against_file(
+    target: Target, settings: Settings, path: Path, most: float, least: float | None, strict: bool
+) -> NoReturn:
+    """Check against a baseline, or any saved report, and exit."""
+    from trainperf.check import answering
+    from trainperf.commands import outputs
+    from trainperf.model import Limits
+
+    asked = outputs.parse(settings.output_format)
     saved, limits = (
         answering.load(path, target.label),
         Limits(most, least, settings.fail_on, strict),

@@ -202,6 +202,10 @@ class Queue:
     def _controls(self) -> list[Contest]:
         return [series.control for series in self._series.values()]
 
+    @property
+    def _controls_over(self) -> bool:
+        return all(control.decided for control in self._controls)
+
     # ------------------------------------------------------------------- who is next
 
     def _enter(self, clock: Clock) -> None:
@@ -209,7 +213,7 @@ class Queue:
 
         None that changes the experiment comes before one that does not.
         """
-        if self._slots == 2 and not all(control.decided for control in self._controls):
+        if self._slots == 2 and not self._controls_over:
             return
         held = 1 + (self._slots > 2)
         while self._waiting:
@@ -277,9 +281,12 @@ class Queue:
             if contest not in waits
         }
         for series in self._series.values():
-            if not series.control.decided and self._control_helps(series):
-                own = [contest for contest in waits if contest.holds == series.holds]
-                rates[series.control] = self._rate(series.control, series.control in first, own)
+            control, own = series.control, self._own(series)
+            helps = self._over is not enough or self._slots == 2
+            helps = helps or (bool(self._alone) and not series.tells_noise)
+            if not control.decided and (helps or series.control_helps(own, self._made_any)):
+                waiting = [contest for contest in waits if contest in own]
+                rates[control] = self._rate(control, control in first, waiting)
         return rates
 
     @property
@@ -289,14 +296,6 @@ class Queue:
     def _own(self, series: Series) -> list[Contest]:
         """The contests in slices of a series."""
         return [contest for contest in self._entered if contest.holds == series.holds]
-
-    def _control_helps(self, series: Series) -> bool:
-        """Whether more pairs of a control may change what is said of any change in its slices."""
-        if self._over is not enough or self._slots == 2:
-            return True
-        if self._alone and not series.tells_noise:
-            return True
-        return series.control_helps(self._own(series), self._made_any)
 
     @property
     def _made_any(self) -> bool:
@@ -349,7 +348,10 @@ class Queue:
     # ---------------------------------------------------------------------- starting
 
     def _start(self, legs: Sequence[Leg], clock: Clock) -> None:
-        """Let legs start, until one of them stands at its first slice or it is others' turn."""
+        """Let legs start, until one of them stands at its first slice or it is others' turn.
+
+        Raises `LegFailed` where nothing can be compared.
+        """
         self._before = None
         costs, usual = self.bench.costs, self._base.ready_s
         epochs = max((leg.run.leg.warm_up_epochs for leg in legs if leg.run.leg), default=0)
@@ -357,10 +359,6 @@ class Queue:
         if usual is not None and not epochs:
             limit = min(limit, MORE_S + MORE_TIMES * usual)
         let_start(legs, self._guard, limit, clock.over, costs.spin)
-        self._after_starting(legs, clock)
-
-    def _after_starting(self, legs: Sequence[Leg], clock: Clock) -> None:
-        """Take note of the legs that failed; raise `LegFailed` where nothing can be compared."""
         if clock.over():
             for leg in (self._base, self._control):
                 if leg in legs and leg.starting:
@@ -431,7 +429,7 @@ class Queue:
         if candidate is None:
             judged = any(other.twin and not other.decided for other in self._own(series))
             contest.decided = contest.decided or (not judged and series.met_itself())
-            if self._slots == 2 and all(control.decided for control in self._controls):
+            if self._slots == 2 and self._controls_over:
                 contest.leg.end()
             return
         if contest.decided:  # with its twin
@@ -518,7 +516,7 @@ class Queue:
         self._entered = [contest for contest in self._entered if contest not in short]
         candidates = [contest.candidate for contest in short if contest.candidate is not None]
         self._alone |= {candidate.name: candidate for candidate in candidates}
-        if short and self._slots == 2 and all(control.decided for control in self._controls):
+        if short and self._slots == 2 and self._controls_over:
             self._control.end()
 
     def _tried_alone(self, clock: Clock) -> list[Measured]:
@@ -550,13 +548,13 @@ class Queue:
 
     def _tell(self) -> None:
         total = len(self._entered) + len(self._waiting)
-        decided = total - len(self._waiting) - len(self._open)
+        decided = len(self._entered) - len(self._open)
         starting = sum(contest.leg.starting for contest in self._open)
-        if self._base.starting or not any(contest.pairs for contest in self._entered):
-            return self.bench.say("warming up", decided / total if total else None)
         text = f"taking turns: {decided} of {total} decided"
         text += f", {starting} starting" if starting else ""
-        return self.bench.say(text, decided / total)
+        if self._base.starting or not any(contest.pairs for contest in self._entered):
+            text = "warming up"
+        self.bench.say(text, decided / total if total else None)
 
     def _leg_of(self, candidate: Candidate) -> Leg:
         return self._leg(candidate.name, candidate.run, candidate.work, candidate.compiles)

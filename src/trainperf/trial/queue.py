@@ -20,7 +20,7 @@ from trainperf.trial import parity
 from trainperf.trial.budget import LATE, NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, beaten, enough, is_told
-from trainperf.trial.fresh import FreshProcesses, Rest
+from trainperf.trial.fresh import FreshProcesses, Look, Rest, nothing_more
 from trainperf.trial.legs.leg import Leg, LegFailed, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, start_of
@@ -65,7 +65,7 @@ class Queue:
         self._control = self._leg("control", bench.run)
         self._series: dict[Epoch | None, Series] = {}
         self._before: tuple[Series, Slice] | None = None  # what the script did last
-        self._round, self._rest = 0, Rest()
+        self._round = 0
         self._waiting: list[Candidate] = []
         self._entered: list[Contest] = []
         self._left_out: list[Measured] = []
@@ -103,31 +103,32 @@ class Queue:
         self,
         candidates: Sequence[Candidate],
         clock: Clock,
-        rest: Rest | None = None,
+        look: Look = nothing_more,
     ) -> list[Measured]:
         """Run the candidates in turn with the unchanged script until each is decided.
 
-        The first ones start first; who is decided makes room for the next, and the `rest` may name
-        others then, which are the next, and leave some out. Goes on until all are decided or the
-        time is over, less what the `rest` wants kept. Raises `LegFailed` if the unchanged script
-        cannot be run so.
+        The first ones start first; who is decided makes room for the next, and a `look` at what was
+        measured may name others then, which are the next, and leave some out. Goes on until all are
+        decided or the time is over, less what is to be kept. Raises `LegFailed` if the unchanged
+        script cannot be run so.
         """
-        rest = self._rest = rest or Rest()
         if self._slots == 1:
-            return self._fresh.compare(candidates, clock, rest)
+            return self._fresh.compare(candidates, clock, look)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
         self._waiting, self._entered, failure = list(candidates), [], LATE
         self._left_out = []
         names = [candidate.name for candidate in candidates]
-        early, known = clock.keeping(rest.keep(())), 0
+        early, known = clock.keeping(look((), ()).keep_s), 0
         try:
             while not (early.over() and (self._entered or clock.over())):
                 decided = [contest for contest in self._entered if contest.decided]
                 if len(decided) != known:
                     told = [self._measured(contest) for contest in decided if not contest.again]
-                    early = clock.keeping(rest.keep(told))
-                    names += self._take_in(rest, told, names)
+                    trying = [contest.candidate for contest in self._open if contest.candidate]
+                    rest = look(told, [*self._waiting, *trying])
+                    early = clock.keeping(rest.keep_s)
+                    names += self._take_in(rest, names)
                     known = sum(contest.decided for contest in self._entered)
                 self._enter(early)
                 if not self._advance(early):
@@ -143,21 +144,20 @@ class Queue:
             end_all([contest.leg for contest in self._entered])
         self._take_out()
         found = [self._measured(contest) for contest in self._entered if not contest.again]
-        found += self._tried_alone(clock.keeping(rest.keep(found)))
+        found += self._tried_alone(clock.keeping(look(found, ()).keep_s))
         found += [Measured(candidate, None, None, failure) for candidate in self._waiting]
         found += self._left_out
         by_name = {measured.name: measured for measured in found}
         return [by_name[name] for name in names]
 
-    def _take_in(self, rest: Rest, told: Sequence[Measured], known: Sequence[str]) -> list[str]:
-        """Let in what else is to be tried, by what was told; decide what is needless by now.
+    def _take_in(self, rest: Rest, known: Sequence[str]) -> list[str]:
+        """Let in what else is to be tried; decide what is needless by now.
 
         Returns the names of the new ones, which are none of those `known`.
         """
-        new = [candidate for candidate in rest.more(told) if candidate.name not in known]
+        new = [candidate for candidate in rest.more if candidate.name not in known]
         tried = {contest.candidate.name: contest for contest in self._open if contest.candidate}
-        candidates = [contest.candidate for contest in tried.values() if contest.candidate]
-        for name, reason in rest.needless([*self._waiting, *candidates], told).items():
+        for name, reason in rest.needless.items():
             if name in tried:
                 tried[name].needless, tried[name].decided = reason, True
                 tried[name].leg.end()
@@ -526,7 +526,7 @@ class Queue:
             return [Measured(candidate, None, None, LATE, note=RAN_OUT) for candidate in chosen]
         self.close()
         try:
-            found = self._fresh.compare(chosen, clock, Rest())
+            found = self._fresh.compare(chosen, clock)
         except LegFailed as failed:
             why = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
             found = [Measured(candidate, None, None, why) for candidate in chosen]

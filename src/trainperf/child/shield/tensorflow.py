@@ -19,9 +19,20 @@ SAVED_MODEL = ("/saved_model.pb", "/saved_model.pbtxt", "/config.json")
 
 
 def saving(module: Any, scratch: Scratch) -> None:
+    def make_save(original: Any) -> Any:
+        redirecting = argument(1, "filepath", scratch.redirect)(original)
+
+        def save_model(*args: Any, **kwargs: Any) -> Any:
+            path = kwargs.get("filepath", args[1] if len(args) > 1 else "")
+            if str(path).startswith("hf://") and len(args) < 4 and kwargs.get("zipped") is None:
+                kwargs["zipped"] = False  # as for every path on the Hugging Face Hub
+            return redirecting(*args, **kwargs)
+
+        return save_model
+
     reading = functools.partial(scratch.reading, endings=INDEX)
-    for name in ("save_model", "save_weights"):
-        wrap(module, name, argument(1, "filepath", scratch.redirect))
+    wrap(module, "save_model", make_save)
+    wrap(module, "save_weights", argument(1, "filepath", scratch.redirect))
     wrap(module, "load_model", argument(0, "filepath", reading))
     wrap(module, "load_weights", argument(1, "filepath", reading))
 

@@ -29,9 +29,6 @@ class Fake(Watcher):
     def loops(self) -> Any:
         return self
 
-    def last_extras(self, driver: Any) -> list[Any]:
-        return []
-
     def probe_names(self) -> tuple[str, ...]:
         return self.names
 

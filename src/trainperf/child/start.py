@@ -23,16 +23,15 @@ if TYPE_CHECKING:
     from .tensorflow.loops import TensorFlowLoops
     from .torch.loops import TorchLoops
 
-
 TENSORFLOW = {
     "tensorflow": "hooks.imported",
     "tensorflow.python.client.session": "hooks.watch_sessions",
     "tensorflow.python.data.ops.dataset_ops": "hooks.watch_datasets",
     "tensorflow.python.data.ops.iterator_ops": "hooks.watch_iterators",
-    "tensorflow.python.distribute.collective_all_reduce_strategy": "strategies.scopes.watch_jobs",
-    "tensorflow.python.distribute.distribute_lib": "strategies.scopes.watch_strategies",
+    "tensorflow.python.distribute.collective_all_reduce_strategy": "strategies.watch_jobs",
+    "tensorflow.python.distribute.distribute_lib": "strategies.watch_strategies",
     "tensorflow.python.distribute.input_lib": "hooks.watch_distributed",
-    "tensorflow.python.distribute.mirrored_strategy": "strategies.scopes.watch_mirrored",
+    "tensorflow.python.distribute.mirrored_strategy": "strategies.watch_mirrored",
     "tensorflow.python.eager.backprop": "hooks.watch_tapes",
     "tensorflow.python.eager.context": "hooks.watch_context",
     "tensorflow.python.eager.polymorphic_function.function_context": "hooks.watch_keys",
@@ -137,7 +136,7 @@ def start(run_file: str) -> None:
     if settings.get("guarded") and os.geteuid() != 0:
         from .shield import writers
 
-        writers.mend_renames(settings["guarded"], writers.Changes())
+        writers.mend_renames(settings["guarded"])
     if settings.get("seed") is not None:
         from .process import seeding
 

@@ -6,21 +6,13 @@ from typing import Any
 
 import pytest
 
-from kit.child import FakeProcess, Watcher
+from kit.child import Watcher
 from trainperf.child.timing.calls import Calls
 
 
-@pytest.fixture
-def watcher() -> Any:
-    return Watcher()
-
-
-@pytest.fixture
-def calls(watcher: Any) -> Calls:
-    return Calls(watcher)
-
-
-def test_calls_of_one_line_are_counted_together(watcher: Any, calls: Calls) -> None:
+def test_calls_of_one_line_are_counted_together() -> None:
+    watcher: Any = Watcher()
+    calls = Calls(watcher)
     predict = calls.counting("predict")(lambda seconds: watcher.clock.tick(seconds))
     for _ in range(3):
         predict(0.5)
@@ -32,23 +24,12 @@ def test_calls_of_one_line_are_counted_together(watcher: Any, calls: Calls) -> N
     assert second["where"]["line"] == first["where"]["line"] + 1
 
 
-def test_a_call_that_raises_is_counted_and_raises(calls: Calls) -> None:
+def test_a_call_that_raises_is_counted_and_raises() -> None:
+    calls = Calls(Watcher())
+
     def fails() -> None:
         raise ValueError("no such input")
 
     with pytest.raises(ValueError, match="no such input"):
         calls.counting("predict")(fails)()
     assert calls.take()[0]["n"] == 1
-
-
-def test_a_call_whose_samples_cannot_be_told_is_made_and_counted() -> None:
-    process: Any = FakeProcess(lenient=True)
-    calls = Calls(process)
-
-    def rows(args: Any, kwargs: Any) -> int:
-        raise TypeError("a shape of its own kind")
-
-    assert calls.counting("predict", rows)(lambda: 7)() == 7
-    (found,) = calls.take()
-    assert (found["n"], found["rows"]) == (1, None)
-    assert len(process.failures) == 1

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from ..process.process import Process, Unseen
 from ..timing.batches import dataset_of, fresh, same_dataset
 
 __all__ = ["dataset_of", "fresh", "same_dataset", "size_in_bytes", "undistributed"]
+
+TAKE_S = 1.5
+"""After so long no further batch is taken to be replayed."""
 
 
 def leaves(batch: Any) -> list[Any]:
@@ -30,13 +35,11 @@ def size_in_bytes(batch: Any) -> int:
     return total
 
 
-def take(iterator: Any, most: int, most_bytes: int, seconds: float) -> list[Any]:
+def take(iterator: Any, most: int, most_bytes: int) -> list[Any]:
     """Take a few batches from an iterator, bounded in number, memory and time."""
-    import time
-
     batches: list[Any] = []
     began, size = time.monotonic(), 0
-    while len(batches) < most and (not batches or time.monotonic() - began < seconds):
+    while len(batches) < most and (not batches or time.monotonic() - began < TAKE_S):
         try:
             batches.append(next(iterator))
         except StopIteration:
@@ -55,11 +58,19 @@ def repeating(iterator: Any, batches: list[Any]) -> Any:
     """
     import tensorflow as tf
 
-    if isinstance(iterator, tf.distribute.DistributedIterator):
-        return _Cycle(batches, iterator)
     options = tf.data.Options()
-    options.autotune.enabled = False
-    return iter(repeated(batches, iterator.element_spec, options))
+    if not isinstance(iterator, tf.distribute.DistributedIterator):
+        options.autotune.enabled = False
+        return iter(repeated(batches, iterator.element_spec, options))
+    strategy, dataset = iterator._strategy, dataset_of(iterator)  # batches are on replicas already
+    whole = undistributed(dataset)
+    if whole is None:
+        raise TypeError("the distributed dataset does not say what it was made from")
+    again = repeated(list(whole.take(len(batches))), whole.element_spec)
+    if not hasattr(dataset, "_original_dataset"):  # a function made it, for this worker
+        return iter(strategy.distribute_datasets_from_function(lambda _: again, dataset._options))
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return iter(strategy.experimental_distribute_dataset(again.with_options(options)))
 
 
 def repeated(elements: list[Any], spec: Any, options: Any = None) -> Any:
@@ -88,23 +99,6 @@ def undistributed(dataset: Any) -> Any:
     return made[0] if made else None
 
 
-def _Cycle(batches: list[Any], iterator: Any) -> Any:  # noqa: N802 - reads as a constructor
-    """A distributed iterator over batches that are already on their replicas."""
-    import tensorflow as tf
-
-    strategy = iterator._strategy
-    dataset = dataset_of(iterator)
-    whole = undistributed(dataset)
-    if whole is None:
-        raise TypeError("the distributed dataset does not say what it was made from")
-    again = repeated(list(whole.take(len(batches))), whole.element_spec)
-    if not hasattr(dataset, "_original_dataset"):  # a function made it, for this worker
-        return iter(strategy.distribute_datasets_from_function(lambda _: again, dataset._options))
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return iter(strategy.experimental_distribute_dataset(again.with_options(options)))
-
-
 def graph_pull(process: Process) -> Callable[[Any, int], int]:
     """A function that takes `count` batches from an iterator inside one graph.
 
@@ -118,8 +112,11 @@ def graph_pull(process: Process) -> Callable[[Any, int], int]:
         import tensorflow as tf
 
         with Unseen(process):
-            if not isinstance(iterator, tf.data.Iterator) or _has_optionals(iterator):
-                return _eager_pull(iterator, count)
+            if not isinstance(iterator, tf.data.Iterator) or any(
+                type(spec).__name__ == "OptionalSpec"
+                for spec in tf.nest.flatten(iterator.element_spec)
+            ):
+                return sum(1 for _ in islice(iterator, count))
             if compiled is None:
                 compiled = _compile_pull(tf)
             return int(compiled(iterator, tf.constant(count)))
@@ -141,22 +138,6 @@ def _compile_pull(tf: Any) -> Any:
         return taken
 
     return tf.function(pull, autograph=False, reduce_retracing=True)
-
-
-def _has_optionals(iterator: Any) -> bool:
-    import tensorflow as tf
-
-    specs = tf.nest.flatten(iterator.element_spec)
-    return any(type(spec).__name__ == "OptionalSpec" for spec in specs)
-
-
-def _eager_pull(iterator: Any, count: int) -> int:
-    for taken in range(count):
-        try:
-            next(iterator)
-        except StopIteration:
-            return taken
-    return count
 
 
 ADAPTER_CALLS = ("fit", "error_handler", "train_on_batch", "_enumerate_iterator")

@@ -19,14 +19,13 @@ from .calls import Calls, InPlace
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
-    from .device.clock import HostClock
+    from .device import HostClock
     from .training import Training
 
 BARE_UPDATES = 3
 """So many updates without a batch from an iterator, and the loop makes its own batches."""
 LONG_STEP_S = 5.0
 """One is enough where the next comes so long after it: a step of the warm-up."""
-
 
 Extra = tuple[str, Callable[[float], None]]
 """A measurement behind all blocks: its name, and its function, which is given a deadline."""
@@ -52,12 +51,14 @@ class Tracer(Protocol):
     @property
     def full(self) -> bool:
         """Whether so much was traced that it takes long to read more."""
+        return False
 
     def refusal(self, asked: bool) -> str:
         """Why it cannot be used now, "" if it can; whether its file was `asked` for."""
 
     def outside(self, act: Callable[[], None]) -> None:
         """At a step's end, call `act` now, or as soon as no mark of the framework's is open."""
+        act()
 
     def start(self) -> None:
         """Begin to trace."""
@@ -70,6 +71,7 @@ class Tracer(Protocol):
 
     def drop(self) -> None:
         """At a step's end, take out what is left of it in the program."""
+        return
 
     def read(self) -> None:
         """Record what was traced, by the user's lines."""
@@ -161,10 +163,6 @@ class Loops:
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
         """Measurements of the exchange alone."""
-        return []
-
-    def last_extras(self, driver: Any) -> list[Extra]:
-        """The last measurements: what the device gives at best."""
         return []
 
     def batches_of_pass(self, dataset: Any) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.model import Channel, Diagnosis, Objects, Reads, Volume
 from trainperf.model import words as units
-from trainperf.report.document import Page
+from trainperf.report.document import STEP, Page, Section
 
 SHOWN = 4
 """Volumes that are shown, those with most files first."""
@@ -28,14 +28,14 @@ KINDS = {
 
 def storage(diagnosis: Diagnosis, page: Page) -> None:
     """Print each volume that was read from; nothing where no file was seen."""
-    if not diagnosis.reads and not diagnosis.channels:
+    if not diagnosis.evidence.reads and not diagnosis.evidence.channels:
         return
     page.heading("Files that are read")
-    for one in diagnosis.reads[:SHOWN]:
+    for one in diagnosis.evidence.reads[:SHOWN]:
         _volume(one, page)
-    if len(diagnosis.reads) > SHOWN:
-        page.prose(f"and from {len(diagnosis.reads) - SHOWN} more volumes", indent=2)
-    for channel in diagnosis.channels:
+    if len(diagnosis.evidence.reads) > SHOWN:
+        page.prose(f"and from {len(diagnosis.evidence.reads) - SHOWN} more volumes", indent=2)
+    for channel in diagnosis.evidence.channels:
         page.prose(_channel(channel), indent=2)
 
 
@@ -123,10 +123,10 @@ def _channel(channel: Channel) -> str:
 
 def objects(diagnosis: Diagnosis, page: Page) -> None:
     """Print each bucket: what was asked while the script ran, and what a probe found."""
-    if not diagnosis.objects:
+    if not diagnosis.evidence.objects:
         return
     page.heading("S3")
-    for one in diagnosis.objects:
+    for one in diagnosis.evidence.objects:
         region = f", {one.region}" if one.region else ""
         page.prose(f"s3://{one.bucket}/{one.prefix}{region}", indent=2)
         for sentence in (_seen(one), _probed(one), _cost(one)):
@@ -182,3 +182,9 @@ def _cost(one: Objects) -> str:
 def _errors(errors: tuple[tuple[str, int], ...], before: str) -> str:
     told = [f"{name} {units.count(many, 'time')}" for name, many in errors]
     return f"{before}{', '.join(told)}." if told else ""
+
+
+SECTIONS = (
+    Section("storage", STEP + 120, storage, side="storage"),
+    Section("objects", STEP + 130, objects, side="storage"),
+)

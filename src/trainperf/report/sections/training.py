@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis, Item, Length, Outside, Training
+from trainperf.model import Diagnosis, Item, Length, Outside, Training, known
 from trainperf.model import words as units
 from trainperf.model.outside import SPENT_ON, TURNS
-from trainperf.report.document import DATA, GOOD, Page, Words
+from trainperf.report.document import CHANGES, DATA, GOOD, STEP, Page, Section, Words
 from trainperf.report.plain import place
 from trainperf.report.sections.money import dollars
 
@@ -145,7 +145,7 @@ def outside(diagnosis: Diagnosis, page: Page) -> None:
 
 def shown(diagnosis: Diagnosis) -> Outside | None:
     """The turn that is worth a table; of an epoch only where more is known than its parts."""
-    turn = diagnosis.outside
+    turn = known(diagnosis.evidence.outside_)
     if turn is None or turn.share < _MATTERS:
         return None
     if turn.turn == "epoch" and not any(one.name for one in turn.spent):
@@ -163,3 +163,18 @@ def _said(turn: Outside) -> str:
         f"training are {units.share(turn.training_s / turn.seconds)} of it; what is said of a "
         "step is said of that part."
     )
+
+
+AROUND = 0.2
+"""Share of the run outside its steps from which a short report says where it goes."""
+
+
+def _around(diagnosis: Diagnosis) -> bool:
+    turn = known(diagnosis.evidence.outside_)
+    return turn is not None and turn.share >= AROUND
+
+
+SECTIONS = (
+    Section("outside", STEP + 10, outside, outside, _around),
+    Section("training", CHANGES + 40, training, side="training"),
+)

@@ -185,13 +185,6 @@ def loops(events: tuple[Event, ...]) -> Iterator[Observed]:
 def _no_loop(recording: Recording) -> NoLoop:
     events = [event for one in recording.events.values() for event in one]
     kinds = {event["e"] for event in events}
-    lost = next((event["lost"] for event in events if event.get("lost")), None)
-    if lost is not None:
-        return NoLoop(
-            f"no training loop was seen: what was recorded could not be kept ({lost})",
-            "free some space, or name another folder for it with --output-dir",
-            tuple(_what_was_seen(events)),
-        )
     if "hello" not in kinds:
         return NoLoop(
             "no Python process reported back",
@@ -199,42 +192,34 @@ def _no_loop(recording: Recording) -> NoLoop:
             "run without them",
             ("no process loaded the observer",),
         )
-    seen = list(_what_was_seen(events))
-    if "sessions" in kinds:
-        return NoLoop(
-            "no training loop was seen: the script trains with TensorFlow 1's sessions "
-            "(`tf.compat.v1`), which trainperf does not observe",
-            "trainperf observes TensorFlow 2: Keras's `fit`, or steps with a `GradientTape`; "
-            "https://www.tensorflow.org/guide/migrate tells how to get there",
-            tuple(seen),
-        )
+    lost = next((event["lost"] for event in events if event.get("lost")), None)
     others = list(dict.fromkeys(_unsupported(events)))
-    if others and "first_update" not in kinds:
-        return NoLoop(
-            f"no training loop was seen: the script imported {' and '.join(others)}, which "
-            "trainperf does not observe",
-            "trainperf sees TensorFlow, PyTorch, and Keras on either: KERAS_BACKEND names another",
-            tuple(seen),
+    if lost is not None:
+        why = f"what was recorded could not be kept ({lost})"
+        hint = "free some space, or name another folder for it with --output-dir"
+    elif "sessions" in kinds:
+        why = "the script trains with TensorFlow 1's sessions (`tf.compat.v1`), which trainperf "
+        why += "does not observe"
+        hint = "trainperf observes TensorFlow 2: Keras's `fit`, or steps with a `GradientTape`; "
+        hint += "https://www.tensorflow.org/guide/migrate tells how to get there"
+    elif others and "first_update" not in kinds:
+        why = f"the script imported {' and '.join(others)}, which trainperf does not observe"
+        hint = (
+            "trainperf sees TensorFlow, PyTorch, and Keras on either: KERAS_BACKEND names another"
         )
-    if "torch_replay" in kinds:
-        return NoLoop(
-            "no training loop was seen: the script replays CUDA graphs, and no update by an "
-            "optimizer of torch.optim was captured in them",
-            "trainperf counts the updates that `torch.cuda.graph` captured; run the script "
-            "without its graphs to have its steps timed",
-            tuple(seen),
-        )
-    if "import" not in kinds:
-        return NoLoop(
-            "no training loop was seen: the script never imported a framework",
-            "trainperf sees TensorFlow, Keras and PyTorch; is this the script that trains?",
-            tuple(seen),
-        )
-    return NoLoop(
-        "no training loop was seen: no step that updates weights was repeated",
-        "does the script train in this process, for at least a few steps, with these arguments?",
-        tuple(seen),
-    )
+    elif "torch_replay" in kinds:
+        why = "the script replays CUDA graphs, and no update by an optimizer of torch.optim was "
+        why += "captured in them"
+        hint = "trainperf counts the updates that `torch.cuda.graph` captured; run the script "
+        hint += "without its graphs to have its steps timed"
+    elif "import" not in kinds:
+        why = "the script never imported a framework"
+        hint = "trainperf sees TensorFlow, Keras and PyTorch; is this the script that trains?"
+    else:
+        why = "no step that updates weights was repeated"
+        hint = "does the script train in this process, for at least a few steps, with these "
+        hint += "arguments?"
+    return NoLoop(f"no training loop was seen: {why}", hint, tuple(_what_was_seen(events)))
 
 
 def _what_was_seen(events: list[Event]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, is_taken, taken
+from trainperf.model.encoding import INTERNAL
 from trainperf.model.facts import (
     CallbackCost,
     Device,
@@ -86,7 +87,7 @@ class Evidence:
     length_: Length | Missing = UNKNOWN_LENGTH
     over_time: OverTime | None = None  # None: the run was too short to tell
     use: tuple[PhaseUse, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict, compare=False, metadata=INTERNAL)
     torch_: Torch | None = None
     parallel_: Parallel | None = None
     strategy: Strategy | None = None  # of `tf.distribute`, with one replica as well
@@ -196,15 +197,17 @@ class Evidence:
         over, or to the cores that both want. Two things are told apart: an input so
         quick that it cannot be what was lost, and tracing or compiling (replayed batches have
         shapes that were traced before). Batches that are made in turn with the steps
-        cost what making them takes: there is nobody to hand over or to share cores. In a
+        cost what making them takes: there is nobody to hand over or to share cores. What an
+        input takes once it is open says nothing where each step opens it. In a
         loop over a dataset both must fit what was seen: see `_input_explains`.
         """
         if self.utilization >= INPUT_BOUND_BELOW or not self.waiting_is_real:
             return False
-        if self.loop.kind == "iterator" and not self._input_explains():
+        once = self.loop.opened_each is None
+        if once and self.loop.kind == "iterator" and not self._input_explains():
             return False
         lost = self.times.real - self.times.resident
-        if isinstance(self.times.input_, Measure):
+        if once and isinstance(self.times.input_, Measure):
             least = (
                 (1 - INPUT_BOUND_BELOW) * self.times.real if self.in_turn else LEAST_INPUT * lost
             )

@@ -271,10 +271,9 @@ class Padding:
     mean padded length would be if the sequences seen were batched by length,
     `longest_length` if each batch were padded to its own longest; None if not known.
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
-    below; `leaf` says which tensor of a batch they are, counted as they are flattened.
-    `place` says where in a batch its sequences are, and `masked` whether the model gave the same
-    without their padding; None where that is not known. `side` is where padding stands, "start"
-    or "end" of a sequence. `packing` is None where the model is none that could be asked,
+    below. `place` says where in a batch its sequences are, and `masked` whether the model gave
+    the same without their padding; None where that is not known. `side` is where padding stands,
+    "start" or "end" of a sequence. `packing` is None where the model is none that could be asked,
     `collator` the class of Transformers that makes the batches, "" for any other.
     """
 
@@ -284,7 +283,6 @@ class Padding:
     sequences: int
     longest_length: float | None = None
     quartiles: tuple[int, ...] = ()
-    leaf: int = 0
     place: PaddedPlace | None = None
     masked: bool | None = None
     side: str = "end"
@@ -298,7 +296,7 @@ class Loop:
 
     `kind` is how it takes its batches: "fit" (Keras drives), "iterator" (a loop over
     a dataset), "call" (a loop that calls `train_on_batch` or a compiled step with
-    batches of its own making) or "update" (nothing but weight updates to be seen).
+    batches of its own making), "update" (nothing but weight updates to be seen) or "" (no loop).
     `batch_size` is samples per step over all replicas. `epoch_steps` is the number
     of steps in one epoch, None if unknown. `input_kind` says what feeds it:
     "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
@@ -309,7 +307,7 @@ class Loop:
     `batches_per_step` turns of the loop over the data (accumulated gradients).
     """
 
-    kind: Literal["fit", "iterator", "call", "update"]
+    kind: Literal["fit", "iterator", "call", "update", ""]
     where: Site | None = None
     batch_size: int | None = None
     batch_bytes: int | None = None

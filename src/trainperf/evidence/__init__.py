@@ -387,5 +387,4 @@ def _steps(observed: Observed, event: Event) -> float:
     real = sum(since <= step["t"] <= until for step in steps)
     drained = (one for one in observed.of("input") if one["marks"] and since <= one["t"] <= until)
     batches = float(sum(one["marks"][-1][1] for one in drained))
-    per_step = int(observed.facts.get("batches_per_step") or 1)
-    return real * observed.steps_per_call + batches / per_step
+    return real * observed.steps_per_call + batches / loop(observed).batches_per_step

@@ -187,8 +187,8 @@ def _called(events: Iterable[Event], turns: float) -> Iterator[Spent]:
     for (name, where), calls in groups.items():
         taken = sum(call["seconds"] for call in calls) / turns
         times = sum(call["n"] for call in calls) / turns
-        rows = [call.get("rows") for call in calls]
-        most = None if None in rows else max(rows)
+        rows = [int(call["rows"]) for call in calls if call.get("rows") is not None]
+        most = max(rows) if len(rows) == len(calls) else None
         yield Spent(KINDS[name], taken, 0.0, name, times, where, most)
 
 

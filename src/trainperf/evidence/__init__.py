@@ -384,7 +384,7 @@ def _steps(observed: Observed, event: Event) -> float:
     """Steps whose batches were taken from the input while `event` counted."""
     since, until = event["since"], event["t"]
     steps = (step for step in observed.of("step") if not step["p"].startswith("resident"))
-    real = sum(since <= step["t"] <= until for step in steps)
+    real = sum(1 for step in steps if since <= step["t"] <= until)
     drained = (one for one in observed.of("input") if one["marks"] and since <= one["t"] <= until)
     batches = float(sum(one["marks"][-1][1] for one in drained))
     return real * observed.steps_per_call + batches / loop(observed).batches_per_step

@@ -12,7 +12,7 @@ from typing import Any
 from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import NoLoop, Observed, Parts, choose, read_as
-from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
+from trainperf.evidence.exchange import linked, strategy
 from trainperf.evidence.facts import (
     callbacks,
     framework,
@@ -150,7 +150,7 @@ def _job(
         job = parallel(recording, observed, machine)
     else:
         job = joined(on_gpus(ranks, machine), observed, recording.samples)
-    return with_network_link(with_gpu_link(job, recording.gpu_link), machine)
+    return linked(job, recording.gpu_link, machine)
 
 
 def _all_facts(recording: Recording, observed: Observed) -> dict[str, object]:

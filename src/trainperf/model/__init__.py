@@ -33,7 +33,6 @@ from trainperf.model.facts import (
     LayerFacts,
     Loop,
     ModelFacts,
-    Packing,
     PaddedPlace,
     Padding,
     PhaseUse,

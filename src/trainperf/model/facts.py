@@ -252,18 +252,6 @@ class PaddedPlace:
 
 
 @dataclass(frozen=True)
-class Packing:
-    """How a causal language model of Transformers takes sequences that follow in one row.
-
-    `apart` says that each token then gave what it gave in a padded row of its own, `flattens` that
-    the installed version has a collator that packs.
-    """
-
-    apart: bool
-    flattens: bool = False
-
-
-@dataclass(frozen=True)
 class Padding:
     """How much of the padded sequences is padding.
 
@@ -273,8 +261,7 @@ class Padding:
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
     below. `place` says where in a batch its sequences are, and `masked` whether the model gave
     the same without their padding; None where that is not known. `side` is where padding stands,
-    "start" or "end" of a sequence. `packing` is None where the model is none that could be asked,
-    `collator` the class of Transformers that makes the batches, "" for any other.
+    "start" or "end" of a sequence.
     """
 
     mean_length: float
@@ -286,8 +273,6 @@ class Padding:
     place: PaddedPlace | None = None
     masked: bool | None = None
     side: str = "end"
-    packing: Packing | None = None
-    collator: str = ""
 
 
 @dataclass(frozen=True)

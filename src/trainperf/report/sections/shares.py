@@ -19,7 +19,7 @@ EXPOSED = 0.10
 NOT_DATA = 0.10
 """Share of a step from which a loss that nothing explains is not called waiting for data."""
 
-BESIDE = ("optimizer", "metrics", "evaluation", "other", "call", "loop")
+BESIDE = ("evaluation", "other", "call", "loop")
 """Kinds of the user's own work that are no part of the model, nor of its input."""
 
 LONGEST_NAME = 40

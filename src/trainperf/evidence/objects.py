@@ -184,7 +184,9 @@ def _named(recording: Recording) -> tuple[Objects, ...]:
         Objects(
             bucket=bucket,
             prefix=_common([key[: key.rfind("/") + 1] for key in map(_literal, keys)]),
-            keys=tuple((key, None) for key in keys[:KEYS] if _is_object(key)),
+            keys=tuple(  # those that name one object: no pattern, no folder
+                (key, None) for key in keys[:KEYS] if key == _literal(key) and key[-1:] not in "/"
+            ),
         )
         for bucket, keys in paths.items()
     )
@@ -193,8 +195,3 @@ def _named(recording: Recording) -> tuple[Objects, ...]:
 def _literal(key: str) -> str:
     """The part of a pattern before its first wildcard."""
     return key[: min((key.find(sign) for sign in "*?[{" if sign in key), default=len(key))]
-
-
-def _is_object(key: str) -> bool:
-    """Whether a key names one object: no pattern, no folder."""
-    return bool(key) and _literal(key) == key and not key.endswith("/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import ParamSpec, TypeVar
 
@@ -166,13 +166,10 @@ def main_loop(events: tuple[Event, ...]) -> Observed | None:
     return max(loops(events), key=_worth, default=None)
 
 
-def _worth(one: Observed) -> tuple[bool, float, int]:
-    lowest = -math.inf if one.place is None else -float(one.place["rank"])
-    return _complete(one), lowest, sum(1 for _ in one.of("step"))
-
-
-def _complete(observed: Observed) -> bool:
-    return any(event["p"] == "real" for event in observed.of("block"))
+def _worth(loop: Observed) -> tuple[bool, float, int]:
+    lowest = -math.inf if loop.place is None else -float(loop.place["rank"])
+    complete = any(block["p"] == "real" for block in loop.of("block"))
+    return complete, lowest, sum(1 for _ in loop.of("step"))
 
 
 def loops(events: tuple[Event, ...]) -> Iterator[Observed]:
@@ -270,28 +267,16 @@ def _hooked(hooks: list[str]) -> str:
 
 def site(value: object) -> Site | None:
     """Read a site from an event."""
-    if not isinstance(value, dict) or not value.get("line"):
-        return None
-    return Site(
-        file=str(value["file"]),
-        line=int(value["line"]),
-        function=str(value.get("function", "")),
-        col=int(value.get("col") or 0),
-        end_line=int(value.get("end_line") or 0),
-        end_col=int(value.get("end_col") or 0),
-    )
+    return read_as(Site, value) if isinstance(value, dict) and value.get("line") else None
 
 
 def read_as(kind: type[T], event: Event, /, **more: object) -> T:
     """Read an event whose fields are those of a value; None is what the value has by itself."""
-    own = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
-    given = {
-        name: value
-        for name, value in {**event, **more}.items()
-        if name in own and (value is not None or not _optional(own[name]))
+    asked = {
+        field.name
+        for field in fields(kind)  # type: ignore[arg-type]
+        if field.default is MISSING and field.default_factory is MISSING
     }
-    return msgspec.convert(given, kind, strict=False)
-
-
-def _optional(field: Field[object]) -> bool:
-    return field.default is not MISSING or field.default_factory is not MISSING
+    given = {**event, **more}
+    known = {name: value for name, value in given.items() if value is not None or name in asked}
+    return msgspec.convert(known, kind, strict=False)

@@ -22,7 +22,8 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
         return Missing("the run ended before it was known how long the training is to be")
     around: Sequence[Event] = event["loops"]
     if loop.kind == "fit":
-        found = _fits(loop, around, _turns_apart(observed))
+        counted = [cycle["turns"] for cycle in observed.of("cycle") if cycle.get("turns")]
+        found = _fits(loop, around, statistics.fmean(counted) if counted else None)
     elif event["trainer"] is not None:
         found = _trained(loop, event["trainer"])
     elif loop.kind == "iterator" and not (around and _counts(around[0])):
@@ -56,12 +57,6 @@ def _fits(loop: Loop, around: Sequence[Event], apart: float | None) -> Length | 
     if many > 1:
         text = f"{about}{units.count(many, 'call')} of `fit`, {text} in all"
     return Length(epochs * loop.epoch_steps, text, epochs, many, loop.where)
-
-
-def _turns_apart(observed: Observed) -> float | None:
-    """Turns of the loop around `fit` from one call to the next; None where none were counted."""
-    counted = [one["turns"] for one in observed.of("cycle") if one.get("turns")]
-    return statistics.fmean(counted) if counted else None
 
 
 def _trained(loop: Loop, trainer: dict[str, Any]) -> Length | Missing:

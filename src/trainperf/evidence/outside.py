@@ -171,7 +171,7 @@ def _validation(observed: Observed, gaps: BetweenEpochs) -> Spent:
     """The evaluation between two epochs: Keras's own, or that of a PyTorch script."""
     if gaps.validation_s is not None:
         return Spent("evaluation", gaps.validation_s, 0.0)
-    seen = [one for one in _evaluated(observed) if _is_between(observed, one)]
+    seen = [one for one in observed.all("evaluation") if _is_between(observed, one)]
     if not seen:
         return Spent("evaluation", 0.0, 0.0)
     taken = statistics.median(one["seconds"] for one in seen[1:] or seen)
@@ -292,7 +292,7 @@ def _now_and_then(observed: Observed, real: float) -> Outside | None:
     How many they are is counted where two were seen, else read off the source.
     """
     steps = list(observed.of("step"))
-    works: list[tuple[SpentOn, list[Event]]] = [("evaluation", _evaluated(observed))]
+    works: list[tuple[SpentOn, list[Event]]] = [("evaluation", [*observed.all("evaluation")])]
     works += [("saving", events) for events in _saved(observed)]
     found: list[_Regular] = []
     for what, events in works:
@@ -356,23 +356,11 @@ def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
     ]
     if counts:
         return round(statistics.median(counts) * observed.steps_per_call)
-    by_updates = observed.start["kind"] in ("update", "call")
-    if within or by_updates or _stands_in_the_loop(observed, seen[-1]):
+    around, where = site(seen[-1].get("loop")), loop(observed).where
+    own = around and where and (around.file, around.line) == (where.file, where.line)
+    if within or own or observed.start["kind"] in ("update", "call"):
         return int(seen[-1]["every"] or 0)
     return 0
-
-
-def _stands_in_the_loop(observed: Observed, event: Event) -> bool:
-    """Whether the loop around an evaluation is that which takes the batches of the training."""
-    around, where = site(event.get("loop")), loop(observed).where
-    if around is None or where is None:
-        return False
-    return (around.file, around.line) == (where.file, where.line)
-
-
-def _evaluated(observed: Observed) -> list[Event]:
-    """The times in which a PyTorch model was one that evaluates, in the whole process."""
-    return list(observed.all("evaluation"))
 
 
 def _saved(observed: Observed) -> Iterable[list[Event]]:
@@ -380,7 +368,7 @@ def _saved(observed: Observed) -> Iterable[list[Event]]:
 
     The files that one line writes in one step are one checkpoint.
     """
-    spans = [(one["s"], one["s"] + one["seconds"]) for one in _evaluated(observed)]
+    spans = [(one["s"], one["s"] + one["seconds"]) for one in observed.all("evaluation")]
     ends = [step["t"] for step in observed.of("step")]
     lines: dict[Site | None, dict[int, Event]] = {}
     for event in observed.all("saving"):

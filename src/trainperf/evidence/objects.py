@@ -88,12 +88,6 @@ def _concurrency(processes: Sequence[tuple[float, float, float]]) -> float | Non
     return sum((end - begin) * many for begin, end, many in processes) / covered
 
 
-def split(path: str) -> tuple[str, str]:
-    """Bucket and key of an `s3://` path: "s3://a/b/c" gives ("a", "b/c")."""
-    bucket, _, key = path.removeprefix("s3://").partition("/")
-    return bucket, key
-
-
 def _last_until(events: Sequence[Event], at: float) -> Event | None:
     return next((event for event in reversed(events) if event["t"] <= at), None)
 

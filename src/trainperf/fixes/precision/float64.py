@@ -211,7 +211,8 @@ class TorchFloat64(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Have the files of the model and of the loop speak of float32 in place of float64."""
         built, loop, call = finding.where
-        to_float32(script, built, loop, call, finding.data["batch"])
+        for each in (script.copy(), script):  # what cannot all be done is not begun
+            to_float32(each, built, loop, call, finding.data["batch"])
 
 
 def _converted(evidence: Evidence, model: TorchModel) -> str:
@@ -291,32 +292,15 @@ def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
 
 
 def _calls_of(module: Module, model: ast.expr) -> list[ast.Call]:
-    """The calls of a model in its file, by the names of functions that are handed it as well."""
-    calls = [node for node in module.nodes if isinstance(node, ast.Call)]
-    same = [
-        {(id(function), name), _meaning(module, given)}
-        for function, call in ((function_of(module, call.func), call) for call in calls)
-        if isinstance(function, FUNCTIONS)
-        for name, given in handed(function, call)
-    ]
-    known, count = {_meaning(module, model)}, 0
-    while len(known) > count:
-        count = len(known)
-        known = known.union(*(names for names in same if names & known))
-    return [call for call in calls if call.args and _meaning(module, call.func) in known]
-
-
-def _meaning(module: Module, node: ast.expr) -> tuple[int, str]:
-    """The source of an expression, with the function whose parameter it begins with, if any.
-
-    `self` is that of all methods of a class.
-    """
-    name = next((each for each in ast.walk(node) if isinstance(each, ast.Name)), node)
-    found = module.bindings(name) or []
-    own = [module.function(each.node) for each in found if each.kind == "parameter"]
-    owner = module.parent(own[0]) if own and own[0] is not None else None
-    method = isinstance(owner, ast.ClassDef) and root(node) == "self"
-    return id(owner if method else own[0] if own else None), ast.unparse(node)
+    """The calls of a model in its file; refuses a function that has it by another name."""
+    text, calls = ast.unparse(model), [node for node in module.nodes if isinstance(node, ast.Call)]
+    for call in calls:
+        function = function_of(module, call.func)
+        if not isinstance(function, FUNCTIONS):
+            continue
+        if any(ast.unparse(given) == text != name for name, given in handed(function, call)):
+            raise CannotRewrite(f"{function.name} has the model by another name")
+    return [call for call in calls if call.args and ast.unparse(call.func) == text]
 
 
 def _given_place(loop: ast.AST, calls: list[ast.Call]) -> tuple[int, int] | None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from typing import Any
 
 from ...process import frames
 from . import datasets
-
-COLLATORS = "transformers.data.data_collator"
-"""The module of Transformers' collators."""
 
 
 def settings_of(loader: Any) -> dict[str, Any]:
@@ -83,17 +79,3 @@ def batches_of(loader: Any) -> int | None:
         return length // size if loader.drop_last else -(-length // size)
     except Exception:  # no length, or one of the user's that fails: it has none
         return None
-
-
-def collator(loader: Any) -> str:
-    """The class (or function) of Transformers that makes a loader's batches, "" for any other.
-
-    `Trainer` puts one around it that removes columns. Those that mask words are none.
-    """
-    made: Any = getattr(loader, "collate_fn", None)
-    if type(made).__name__ == "RemoveColumnsCollator":
-        made = made.data_collator
-    kind = made if inspect.isfunction(made) else type(made)
-    if kind.__module__ != COLLATORS or getattr(made, "mlm", False):
-        return ""
-    return str(kind.__name__)

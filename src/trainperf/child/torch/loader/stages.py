@@ -59,12 +59,6 @@ _OPENINGS = {
 }
 """What opens, reads whole or closes a file."""
 
-_COLUMNS = {"datasets.arrow_dataset": ("Column.__getitem__", "Dataset.__getitem__")}
-"""What takes a column of a table of Hugging Face's `datasets`, and an element of it. Before version
-4 there is no class of columns: taking one reads all of it."""
-
-_COLUMN = "column"
-
 
 def record(driver: Driver, deadline: float) -> None:
     """Record every stage of the loop's loader, timed stage by stage.
@@ -178,7 +172,7 @@ class _Taking:
                 accesses = Accesses()
                 with accesses.timed():
                     used, _ = cores_used(lambda: items.make(indices, seconds))
-                self.facts["accesses"] = accesses.of_items(items.made, items.seconds, items.dataset)
+                self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
                 self.facts["item_threads"] = threads if used > 1.3 else 1
                 size = items.batch_items
                 timed = self._timed(items.seconds * size, first_s=items.first_s)
@@ -360,10 +354,8 @@ def _copied(dataset: Any, depth: int = 0) -> Any:
     return made
 
 
-# The cost of how items get at their data: files opened, columns taken.
-#
-# Calls that another way would not make for every item are timed while items are made, in libraries
-# that the program has imported.
+# The cost of files that items open: it is timed while items are made, in libraries that the program
+# has imported.
 
 
 class Accesses:
@@ -380,7 +372,7 @@ class Accesses:
         """Time them while the block runs; put back what was replaced."""
         replaced = []
         try:
-            for module, names in {**_OPENINGS, **_COLUMNS}.items():
+            for module, names in _OPENINGS.items():
                 for name in names:
                     owner, last = _owner(module, name)
                     if owner is not None and hasattr(owner, last):
@@ -392,17 +384,14 @@ class Accesses:
                 undo(owner, last)
 
     def _timing(self, module: str, name: str) -> Callable[[Any], Any]:
-        told = _COLUMN if module in _COLUMNS else f"{module}.{name.split('.')[0]}"
-        closes, row = name.endswith(".close"), name == "Dataset.__getitem__"
-        whole = not hasattr(sys.modules.get(module), "Column")
-        opens = module in _OPENINGS and not closes
+        told = f"{module}.{name.split('.')[0]}"
+        opens = not name.endswith(".close")
 
         def make(original: Any) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
                 given = next(iter([*args[name.endswith("__init__") :], *kwargs.values()]), None)
                 named = isinstance(given, (str, bytes, os.PathLike))  # h5py makes files of others
-                by_row = row and not isinstance(args[-1], str)
-                if self._inside or by_row or (opens and not named):
+                if self._inside or (opens and not named):
                     return original(*args, **kwargs)
                 self._inside, began = True, time.monotonic()
                 try:
@@ -411,7 +400,7 @@ class Accesses:
                     self._inside = False
                     spent = time.monotonic() - began
                     self.seconds[told] = self.seconds.get(told, 0.0) + spent
-                    self.calls[told] = self.calls.get(told, 0) + (not closes and (whole or not row))
+                    self.calls[told] = self.calls.get(told, 0) + opens
                     if opens:
                         self._files.setdefault(told, set()).add(str(given))
 
@@ -419,11 +408,10 @@ class Accesses:
 
         return make
 
-    def of_items(self, made: int, item_s: float, dataset: Any) -> list[dict[str, Any]]:
+    def of_items(self, made: int, item_s: float) -> list[dict[str, Any]]:
         """What was called for so many items: calls and seconds for each, the share of `item_s`.
 
-        `repeated` is the share of calls that were given a file which another was given. Of columns
-        it says as well which attributes of the dataset are tables and which columns.
+        `repeated` is the share of calls that were given a file which another was given.
         """
         return [
             {
@@ -432,8 +420,6 @@ class Accesses:
                 "seconds": seconds / made,
                 "repeated": 1 - len(self._files.get(name, ())) / self.calls[name],
                 "share": min(1.0, seconds / made / max(item_s, 1e-9)),
-                "tables": _held(dataset, "Dataset") if name == _COLUMN else [],
-                "columns": _held(dataset, "Column") if name == _COLUMN else [],
             }
             for name, seconds in self.seconds.items()
             if self.calls[name]
@@ -447,13 +433,6 @@ def _owner(module: str, name: str) -> tuple[Any, str]:
     for each in path:
         owner = getattr(owner, each, None)
     return owner, last
-
-
-def _held(dataset: Any, kind: str) -> list[str]:
-    """The attributes of the user's dataset that are a table of `datasets`, or a column of one."""
-    cls = getattr(sys.modules["datasets.arrow_dataset"], kind, ())
-    held = [getattr(one, "__dict__", {}) for one in datasets.inner(dataset)]
-    return [name for fields in held for name, value in fields.items() if isinstance(value, cls)]
 
 
 def lengths_in_items(items: list[Any], batch: Any) -> dict[str, Any] | None:

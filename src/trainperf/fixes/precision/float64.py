@@ -66,36 +66,32 @@ class Float64Input(Fix):
                 where=(where,) if where else (),
                 advice='Leave set_floatx("float64") out, or set "float32".',
                 snippet='keras.config.set_floatx("float32")',
-                data={"policy": True},
             )
         loop = evidence.loop
         if "float64" not in loop.batch_dtypes or loop.batch_bytes is None:
             return None
-        arrays, stages = None, evidence.stages_
+        stages, where = evidence.stages_, loop.where
         if not isinstance(stages, Missing) and stages and stages[0].op == "from_tensor_slices":
-            arrays = stages[0].where
-        where = arrays or loop.where
+            where = stages[0].where or where
         return _batch_cause(
             evidence,
             loop.batch_bytes,
             where=(where,) if where else (),
-            rewritable=None if arrays else False,
-            data={"parts": list(loop.batch_parts)},
+            rewritable=False,
             advice="Make the arrays float32 where they are built or loaded.",
             snippet="x = x.astype(np.float32)",
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Choose float32 where float64 was chosen; else cast the arrays of the dataset to it."""
-        site = finding.where[0]
-        if finding.data.get("policy"):
-            for given in _choices(script.module(site.file)):
-                script.replace_node(site.file, given, '"float32"')
-            return
-        for array in _float64_arrays(script.call(site), finding.data["parts"]):
-            plain = isinstance(array, ast.Name | ast.Attribute)
-            cast = '{}.astype("float32")' if plain else '({}).astype("float32")'
-            script.wrap_call(script.site_of(site, array), cast)
+        """Choose float32 where float64 was chosen."""
+        file = finding.where[0].file
+        calls = [node for node in ast.walk(script.module(file)) if isinstance(node, ast.Call)]
+        chosen = [call.args[0] for call in calls if called(call) in SETTERS and call.args]
+        chosen = [given for given in chosen if getattr(given, "value", None) == "float64"]
+        if not chosen:
+            raise CannotRewrite("float64 is not chosen in the file that compiles")
+        for given in chosen:
+            script.replace_node(file, given, '"float32"')
 
 
 def _model_cause(evidence: Evidence, seconds: float, text: str, **told: Any) -> Cause:
@@ -121,26 +117,6 @@ def _batch_cause(evidence: Evidence, size: int, **told: Any) -> Cause:
         saves=Saving("an estimate from the bytes of a batch", needless, of="all"),
         **told,
     )
-
-
-def _choices(tree: ast.Module) -> list[ast.expr]:
-    """Where "float64" stands in the calls of a file that choose it; raises if there is none."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
-    given = [call.args[0] for call in calls if called(call) in SETTERS]
-    found = [node for node in given if isinstance(node, ast.Constant) and node.value == "float64"]
-    if not found:
-        raise CannotRewrite("float64 is not chosen in the file that compiles")
-    return list(found)
-
-
-def _float64_arrays(call: ast.Call, parts: list[str]) -> list[ast.expr]:
-    """The arrays that are float64, in the call that makes a dataset of them."""
-    given = call.args if len(call.args) == 1 and not call.keywords else []
-    arrays = [array for node in given for array in getattr(node, "elts", [node])]
-    plain = ast.Name | ast.Attribute | ast.Subscript | ast.BinOp | ast.Call
-    if len(arrays) != len(parts) or not all(isinstance(array, plain) for array in arrays):
-        raise CannotRewrite("which of its arrays is float64 is not to be seen")
-    return [array for array, kind in zip(arrays, parts, strict=True) if kind == "float64"]
 
 
 # ------------------------------------------------------------------------------- PyTorch

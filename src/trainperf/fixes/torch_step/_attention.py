@@ -27,6 +27,12 @@ SHAPED = ("bool", "to", "view", "unsqueeze", "float", "contiguous", "type", "res
 
 KINDS = {ast.Mult: "times", ast.Div: "over", ast.Add: "plus"}
 
+ONES = r"torch\.ones\(\(?([\w.]+), \1\)?(?:, [^()]*)?\)"
+PART = r"(?:\[(?:.*, )?:([\w.]+), :\2\])?"
+LOWER = re.compile(rf"torch\.tril\({ONES}\){PART} == 0")
+UPPER = re.compile(rf"torch\.triu\({ONES}, (?:diagonal=)?1\){PART}")
+"""Triangles of ones, or the part of one that begins at its corner, as they are spelled."""
+
 CONTINUES = re.compile(r"cache|past|\bcat\b|concat")
 """Stands in functions that may put keys of earlier calls before those of this one."""
 
@@ -343,50 +349,23 @@ class Reading:
             return False
         if any(CONTINUES.search(ast.unparse(statement)) for statement in self.function.body):
             return False
-        node = step.value
-        node = (self._held(node) or node) if isinstance(node, ast.Name) else node
-        made, half = operation(node), "tril"
-        if isinstance(node, ast.Compare) and ast.unparse(node).endswith(" == 0"):
-            node = node.left
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-            node = node.operand
-        elif made is not None and made.name == "logical_not":
-            node = made.of
-        else:
-            half = "triu"
-        return self._is_triangle(node, half)
+        mask = self._spelled(step.value)
+        return (LOWER.fullmatch(mask) or UPPER.fullmatch(mask)) is not None
 
-    def _is_triangle(self, node: ast.expr, half: str, sides: tuple[str, ...] = ()) -> bool:
-        """Whether a mask is 1 in one half of a square, "tril" with the diagonal or "triu" without.
-
-        `sides` are those of the part of it that is taken.
-        """
+    def _spelled(self, node: ast.expr) -> str:
+        """The text of a mask, with what names and buffers hold in their places."""
         held = self._held(node) if isinstance(node, ast.Name) else self._attribute(node)
-        if held is not None:
-            return self._is_triangle(held, half, sides)
-        if isinstance(node, ast.Subscript):
-            return self._is_triangle(node.value, half, sides or _sides(node.slice))
         made = operation(node)
-        if made is not None and made.name in SHAPED:
-            return self._is_triangle(made.of, half, sides)
-        if made is None or made.name != half:
-            return False
-        diagonal, ones = made.argument(0, "diagonal"), operation(made.of)
-        if ("0" if diagonal is None else ast.unparse(diagonal)) != ("1" if half == "triu" else "0"):
-            return False
-        if ones is None or ones.name != "ones":
-            return False
-        if not sides:
-            given = ones.of.elts if isinstance(ones.of, ast.Tuple) else [ones.of, *ones.args]
-            sides = tuple(ast.unparse(size) for size in given[-2:])
-        return sides[0] == sides[-1] != ""
-
-
-def _sides(index: ast.expr) -> tuple[str, ...]:
-    """The sides of `mask[:, :, :T, :T]`, ("",) where it is no part that begins at a corner."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    ends = [part.upper for part in parts[-2:] if isinstance(part, ast.Slice) and not part.lower]
-    return tuple(ast.unparse(end) for end in ends if end) if len(ends) == 2 else ("",)
+        if held is not None:
+            return self._spelled(held)
+        if isinstance(node, ast.Subscript):
+            part = ast.unparse(node).removeprefix(ast.unparse(node.value))
+            return f"{self._spelled(node.value)}{part}"
+        if isinstance(node, ast.Compare) and ast.unparse(node).endswith(" == 0"):
+            return f"{self._spelled(node.left)} == 0"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+            return f"{self._spelled(node.operand)} == 0"
+        return self._spelled(made.of) if made and made.name in SHAPED else ast.unparse(node)
 
 
 def _under(before: Chain | None, found: Chain, test: ast.expr) -> Chain | None:

@@ -295,7 +295,7 @@ class TorchAttentionUnfused(Fix):
 
     ## What changes
     What keeps the kernel off: a mask of another form, dropout elsewhere, another order in memory.
-    Tensors of three dimensions get a fourth one for the call: that is edited.
+    Tensors of three dimensions get a fourth one for the call.
 
     ## When not to
     Where what keeps it off is what the model is about, as a learned bias for each pair.
@@ -305,6 +305,7 @@ class TorchAttentionUnfused(Fix):
     usual = 1.3
     equivalence = Equivalence.NUMERICS
     framework = "torch"
+    without_edit = "what keeps the kernel off may be what the model is about"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find lines whose attention PyTorch said to compute without a fused kernel."""
@@ -330,32 +331,7 @@ class TorchAttentionUnfused(Fix):
             where=tuple(line.where for line in found),
             advice=" ".join(ADVICE[part] for part in why),
             snippet="out = F.scaled_dot_product_attention(query, key, value)  # no mask or dropout",
-            rewritable=all(line.looks and line.looks.unfused == "dimensions" for line in found),
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give tensors of three dimensions a batch of one, and take it off the result."""
-        for site in finding.where:
-            calls = [
-                node
-                for node in ast.walk(script.module(site.file))
-                if isinstance(node, ast.Call)
-                and last_name(node.func) == "scaled_dot_product_attention"
-                and node.lineno <= site.line <= (node.end_lineno or node.lineno)
-            ]
-            if len(calls) != 1:
-                raise CannotRewrite(f"{len(calls)} calls of attention stand in line {site.line}")
-            call, place = calls[0], script.site_of(site, calls[0])
-            named = {keyword.arg: keyword.value for keyword in call.keywords}
-            for number, name in enumerate(("query", "key", "value")):
-                node = call.args[number] if number < len(call.args) else named.get(name)
-                if node is None or isinstance(node, ast.Starred):
-                    raise CannotRewrite(f"the call does not write out its {name}")
-                plain = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
-                where = number if number < len(call.args) else name
-                template = "{}.unsqueeze(0)" if plain else "({}).unsqueeze(0)"
-                script.wrap_argument(place, where, template)
-            script.append_call(place, ".squeeze(0)")
 
 
 class TorchEagerAttention(Fix):

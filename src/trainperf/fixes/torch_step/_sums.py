@@ -27,8 +27,8 @@ def kept_on_device(script: Script, site: Site, every: int | None = None) -> None
     many. Raises `CannotRewrite` where it is read in every step all the same.
     """
     call, module = script.source(site.file).expression(site), script.source(site.file).module
-    plain = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and not call.args
-    read = call.func.value if plain and called(call) == "item" else None
+    func = call.func if isinstance(call, ast.Call) and not call.args else None
+    read = func.value if isinstance(func, ast.Attribute) and func.attr == "item" else None
     loss = read is not None and "loss" in last_name(read).lower()
     if read is None or not (loss or _counts(read)):
         raise CannotRewrite("what is read is neither a loss nor a count of hits")

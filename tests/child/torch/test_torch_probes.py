@@ -12,8 +12,7 @@ from kit.child import FakeProcess, Record
 from trainperf.child.timing.device.clock import HostClock
 from trainperf.child.timing.probing import alternating
 from trainperf.child.torch import batches
-from trainperf.child.torch.probes import forward_backward, passes, probes, updates
-from trainperf.child.torch.probes import probing as torch_probing
+from trainperf.child.torch.probes import passes, probes
 
 
 class Images(torch.nn.Module):
@@ -35,8 +34,8 @@ def short(monkeypatch):
     """Few blocks, on one thread: with more, a busy machine holds tiny kernels up for long."""
     monkeypatch.setattr(alternating, "PROBE_S", 0.02)
     monkeypatch.setattr(alternating, "BLOCKS", 2)
-    monkeypatch.setattr(torch_probing, "SLOWER", 1000)
-    monkeypatch.setattr(forward_backward, "COMPILE_S", 1000.0)
+    monkeypatch.setattr(passes, "SLOWER", 1000)
+    monkeypatch.setattr(probes, "COMPILE_S", 1000.0)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -178,7 +177,7 @@ def test_fused_works_on_equal_copies_with_the_hyper_parameters_of_each_group():
         {"params": list(model[2].parameters()), "betas": (0.8, 0.9)},
     ]
     optimizer = torch.optim.AdamW(groups, lr=0.125, weight_decay=0.5)
-    base, fused = updates._pair(optimizer)
+    base, fused = probes._pair(optimizer)
     for group, plain, faster in zip(
         optimizer.param_groups, base.param_groups, fused.param_groups, strict=True
     ):
@@ -214,7 +213,7 @@ def test_tf32_is_tried_on_a_gpu_and_the_precision_put_back(monkeypatch):
             return super().forward(x)
 
     monkeypatch.setattr(passes.Pass, "device", "cuda")
-    monkeypatch.setattr(forward_backward, "_capability", lambda device: (8, 0))
+    monkeypatch.setattr(probes, "_capability", lambda: (8, 0))
     events = probed(Watching(4, 4), torch.ones(3, 4))
     assert events["matmul_precision"]["e"] == "probe"
     assert seen == {"highest", "high"}
@@ -277,7 +276,7 @@ def test_cudnn_is_let_choose_on_a_gpu_and_the_flag_put_back(monkeypatch):
             return super().forward(x)
 
     monkeypatch.setattr(passes.Pass, "device", "cuda")
-    monkeypatch.setattr(forward_backward, "_capability", lambda device: (7, 0))
+    monkeypatch.setattr(probes, "_capability", lambda: (7, 0))
     events = probed(Watching(4, 4, 1), torch.ones(3, 4, 8))
     assert events["cudnn_benchmark"]["e"] == "probe"
     assert seen == {False, True}

@@ -6,9 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from .process import Guard
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -63,6 +65,27 @@ def after(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any
         return _named(hook, name)
 
     replace(owner, name, make)
+
+
+def around(guard: Guard | None, owner: Any, name: str) -> Callable[[F], F]:
+    """Decorate what makes each call of `owner.name`: it is given the original and the arguments.
+
+    With a `guard`, not calls that trainperf makes.
+    """
+
+    def decorate(act: F) -> F:
+        def make(original: Any) -> Any:
+            def hook(*args: Any, **kwargs: Any) -> Any:
+                if guard is not None and guard.off:
+                    return original(*args, **kwargs)
+                return act(original, *args, **kwargs)
+
+            return _named(hook, name)
+
+        replace(owner, name, make)
+        return act
+
+    return decorate
 
 
 def _named(hook: Any, name: str) -> Any:

@@ -94,7 +94,7 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
     # let hooks be added while they run.
     def steps(optimizer: Any, args: Any, kwargs: Any) -> None:
         if loops.detail is not None and not loops.passive():
-            loops.detail.steps(optimizer, args, kwargs)
+            loops.detail.hooks.steps(optimizer, args, kwargs)
 
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
         if loops.process.off:
@@ -103,7 +103,7 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
             loops.stepped_by_engine(optimizer)
             return
         if loops.detail is not None:
-            loops.detail.stepped(optimizer, args, kwargs)
+            loops.detail.hooks.stepped(optimizer)
         loops.stepped(optimizer)
 
     module.register_optimizer_step_pre_hook(steps)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import socket
 import statistics
 import sys
-import zlib
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from ...timing.loops import Extra
+from ..built import models
 from . import ddp as torch_ddp
 from . import exchange
 
@@ -80,7 +80,7 @@ def _reason(loops: Any, world: Any) -> str:
         return "the ranks cannot agree on when to time it"
     if not exchange.sent(loops)[1]:
         return "it is not known what is exchanged in a step"
-    for ddp, _ in torch_ddp.ddps(loops).alive:
+    for ddp, _ in loops.ddps.alive:
         if dist.get_world_size(ddp.process_group) != dist.get_world_size():
             return PARTS
     return ""
@@ -92,29 +92,29 @@ class Probe:
     def __init__(self, driver: Any, dist: Any, group: Any, deadline: float) -> None:
         torch: Any = sys.modules["torch"]
         self._torch = torch
-        self.driver = driver
-        self.dist = dist
-        self.group = group
+        self._driver = driver
+        self._dist = dist
+        self._group = group
         self._deadline = deadline
         self._rank = int(dist.get_rank())
-        self.size = int(dist.get_world_size())
+        self._size = int(dist.get_world_size())
         self._device, self._dtype = _kind(driver.loops, torch)
 
     def all_reduce(self) -> None:
         """Time the exchange of a step's gradients, one call after another."""
-        total, buckets = exchange.sent(self.driver.loops)
+        total, buckets = exchange.sent(self._driver.loops)
         calls = self._calls(buckets)
-        self.driver.record.write(
+        self._driver.record.write(
             "all_reduce",
             calls=[list(call) for call in calls],
-            devices=self.size,
+            devices=self._size,
             seconds=in_all(buckets, calls),
             bytes=total if total is not None else sum(buckets),
         )
 
     def _calls(self, buckets: list[int]) -> list[tuple[int, float]]:
         """Time all-reduces of the sizes of `buckets`: (bytes, median seconds) of each."""
-        sizes, call = self._agreed(representatives(buckets)), self.sum
+        sizes, call = self._agreed(representatives(buckets)), self._sum
         width = self._dtype.itemsize
         most = self._torch.zeros(max(sizes) // width + 1, dtype=self._dtype, device=self._device)
         buffers = [most[: max(1, size // width)] for size in sizes]
@@ -134,64 +134,55 @@ class Probe:
         rounds, in bytes per second. Only for gloo on the CPU, where the ranks' sockets
         are the link; what connects GPUs is known from elsewhere.
         """
-        if self._device.type != "cpu" or exchange.backend(self.group) != "gloo":
+        if self._device.type != "cpu" or exchange.backend(self._group) != "gloo":
             return
         out = self._torch.zeros(LINK_BYTES, dtype=self._torch.uint8)
         into = self._torch.empty_like(out)
 
         def shift(tensor: Any) -> None:
-            after, before = (self._rank + 1) % self.size, (self._rank - 1) % self.size
-            coming = self.dist.irecv(into, src=before, group=self.group)
-            self.dist.isend(tensor, dst=after, group=self.group).wait()
+            after, before = (self._rank + 1) % self._size, (self._rank - 1) % self._size
+            coming = self._dist.irecv(into, src=before, group=self._group)
+            self._dist.isend(tensor, dst=after, group=self._group).wait()
             coming.wait()
 
-        rounds = self._rounds(self._timed(shift, out) + self._timed(self.sum, out))
+        rounds = self._rounds(self._timed(shift, out) + self._timed(self._sum, out))
         sent = min(self._timed(shift, out) for _ in range(rounds))
-        summed = min(self._timed(self.sum, out) for _ in range(rounds))
-        share = 2 * (self.size - 1) / self.size
-        self.driver.record.write(
+        summed = min(self._timed(self._sum, out) for _ in range(rounds))
+        share = 2 * (self._size - 1) / self._size
+        hosts = [""] * self._size
+        self._dist.all_gather_object(hosts, socket.gethostname(), group=self._group)
+        self._driver.record.write(
             "link",
-            kind="loopback" if self._on_one_host() else "network",
+            kind="loopback" if len(set(hosts)) == 1 else "network",
             bytes_s=max(LINK_BYTES / sent, share * LINK_BYTES / summed),
             source="measured in this run",
         )
 
     # -------------------------------------------------------------------- internal
 
-    def sum(self, tensor: Any) -> None:
-        self.dist.all_reduce(tensor, group=self.group)
+    def _sum(self, tensor: Any) -> None:
+        self._dist.all_reduce(tensor, group=self._group)
 
     def _timed(self, call: Callable[[Any], None], tensor: Any) -> float:
         """Seconds of a call that all ranks begin together: a small all-reduce before it."""
-        self.sum(self._torch.zeros(1, device=self._device))
-        self.driver.sync()
-        began = self.driver.clock()
+        self._sum(self._torch.zeros(1, device=self._device))
+        self._driver.sync()
+        began = self._driver.clock()
         call(tensor)
-        self.driver.sync()
-        return float(self.driver.clock() - began)
+        self._driver.sync()
+        return float(self._driver.clock() - began)
 
     def _agreed(self, numbers: list[int]) -> list[int]:
-        """Rank 0's numbers, at most `MOST_SIZES`, on every rank."""
-        told = self._torch.zeros(1 + MOST_SIZES, dtype=self._torch.int64)
-        told[0] = len(numbers)
-        told[1 : 1 + len(numbers)] = self._torch.tensor(numbers, dtype=self._torch.int64)
-        told = told.to(self._device)
-        self.dist.broadcast(told, src=0, group=self.group)
-        count, *values = told.tolist()
-        return [int(value) for value in values[: int(count)]]
+        """Rank 0's numbers on every rank."""
+        told = [numbers]
+        self._dist.broadcast_object_list(told, src=0, group=self._group, device=self._device)
+        return told[0]
 
     def _rounds(self, seconds: float) -> int:
         """How often to repeat what takes so long, as rank 0 says."""
-        left = min(BUDGET_S, 0.5 * (self._deadline - self.driver.clock()))
+        left = min(BUDGET_S, 0.5 * (self._deadline - self._driver.clock()))
         wanted = int(left / max(seconds, 1e-6))
         return self._agreed([min(MOST_ROUNDS, max(LEAST_ROUNDS, wanted))])[0]
-
-    def _on_one_host(self) -> bool:
-        name = zlib.crc32(socket.gethostname().encode())
-        mine = self._torch.tensor([name], dtype=self._torch.int64, device=self._device)
-        names = [self._torch.empty_like(mine) for _ in range(self.size)]
-        self.dist.all_gather(names, mine, group=self.group)
-        return len({int(one.item()) for one in names}) == 1
 
 
 def representatives(buckets: list[int]) -> list[int]:
@@ -213,17 +204,12 @@ def in_all(buckets: list[int], calls: list[tuple[int, float]]) -> float:
 
 def _kind(loops: Any, torch: Any) -> tuple[Any, Any]:
     """Device and dtype of the gradients as they are sent."""
-    for ddp, _ in torch_ddp.ddps(loops).alive:
+    for ddp, _ in loops.ddps.alive:
         hook = torch_ddp.comm_hook(ddp, torch_ddp.logged(ddp))
         if hook in torch_ddp.HALVING:
             dtype = torch.bfloat16 if hook.startswith("bf16") else torch.float16
         else:
             dtype = torch_ddp.parameters(ddp)[0].dtype
         return ddp.device, dtype
-    one = next(
-        one
-        for optimizer in loops.optimizers
-        for group in optimizer.param_groups
-        for one in group["params"]
-    )
-    return one.device, one.dtype
+    weight = next(one for each in loops.optimizers for one in models.parameters_of(each))
+    return weight.device, weight.dtype

@@ -51,9 +51,11 @@ class CallArguments:
 
     # ------------------------------------------------------------- from the hooks
 
-    def forward(self, call: Call, args: tuple[Any, ...], output: Any) -> None:
-        """An outermost module was called: `args` is (module, arguments, keywords)."""
-        module, arguments, keywords = args
+    def forward(
+        self, call: Call, args: tuple[Any, ...], keywords: dict[str, Any], output: Any
+    ) -> None:
+        """An outermost module, the first of `args`, was called."""
+        module, *arguments = args
         region, self.region = self.region, None
         device = self._device(module)
         if not device:
@@ -65,7 +67,7 @@ class CallArguments:
             if not recorded:
                 return
         else:
-            self._keep(module, call.place, arguments, keywords)
+            self._keep(module, call.place, tuple(arguments), keywords)
         self.autocast[call.place] = self._dtype(device, region)
         del self._forwards[:-MODELS]
         pending = call.part == EVALUATION
@@ -74,7 +76,7 @@ class CallArguments:
                 call.part,
                 call.place,
                 weakref.ref(module),
-                self._without_graph(arguments) if pending else (),
+                self._without_graph(tuple(arguments)) if pending else (),
                 self._without_graph(keywords) if pending else {},
             )
         )

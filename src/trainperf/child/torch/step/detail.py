@@ -20,7 +20,7 @@ from ...process import frames
 from ...process.frames import Place
 from ...process.process import Attempt
 from .calls import SCALER, Ledger
-from .hooks import Before, Hooks, Streams
+from .hooks import Hooks
 from .loggers import imported
 from .patches import Dynamo, Patches, Warnings
 from .products import Products
@@ -68,9 +68,8 @@ class Detail:
         self._patches = Patches()
         self._dynamo = Dynamo(self._patches)
         self._warnings = Warnings(Hooks.__module__)
-        streams = Streams(self._torch)
         self._ledger = Ledger(self._loops.device)
-        self._hooks = Hooks(self._torch, self._ledger, streams, self._off, self._failed)
+        self.hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
         self._syncs = SyncWarnings(self._torch, self._off)
         self._products: Products | None = None
         self._watches = False
@@ -81,9 +80,9 @@ class Detail:
 
     def start(self) -> None:
         """Set the hooks, at a boundary: the step that begins is the first."""
-        self._hooks.on = True
+        self.hooks.on = True
         try:
-            self._hooks.streams.computes()
+            self.hooks.streams.computes()
             self._ledger.begin()
             self._patch()
             self._dynamo.start()
@@ -102,7 +101,7 @@ class Detail:
         watched = self._watches
         if watched and self._products is not None:
             self._watches = not self._products.stop()
-        if not self._hooks.on:
+        if not self.hooks.on:
             return
         try:
             compiled = self._dynamo.compiled() and self._compiled < COMPILED
@@ -110,22 +109,16 @@ class Detail:
             kept = usual and not compiled and not watched
             self._ledger.step_ended(began, ended, kept=kept)
             self._syncs.step_ended(kept)
-            self._hooks.waits = None
+            self.hooks.waits = None
             self._watch_products()
         except Exception as error:
             self._failed(error)
 
     def add(self, part: str, seconds: float) -> None:
         """Charge a part, "input", with what the driver measured and what ends now."""
-        if self._hooks.on:
+        if self.hooks.on:
             self._ledger.add(part, seconds)
-            self._hooks.waits = None
-
-    def steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._hooks.steps(optimizer, args, kwargs)
-
-    def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._hooks.stepped(optimizer, args, kwargs)
+            self.hooks.waits = None
 
     def stop(self) -> None:
         """Take the hooks out and record what was seen."""
@@ -137,22 +130,22 @@ class Detail:
                 write("missing", what="split", reason=reason)
                 return
             self._ledger.settle()
-            split = Split(self._ledger, self._hooks.seen)
+            split = Split(self._ledger, self.hooks.seen)
             split.record(write)
             split.record_waits(write, self._syncs.waits)
             if self._syncs.fault:
                 write("missing", what="waits for the GPU", reason=self._syncs.fault)
             if self._products is not None:
                 self._products.record(write)
-            self._hooks.seen.hand_over(self._loops)
+            self.hooks.seen.hand_over(self._loops)
             self._loops.autocast = split.calls()["autocast"]
-            self._loops.keeps_graph = self._hooks.seen.retains
+            self._loops.keeps_graph = self.hooks.seen.retains
 
     def stop_between(self) -> None:
         """Take the hooks out; record only the evaluations that were seen between epochs."""
         self._undo()
         self._ledger.settle()
-        for one in Split(self._ledger, self._hooks.seen).evaluations():
+        for one in Split(self._ledger, self.hooks.seen).evaluations():
             self._process.record.write("torch_evaluation", **one)
 
     def forked(self) -> None:
@@ -164,7 +157,7 @@ class Detail:
 
     def _watch_products(self) -> None:
         """Watch the products of one step under autocast, once it is known that there is some."""
-        seen = self._ledger.steps and any(self._hooks.seen.autocast.values())
+        seen = self._ledger.steps and any(self.hooks.seen.autocast.values())
         if seen and self._products is None:
             self._products = Products(self._part, self._loops.device.wait)
             self._watches = self._products.start()
@@ -173,42 +166,52 @@ class Detail:
         return self._ledger.open[-1].part if self._ledger.open else "rest"
 
     def _patch(self) -> None:
-        torch, hooks, seen = self._torch, self._hooks, self._hooks.seen
-        put, timed = self._patches.replace, self._hooks.timed
-        module, utils = torch.nn.Module, torch.nn.utils
-        scaler = torch.amp.GradScaler
-        put(module, "__call__", hooks.forward)
-        put(module, "zero_grad", timed("zero_grad", "module"))
-        put(torch.optim.Optimizer, "zero_grad", timed("zero_grad", "", seen.zero_grad))
-        put(scaler, "scale", timed("rest", "scale", seen.scaler))
-        put(scaler, "step", timed("optimizer", SCALER, seen.scaler))
-        put(scaler, "update", timed("rest", "scaler.update"))
+        torch, hooks, seen = self._torch, self.hooks, self.hooks.seen
+        timed, scaler = self.hooks.timed, torch.amp.GradScaler
         keras = sys.modules.get("keras.optimizers")  # in a loop of the user's on PyTorch
-        put(getattr(keras, "Optimizer", None), "apply", timed("optimizer", "apply"))
-        put(torch.autocast, "__enter__", hooks.autocast)
-        put(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", hooks.loader)
-        for name, after in (("to", hooks.moved), ("cuda", hooks.moved), ("copy_", hooks.filled)):
-            put(torch.Tensor, name, hooks.transfer(name, after))
-        for name in ("wait_stream", "wait_event"):
-            put(torch.cuda.Stream, name, hooks.awaits(name))
-        put(torch.cuda.Event, "wait", hooks.awaits("wait"))
-        put(torch.cuda.CUDAGraph, "replay", timed("graph", "replay"))
-        for name, what in SYNCS.items():
-            put(torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))
-        self._functions([torch.autograd], "backward", "backward", "backward", seen.backward)
-        self._functions([torch.autograd], "grad", "backward", "grad")
-        for name in ("clip_grad_norm_", "clip_grad_value_"):
-            self._functions([utils, utils.clip_grad], name, "rest", "clip")
-        for one in imported():
-            if isinstance(one.owner, type):
-                put(one.owner, one.name, hooks.logs(one))
+        loader = torch.utils.data.dataloader._BaseDataLoaderIter
+        begins, ends, computes = hooks.next_begins, hooks.next_ends, hooks.streams.copies_in_step
+        awaits = timed("transfer", "wait", users=True, when=hooks.streams.awaits_copies)
+        transfers = (("to", hooks.moved), ("cuda", hooks.moved), ("copy_", hooks.filled))
+        methods: list[tuple[Any, str, Callable[[Any], Any]]] = [
+            (torch.nn.Module, "__call__", timed("forward", "", hooks.forward_begins, seen.forward)),
+            (torch.nn.Module, "zero_grad", timed("zero_grad", "module")),
+            (torch.optim.Optimizer, "zero_grad", timed("zero_grad", "", seen.zero_grad)),
+            (scaler, "scale", timed("rest", "scale", seen.scaler)),
+            (scaler, "step", timed("optimizer", SCALER, seen.scaler)),
+            (scaler, "update", timed("rest", "scaler.update")),
+            (getattr(keras, "Optimizer", None), "apply", timed("optimizer", "apply")),
+            (torch.autocast, "__enter__", hooks.autocast),
+            (loader, "__next__", timed("", "loader", begins, ends)),
+            *(
+                (torch.Tensor, name, timed("transfer", name, None, after, True, when=computes))
+                for name, after in transfers
+            ),
+            (torch.cuda.Stream, "wait_stream", awaits),
+            (torch.cuda.Stream, "wait_event", awaits),
+            (torch.cuda.Event, "wait", awaits),
+            (torch.cuda.CUDAGraph, "replay", timed("graph", "replay")),
+            *(
+                (torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))
+                for name, what in SYNCS.items()
+            ),
+        ]
+        autograd, clips = [torch.autograd], [torch.nn.utils, torch.nn.utils.clip_grad]
+        functions: list[tuple[list[Any], str, Callable[[Any], Any]]] = [
+            (autograd, "backward", timed("backward", "backward", seen.backward)),
+            (autograd, "grad", timed("backward", "grad")),
+            (clips, "clip_grad_norm_", timed("rest", "clip")),
+            (clips, "clip_grad_value_", timed("rest", "clip")),
+        ]
+        for found in imported():
+            if isinstance(found.owner, type):
+                methods.append((found.owner, found.name, hooks.logs(found)))
             else:
-                self._patches.replace_function([one.owner], one.name, hooks.logs(one))
-
-    def _functions(
-        self, owners: list[Any], name: str, part: str, what: str, before: Before | None = None
-    ) -> None:
-        self._patches.replace_function(owners, name, self._hooks.timed(part, what, before))
+                functions.append(([found.owner], found.name, hooks.logs(found)))
+        for owner, name, make in methods:
+            self._patches.replace(owner, name, make)
+        for owners, name, make in functions:
+            self._patches.replace_function(owners, name, make)
 
     def _off(self) -> bool:
         return bool(self._process.off)
@@ -218,7 +221,7 @@ class Detail:
         self._undo()
 
     def _undo(self) -> None:
-        self._hooks.on = False
+        self.hooks.on = False
         parts = (self._dynamo.stop, self._syncs.stop, self._warnings.stop, self._patches.undo)
         products = () if self._products is None else (self._products.stop,)
         for stop in (*products, *parts):

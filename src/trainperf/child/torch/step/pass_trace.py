@@ -16,10 +16,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ...process.process import in_words
 from ...timing.budget import Budget
 from ...timing.tracing import LINES
-from ..probes.passes import NotOffered, Pass
-from ..probes.probing import Probing, text
+from ..probes.passes import NotOffered, Pass, Probing
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -54,7 +54,7 @@ def record(driver: Driver, deadline: float) -> None:
     except NotOffered as error:
         driver.record.write("missing", what=WHAT, reason=str(error))
     except Exception as error:
-        driver.record.write("missing", what=WHAT, reason=text(error))
+        driver.record.write("missing", what=WHAT, reason=in_words(error))
     driver.record.flush()
 
 

@@ -64,8 +64,10 @@ class Run:
         self._at = None
         optimizer = sys.modules["torch.optim.optimizer"]
         self._handles = [
-            optimizer.register_optimizer_step_pre_hook(self.detail.steps),
-            optimizer.register_optimizer_step_post_hook(self.detail.stepped),
+            optimizer.register_optimizer_step_pre_hook(self.detail.hooks.steps),
+            optimizer.register_optimizer_step_post_hook(
+                lambda one, *_: self.detail.hooks.stepped(one)
+            ),
         ]
 
     def boundary(self):

@@ -62,23 +62,14 @@ def loop_facts(driver: Any) -> dict[str, Any]:
     if leaves:
         facts["batch_size"] = size
         facts["batch_bytes"] = batches.size_in_bytes(batch)
-        facts["batch_parts"] = [dtype_name(leaf) for leaf in leaves]
+        facts["batch_parts"] = [str(leaf.dtype).removeprefix("torch.") for leaf in leaves]
         facts["batch_dtypes"] = sorted(set(facts["batch_parts"]))
     if loader is not None:
-        facts["epoch_steps"] = _length(loader) or driver.epoch_batches
+        try:
+            facts["epoch_steps"] = len(loader) or driver.epoch_batches
+        except (TypeError, NotImplementedError):  # an iterable dataset without a length
+            facts["epoch_steps"] = driver.epoch_batches
     return facts
-
-
-def dtype_name(tensor: Any) -> str:
-    """A tensor's dtype as other frameworks call it: "float32"."""
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def _length(loader: Any) -> int | None:
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError):  # an iterable dataset without a length
-        return None
 
 
 def record(driver: Any) -> None:
@@ -95,7 +86,7 @@ def record(driver: Any) -> None:
         ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
-        ("the build", _record_build),
+        ("the build", _build),
         ("samples and tokens", samples.record),
         ("padding", _padding),
     ):
@@ -103,7 +94,7 @@ def record(driver: Any) -> None:
             part(driver)
 
 
-def _record_build(driver: Any) -> None:
+def _build(driver: Any) -> None:
     """Record what PyTorch was built for; nothing where it was built for the CPU.
 
     Nothing asks CUDA's driver: it must not be started in a process that may still fork workers.
@@ -111,8 +102,7 @@ def _record_build(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
     if torch.version.cuda is not None:
         held = (torch._C._cuda_getArchFlags() or "").split()
-        built = {"cuda": str(torch.version.cuda), "capabilities": held}
-        driver.process.fact("gpu_build", built)
+        driver.process.fact("gpu_build", {"cuda": str(torch.version.cuda), "capabilities": held})
 
 
 def _padding(driver: Any) -> None:
@@ -130,44 +120,30 @@ def _padding(driver: Any) -> None:
 
 def _framework(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
-    seen = _gpus(driver)
+    seen = [_unknown_gpu(index) for index in models.devices(driver)]
+    with Attempt(driver.process, "facts about the GPUs"):
+        seen = gpus_seen(driver)
+    keras: Any = sys.modules.get("keras")
+    on_torch = keras is not None and keras.backend.backend() == "torch"
     driver.record.write(
         "framework",
         name="torch",
         version=str(torch.__version__),
-        keras=_keras_version(),
+        keras=str(keras.__version__) if on_torch else None,
         legacy=False,
         cuda=torch.version.cuda is not None,
         gpus=seen,
-        logical=sum(one["used"] for one in seen) or 1,
+        logical=sum(gpu["used"] for gpu in seen) or 1,
     )
 
 
-def _gpus(driver: Any) -> list[dict[str, Any]]:
-    """The GPUs that CUDA shows; of one that is gone, no more than that the loop used it."""
-    with Attempt(driver.process, "facts about the GPUs"):
-        return gpus_seen(driver)
-    return [_unknown_gpu(index) for index in models.devices(driver)]
-
-
-def _keras_version() -> str | None:
-    """The version of Keras where it runs on PyTorch."""
-    keras: Any = sys.modules.get("keras")
-    if keras is None or keras.backend.backend() != "torch":
-        return None
-    return str(keras.__version__)
-
-
 def _memory(driver: Any) -> None:
-    used = [one["number"] for one in gpus_seen(driver) if one["used"]]
-    if used:
-        driver.record.write("torch_memory", values=memory(used[0]))
-
-
-def memory(device: int) -> dict[str, int]:
-    """The counts of CUDA's allocator on a device: bytes, and counts of retries and failures."""
+    """Record the counts of CUDA's allocator: bytes, and counts of retries and failures."""
+    used = [gpu["number"] for gpu in gpus_seen(driver) if gpu["used"]]
+    if not used:
+        return
     cuda: Any = sys.modules["torch"].cuda
-    stats = cuda.memory_stats(device)
+    stats = cuda.memory_stats(used[0])
     names = {
         "allocated_peak": "allocated_bytes.all.peak",
         "reserved_peak": "reserved_bytes.all.peak",
@@ -175,7 +151,8 @@ def memory(device: int) -> dict[str, int]:
         "ooms": "num_ooms",
     }
     found = {name: int(stats[key]) for name, key in names.items() if key in stats}
-    return found | {"total": int(cuda.get_device_properties(device).total_memory)}
+    found["total"] = int(cuda.get_device_properties(used[0]).total_memory)
+    driver.record.write("torch_memory", values=found)
 
 
 # Flags of the whole PyTorch process, and where the user set them.
@@ -185,33 +162,26 @@ def memory(device: int) -> dict[str, int]:
 
 def watch_flags(loops: Any, module: Any) -> None:
     """Note where debug modes and threads are set; `module` is `torch`, fully imported."""
+
+    def watch(owner: Any, name: str, flag: str, mode_at: int | None = None) -> None:
+        """`mode_at` is the place of the argument that turns it on, None where the call does."""
+
+        def note(*args: Any, **kwargs: Any) -> None:
+            if mode_at is None or [*args[mode_at:], kwargs.get("mode")][0]:
+                loops.flag_sites[flag] = frames.here(), loops.updates
+            else:
+                loops.flag_sites.pop(flag, None)
+
+        if name in vars(owner):
+            before(loops.process, owner, name, f"where {flag} is set", note)
+
     autograd = module.autograd
-
-    def mode_on(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        return _first(args[1:], kwargs)
-
-    _note(loops, autograd.set_detect_anomaly, "__init__", "anomaly", mode_on)
+    watch(autograd.set_detect_anomaly, "__init__", "anomaly", 1)
     # Not their constructors: these warn, and name their caller's line in the warning.
-    _note(loops, autograd.detect_anomaly, "__enter__", "anomaly", lambda *_: True)
-    _note(loops, autograd.profiler.profile, "_start_trace", "profiler", lambda *_: True)
-    _note(loops, module, "use_deterministic_algorithms", "deterministic", _first)
-    _note(loops, module, "set_num_threads", "threads", lambda *_: True)
-
-
-def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether the first argument, `mode`, turns something on."""
-    return bool(args[0] if args else kwargs.get("mode"))
-
-
-def _note(loops: Any, owner: Any, name: str, flag: str, turns_on: Callable[..., bool]) -> None:
-    def note(*args: Any, **kwargs: Any) -> None:
-        if turns_on(args, kwargs):
-            loops.flag_sites[flag] = frames.here(), loops.updates
-        else:
-            loops.flag_sites.pop(flag, None)
-
-    if name in vars(owner):
-        before(loops.process, owner, name, f"where {flag} is set", note)
+    watch(autograd.detect_anomaly, "__enter__", "anomaly")
+    watch(autograd.profiler.profile, "_start_trace", "profiler")
+    watch(module, "use_deterministic_algorithms", "deterministic", 0)
+    watch(module, "set_num_threads", "threads")
 
 
 def flags(driver: Any) -> dict[str, Any]:
@@ -232,8 +202,10 @@ def flags(driver: Any) -> dict[str, Any]:
         "profiler": lambda: torch.autograd._profiler_enabled() or _recent(loops, "profiler"),
         "launch_blocking": lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "threads": torch.get_num_threads,
-        "omp_num_threads": _omp_num_threads,
-        "alloc_conf": _alloc_conf,
+        "omp_num_threads": lambda: _whole_number(os.environ.get("OMP_NUM_THREADS", "")),
+        "alloc_conf": lambda: (
+            os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+        ),
         "bf16_cpu": lambda: bool(  # multiplies bfloat16 by itself
             torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         ),
@@ -260,14 +232,9 @@ def _recent(loops: Any, flag: str) -> bool:
     return at is not None and at > 0 and loops.updates - at <= _RECENT
 
 
-def _omp_num_threads() -> int | None:
-    value = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(value) if value.isdigit() else None
-
-
-def _alloc_conf() -> str:
-    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-    return next((os.environ[name] for name in names if os.environ.get(name)), "")
+def _whole_number(text: str) -> int | None:
+    first = text.split(",")[0].strip()
+    return int(first) if first.isdigit() else None
 
 
 def _denormal(driver: Any, torch: Any) -> dict[str, float]:
@@ -326,8 +293,14 @@ def gpus_seen(driver: Any) -> list[dict[str, Any]]:
     cuda: Any = sys.modules["torch"].cuda
     if not cuda.is_initialized():
         return []
-    on = {*models.devices(driver), *_holding(cuda)}
-    return [_described(cuda, index, index in on) for index in range(cuda.device_count())]
+    opened, peak = sys.modules["torch"]._C._cuda_hasPrimaryContext, "allocated_bytes.all.peak"
+    indices = range(cuda.device_count())
+    # Those whose allocator gave out memory had tensors on them, if only for a while.
+    held = [
+        at for at in indices if opened(at) and cuda.memory_stats(at).get(peak, 0) >= _LEAST_HELD
+    ]
+    on = {*models.devices(driver), *held}
+    return [_described(cuda, index, index in on) for index in indices]
 
 
 def gpu_failure() -> str | None:
@@ -348,17 +321,6 @@ def _unknown_gpu(index: int) -> dict[str, Any]:
     """A device that is used, and of which CUDA says no more."""
     asked = dict.fromkeys(("uuid", "memory", "capability"))
     return {"number": index, "name": "", "used": True, **asked}
-
-
-def _holding(cuda: Any) -> list[int]:
-    """The devices whose allocator gave out memory: tensors were on them, if only for a while."""
-    opened = sys.modules["torch"]._C._cuda_hasPrimaryContext
-    peak = "allocated_bytes.all.peak"
-    return [
-        index
-        for index in range(cuda.device_count())
-        if opened(index) and cuda.memory_stats(index).get(peak, 0) >= _LEAST_HELD
-    ]
 
 
 def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:

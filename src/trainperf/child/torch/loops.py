@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
     from .exchange.exchange import Exchange
-    from .loader.places import Place
+    from .loader.loaders import Place
     from .step.detail import Detail
     from .trainers import Made
 

@@ -1,7 +1,7 @@
 """How many samples a batch of PyTorch tensors has, and how many tokens.
 
-Sequences may have their time first. The loader says how many samples it takes, a layer with
-`batch_first=False` how many it was called with; else the tensors must agree.
+Sequences may have their time first. The loader says how many samples it takes; else the tensors
+must agree.
 """
 
 from __future__ import annotations
@@ -11,20 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import batches as torch_batches
-from . import memory
 from .loader import settings
 from .loader.padding import SHORTEST, members
-from .probes.passes import evaluated
 
 SEQUENCES = ("RNNBase", "MultiheadAttention", "Transformer")
 """Classes of PyTorch whose modules work through sequences."""
-
-
-class _Called(Exception):  # noqa: N818 - an outcome, not an error
-    """A layer was reached; the rest of the model need not run."""
-
-    def __init__(self, samples: int | None) -> None:
-        self.samples = samples
 
 
 def of_batch(batch: Any, loader: Any) -> int | None:
@@ -70,53 +61,13 @@ def of_call(call: tuple[Any, Any, Any]) -> int | None:
     return None
 
 
-def of_time_first(call: tuple[Any, Any, Any]) -> int | None:
-    """Samples of what the first layer of a model is called with that wants its time first.
-
-    The model is called once more for it, up to that layer. None where it has no such layer, or the
-    call fails, and where it is compiled, which a hook would have it do anew.
-    """
-    model, args, kwargs = call
-    layers = [one for one in model.modules() if getattr(one, "batch_first", None) is False]
-    compiled = any(hasattr(one, "_orig_mod") or one._compiled_call_impl for one in model.modules())
-    if not layers or compiled:
-        return None
-    hooks = [one.register_forward_pre_hook(_reached, with_kwargs=True) for one in layers]
-    try:
-        with evaluated(model):
-            model(*args, **kwargs)
-    except _Called as called:
-        held = {each for leaf in torch_batches.leaves([args, kwargs]) for each in leaf.shape[:2]}
-        return called.samples if called.samples in held else None
-    except Exception:  # what it was called with may be gone, or spent
-        return None
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return None
-
-
-def _reached(layer: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-    found = [*given, *named.values()][0]
-    if hasattr(found, "batch_sizes"):  # packed
-        raise _Called(int(found.batch_sizes[0]))
-    raise _Called(int(found.shape[1]) if found.dim() == 3 else None)
-
-
 def record(driver: Any) -> None:
-    """Record the tokens of a batch, and its samples where a layer that wants time first tells.
-
-    A model of several processes is not asked: the others would wait for it.
-    """
+    """Record the tokens of a batch, where its batches hold any."""
     calls = list(driver.loops.model_calls.values())
     if not calls:
         return
     batches = driver.recent_batches() or [[*calls[-1][1], *calls[-1][2].values()]]
-    found: dict[str, Any] = tokens(batches, [model for model, _, _ in calls])
-    alone = memory.processes() == 1
-    if driver.loader is None and alone and (many := of_time_first(calls[-1])) is not None:
-        found["samples"] = many
-    if found:
+    if found := tokens(batches, [model for model, _, _ in calls]):
         driver.record.write("sequences", **found)
 
 

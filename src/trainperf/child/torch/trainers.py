@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from ..process import frames
-from ..process.patching import replace
+from ..process.patching import after, around
 from ..process.process import Attempt
 
 OF_COMMAND = {
@@ -64,33 +64,22 @@ def _watch_arguments(loops: Any, cls: Any) -> None:
     """Note each object of a dataclass, of which subclasses have a constructor of their own."""
     fields = {one.name: one.default for one in dataclasses.fields(cls)}
 
-    def make(original: Any) -> Any:
-        def __post_init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            given = {name: getattr(self, name, None) for name in fields}
-            original(self, *args, **kwargs)
-            _note(loops, "transformers", self, given, fields, settles=True)
-
-        return __post_init__
-
-    replace(cls, "__post_init__", make)
+    @around(loops.process, cls, "__post_init__")
+    def __post_init__(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        given = {name: getattr(self, name, None) for name in fields}
+        original(self, *args, **kwargs)
+        _note(loops, "transformers", self, given, fields, settles=True)
 
 
 def _watch_constructor(loops: Any, library: str, cls: Any) -> None:
     signature = inspect.signature(cls.__init__)
     defaults = {name: one.default for name, one in signature.parameters.items() if name != "self"}
 
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            try:
-                given = defaults | signature.bind(self, *args, **kwargs).arguments
-            except TypeError:
-                return
-            _note(loops, library, self, given, defaults)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = defaults | signature.bind(self, *args, **kwargs).arguments
+        _note(loops, library, self, given, defaults)
 
-        return __init__
-
-    replace(cls, "__init__", make)
+    after(loops.process, cls, "__init__", "where a trainer is made", made)
 
 
 def _note(
@@ -101,8 +90,6 @@ def _note(
     defaults: dict[str, Any],
     settles: bool = False,
 ) -> None:
-    if loops.process.off:
-        return
     with Attempt(loops.process, "where a trainer is made"):
         names = (loops.process.settings.get("trainers") or {}).get(library, ())
         settled = {name: getattr(made, name, None) for name in names} if settles else {}

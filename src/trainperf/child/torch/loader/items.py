@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import statistics
 import sys
 import time
 import zlib
@@ -264,6 +265,24 @@ def value_bytes(value: Any, depth: int = 0) -> int:
     return 0
 
 
+def repeated(
+    take_s: Callable[[int], float], seconds: float, most: int = MOST_PASSED
+) -> list[float]:
+    """Seconds of some calls, as they say: two at least, but for one that uses up the `seconds`."""
+    until = time.monotonic() + seconds
+    times: list[float] = []
+    while len(times) < 2 or (time.monotonic() < until and len(times) < most):
+        times.append(take_s(len(times)))
+        if times[-1] > seconds:
+            break
+    return times
+
+
+def warm_s(times: list[float]) -> float:
+    """The mean without the first, which may import or compile."""
+    return statistics.fmean(times[1:] or times)
+
+
 def copied_s(batch: Any, seconds: float) -> float:
     """Seconds to get a batch out of a worker, at least.
 
@@ -271,22 +290,16 @@ def copied_s(batch: Any, seconds: float) -> float:
     name that is gone with its tensor); the rest is pickled and read again. What the
     pipe takes is not counted, so it is a lower bound.
     """
-    until = time.monotonic() + seconds
-    times: list[float] = []
-    while len(times) < 2 or (time.monotonic() < until and len(times) < MOST_PASSED):
+
+    def take_s(_: int) -> float:
         tensors: list[Any] = []
         began = time.monotonic()
         text = io.BytesIO()
         _Pickler(text, tensors).dump(batch)
         _Unpickler(io.BytesIO(text.getvalue()), tensors).load()
-        took = time.monotonic() - began
-        for tensor in tensors:
-            took += _shared_s(tensor)
-        times.append(took)
-        if took > seconds:
-            break
-    warm = times[1:] or times
-    return sum(warm) / len(warm)
+        return time.monotonic() - began + sum(map(_shared_s, tensors))
+
+    return warm_s(repeated(take_s, seconds))
 
 
 class _Pickler(pickle.Pickler):
@@ -326,15 +339,10 @@ def pinned_s(batch: Any, seconds: float) -> float:
     torch: Any = sys.modules["torch"]
     pin_memory: Any = sys.modules["torch.utils.data._utils.pin_memory"].pin_memory
 
-    until = time.monotonic() + seconds
-    times: list[float] = []
-    while len(times) < 2 or (time.monotonic() < until and len(times) < MOST_PASSED):
+    def take_s(_: int) -> float:
         torch.cuda.synchronize()
         began = time.monotonic()
-        pinned = pin_memory(batch)
-        times.append(time.monotonic() - began)
-        del pinned  # its memory is used for the next one, as in the loader's own thread
-        if times[-1] > seconds:
-            break
-    warm = times[1:] or times
-    return sum(warm) / len(warm)
+        pin_memory(batch)  # its memory is used for the next one, as in the loader's own thread
+        return time.monotonic() - began
+
+    return warm_s(repeated(take_s, seconds))

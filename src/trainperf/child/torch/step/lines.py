@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from ...process.frames import Place, is_ours, is_users, line_of, lines_of, site
+from ...process import turns
+from ...process.frames import Place, is_ours, is_users, line_of, site
 from ...process.stacks import INLINE, line_text, users_site
 from .looks import Looks, Observer
 
@@ -136,7 +137,7 @@ class LineTrace:
             self._torch.overrides.has_torch_function = self._overrides
             for place in self._places(sys._getframe(1)):
                 file = place.f_code.co_filename
-                self._loops |= {(file, node.lineno) for node in loops_at(file, place.f_lineno)}
+                self._loops |= {(file, node.lineno) for node in loops_at(place)}
 
     def outside(self, act: Callable[[], None]) -> None:
         """Call `act` with the next call of PyTorch's that is in no mark open now.
@@ -179,24 +180,25 @@ class LineTrace:
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Make a call of PyTorch's that the program makes, within a mark of its line."""
-        mark = value = None
-        if not self.over:
-            try:
-                with self._torch._C.DisableTorchFunctionSubclass():  # what we ask tensors
-                    mark, value = self._mark(function, args, kwargs)
-            except Exception as error:
-                self._failed(error)
+        mark, value = self._guarded(self._mark, function, args, kwargs) or (None, None)
         if mark is None:
             return function(*args, **kwargs)
         with self._around(mark.name):
             result = function(*args, **kwargs)
         if value is not None:
+            self._guarded(self._observer.after, value, args, result)
+        return result
+
+    def _guarded(self, act: Callable[..., Any], *args: Any) -> Any:
+        """Do what is ours, and ask tensors past what their class makes of it; None if it fails."""
+        if not self.over:
             try:
                 with self._torch._C.DisableTorchFunctionSubclass():
-                    self._observer.after(value, args, result)
+                    return act(*args)
             except Exception as error:
-                self._failed(error)
-        return result
+                self.fault = f"{type(error).__name__}: {error}"[:500]
+                self.over = True
+        return None
 
     def _applied(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
         """`autograd.Function.apply`, of which modes are told nothing."""
@@ -222,7 +224,7 @@ class LineTrace:
         if name in SILENT or self.over:
             return None, None
         direct = True
-        frame: FrameType | None = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(3)
         while frame is not None:
             kind = self._kind(frame.f_code)
             if kind == _USERS:
@@ -288,10 +290,6 @@ class LineTrace:
         c = self._torch._C
         return [c._get_function_stack_at(at) for at in range(c._len_torch_function_stack())]
 
-    def _failed(self, error: Exception) -> None:
-        self.fault = f"{type(error).__name__}: {error}"[:500]
-        self.over = True
-
     # ------------------------------------------------------------------- the event
 
     def event(self, operators: Iterable[Any], kernels: Iterable[Any], cuda: bool) -> dict[str, Any]:
@@ -348,7 +346,7 @@ class LineTrace:
         """The innermost loop around a line that turns within a step, or around its callers."""
         for place in line.callers:
             file = place.f_code.co_filename
-            for node in reversed(loops_at(file, place.f_lineno, inside=True)):
+            for node in loops_at(place, inside=True):
                 if (file, node.lineno) not in self._loops:
                     return users_site(place) | {"line": node.lineno}
         return None
@@ -381,42 +379,25 @@ def name_of(function: Any) -> str:
     if owner in ("TensorBase", "_TensorBase", "Tensor"):
         return f"Tensor.{name}"
     module = str(getattr(function, "__module__", None) or "torch")
-    if module == "torch._C._nn":
-        module = "torch.nn.functional"
-    return (
-        f"{module.removesuffix('.functional') if module == 'torch.functional' else module}.{name}"
-    )
+    written = {"torch._C._nn": "torch.nn.functional", "torch.functional": "torch"}
+    return f"{written.get(module, module)}.{name}"
 
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-_nodes: dict[str, list[Any]] = {}  # the loops and functions of a file
 
 
-def loops_at(file: str, line: int, inside: bool = False) -> list[Any]:
-    """The loops of a function that hold a line of it, the outermost first.
+def loops_at(place: Place, inside: bool = False) -> list[Any]:
+    """The loops of a function that hold a line of it, the innermost first.
 
     With `inside` the line is one that turns with the loop, not where its iterator is made.
     """
-    if file not in _nodes:
-        try:
-            tree = ast.parse("".join(lines_of(file)))
-        except (SyntaxError, ValueError):
-            tree = ast.Module([], [])
-        kinds = (*LOOPS, *COMPREHENSIONS, *FUNCTIONS)
-        _nodes[file] = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-    holding = [node for node in _nodes[file] if node.lineno <= line <= (node.end_lineno or 0)]
-    first = max((node.lineno for node in holding if isinstance(node, FUNCTIONS)), default=0)
-    found: list[Any] = []
-    for node in holding:
-        if isinstance(node, LOOPS) and node.lineno >= first:
-            turns = isinstance(node, ast.While) or line >= node.body[0].lineno
-            found += [node] if turns or not inside else []
-        elif isinstance(node, COMPREHENSIONS) and node.lineno >= first:
-            found.append(node)
-    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+    return [
+        node
+        for node in turns.nodes_around(place, (*LOOPS, *COMPREHENSIONS))
+        if not (inside and isinstance(node, (ast.For, ast.AsyncFor)))
+        or place.f_lineno >= node.body[0].lineno
+    ]
 
 
 # What the tracer's events say.

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...process.frames import Place, lines_of, site
+from ...process.frames import Place, site
+from ..built.models import text_at
 from ..graphs import capturing
 
 LARGE = 2**17
@@ -346,14 +347,8 @@ comes first, to be found needless."""
 
 def variable(place: Place | None, position: int) -> str | None:
     """The name that a call is given at a position, as the source has it; None if it is no name."""
-    where = site(place)
-    if where is None or "col" not in where:
-        return None
-    lines = lines_of(where["file"])[where["line"] - 1 : where["end_line"]]
     try:
-        text = "".join(lines)
-        last = sum(map(len, lines[:-1])) + where["end_col"]
-        node = ast.parse(f"({text[where['col'] : last]})", mode="eval").body
+        node = ast.parse(f"({text_at(site(place))})", mode="eval").body
     except SyntaxError:
         return None
     given: list[ast.expr] = []
@@ -363,13 +358,5 @@ def variable(place: Place | None, position: int) -> str | None:
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         is_module = isinstance(owner, ast.Name) and owner.id in ("torch", "F", "functional", "nn")
         given = [*([] if owner is None or is_module else [owner]), *node.args]
-    named = given[position] if position < len(given) else None
-    return _dotted(named) if named is not None else None
-
-
-def _dotted(node: ast.expr) -> str | None:
-    """`a`, `self.a`; None of anything else."""
-    if isinstance(node, ast.Attribute):
-        owner = _dotted(node.value)
-        return f"{owner}.{node.attr}" if owner else None
-    return node.id if isinstance(node, ast.Name) else None
+    name = ast.unparse(given[position]) if position < len(given) else ""
+    return name if all(part.isidentifier() for part in name.split(".")) else None

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
 from types import FrameType
 from typing import Any
 
@@ -21,7 +20,6 @@ from ...process import frames
 from ...process.frames import Place, site
 from ..compiling import graphs
 
-ATEN = "aten"
 MOST_PLACES = 8
 LARGE = 2**22
 """Values from which a tensor in float32 (16 MiB) is no small loss: logits of a vocabulary."""
@@ -29,9 +27,6 @@ SOFTMAX = ("_log_softmax", "_log_softmax_backward_data")
 CAST = "_to_copy"
 NARROW = ("float16", "bfloat16")
 WIDE = ("float32", "float64")
-ATTENTION = "_scaled_dot_product"
-BACKWARD_OF_ATTENTION = 2.5
-"""Products of its backward over those of its forward: five matrix products, not two."""
 
 
 @dataclass(slots=True)
@@ -63,16 +58,20 @@ class Products:
     losses: dict[tuple[Place | None, str, str], Sum] = field(default_factory=dict)
     fault: str = ""
     _mode: Any = None
+    _registry: dict[Any, Callable[..., int]] = field(default_factory=dict)
+    _formulas: dict[Any, Callable[..., int] | None] = field(default_factory=dict)
     _names: dict[int, dict[int, str]] = field(default_factory=dict)
 
     def start(self) -> bool:
         """Watch from here on, in this thread; whether that can be done here."""
         from torch.utils._python_dispatch import _get_current_dispatch_mode
+        from torch.utils.flop_counter import flop_registry
 
         if graphs() or _get_current_dispatch_mode() is not None:
             # What was compiled may not be run under a mode; a mode of the program's, when it ends,
             # would take ours off in its place.
             return False
+        self._registry = flop_registry
         self._mode = _watching(self)
         self._mode.__enter__()
         return True
@@ -98,17 +97,12 @@ class Products:
             reason = f"watching them failed: {self.fault}"
             write("missing", what="the products of a step", reason=reason)
             return
-        every = Sum()
-        for one in self.wide.values():
-            every.seconds += one.seconds
-            every.flops += one.flops
-            every.calls += one.calls
-        if not (every.calls or self.narrow.calls or self.losses):
+        if not (self.wide or self.narrow.calls or self.losses):
             return
         write(
             "torch_products",
-            wide_s=every.seconds,
-            wide_flops=every.flops,
+            wide_s=sum(products.seconds for products in self.wide.values()),
+            wide_flops=sum(products.flops for products in self.wide.values()),
             narrow_s=self.narrow.seconds,
             narrow_flops=self.narrow.flops,
         )
@@ -117,29 +111,38 @@ class Products:
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an operator; a product is timed and counted."""
-        name = ""
-        if getattr(func, "namespace", "") == ATEN:  # operators of others may share a name
-            name = func.overloadpacket.__name__
-        wanted = _is_product(name) or _is_loss(name, args)
-        if self.fault or not wanted or self.part() == "optimizer":
+        formula = self._formula(func)
+        if self.fault or not (formula or _is_loss(func, args)) or self.part() == "optimizer":
             return func(*args, **kwargs)
         self.sync()
         began = self.clock()
         out = func(*args, **kwargs)
         try:
             self.sync()
-            self._count(name, args, out, self.clock() - began)
+            self._count(formula, args, kwargs, out, self.clock() - began)
         except Exception as error:
             self.fault = f"{type(error).__name__}: {error}"[:500]
         return out
 
-    def _count(self, name: str, args: Any, out: Any, seconds: float) -> None:
-        if not _is_product(name):
+    def _formula(self, func: Any) -> Callable[..., int] | None:
+        """What counts the operations of a product, None of any other operator; the CPU's fused
+        attention is counted as the GPU's."""
+        packet = getattr(func, "overloadpacket", None)
+        if packet not in self._formulas:
+            name = str(getattr(packet, "__name__", ""))
+            alike = getattr(func, "namespace", "") == "aten" and name.replace("_for_cpu", "")
+            counted = (
+                getattr(sys.modules["torch"].ops.aten, alike) if alike and alike != name else packet
+            )
+            self._formulas[packet] = self._registry.get(counted)
+        return self._formulas[packet]
+
+    def _count(self, formula: Any, args: Any, kwargs: Any, out: Any, seconds: float) -> None:
+        if formula is None:
             if str(out.dtype) == "torch.float32":
                 self._add(self.losses, seconds, float(out.numel()))
             return
-        dtype = _dtype(args)
-        flops = _flops(name, args, out)
+        dtype, flops = _dtype(args), float(formula(*args, **kwargs, out_val=out))
         if dtype in NARROW:
             self.narrow.add(seconds, flops)
         elif dtype in WIDE:
@@ -154,25 +157,20 @@ class Products:
         module: Any = sys.modules["torch.nn.modules.module"].Module
         call = module._call_impl.__code__
         users: Place | None = None
-        inner: Any = None
-        outer: Any = None
+        around: list[Any] = []
         while frame is not None:
             code = frame.f_code
             if code is call:
-                outer = frame.f_locals["self"]
-                inner = outer if inner is None else inner
+                around.append(frame.f_locals["self"])
             elif users is None and frames.is_users(code.co_filename):
                 users = Place(code, frame.f_lasti, frame.f_lineno)
             frame = frame.f_back
-        return users, self._name(outer, inner)
-
-    def _name(self, outer: Any, inner: Any) -> str:
-        if inner is None:
-            return ""
+        if not around:
+            return users, ""
+        inner, outer = around[0], around[-1]
         if id(outer) not in self._names:
             self._names[id(outer)] = {id(one): name for name, one in outer.named_modules()}
-        name = self._names[id(outer)].get(id(inner), "")
-        return name or type(inner).__name__
+        return users, self._names[id(outer)].get(id(inner), "") or type(inner).__name__
 
 
 def _watching(products: Products) -> Any:
@@ -196,67 +194,15 @@ def _write_dearest(write: Callable[..., None], kind: str, sums: dict[Any, Sum]) 
         write(kind, where=site(place), module=module, part=part, **fields)
 
 
-def _is_loss(name: str, args: Any) -> bool:
+def _is_loss(func: Any, args: Any) -> bool:
     """Whether it takes the logarithm of a large softmax, or casts what is large to more digits."""
-    if name not in SOFTMAX and name != CAST:
+    name = func.overloadpacket.__name__ if getattr(func, "namespace", "") == "aten" else ""
+    if (name not in SOFTMAX and name != CAST) or int(args[0].numel()) < LARGE:
         return False
-    given = args[0]
-    if int(given.numel()) < LARGE:
-        return False
-    return name in SOFTMAX or str(given.dtype).removeprefix("torch.") in NARROW
-
-
-def _is_product(name: str) -> bool:
-    return name in FLOPS or name.startswith(ATTENTION)
+    return name in SOFTMAX or str(args[0].dtype).removeprefix("torch.") in NARROW
 
 
 def _dtype(args: Any) -> str:
     """The dtype of the factors: the last two tensors of the first arguments."""
     tensors = [one for one in args[:3] if hasattr(one, "dtype") and hasattr(one, "shape")]
     return str(tensors[-1].dtype).removeprefix("torch.") if tensors else ""
-
-
-def _flops(name: str, args: Any, out: Any) -> float:
-    """Multiplications and additions of a product, from its shapes."""
-    if name.startswith(ATTENTION):
-        backward = "backward" in name
-        query, key = args[1:3] if backward else args[:2]
-        flops = 4.0 * prod(query.shape) * int(key.shape[-2])
-        return float(flops) * (BACKWARD_OF_ATTENTION if backward else 1.0)
-    return FLOPS[name](args, out)
-
-
-def _mm(at: int) -> Callable[[Any, Any], float]:
-    """Of `a @ b`, whose first factor is argument `at`: 2 m n k, times the batch."""
-
-    def flops(args: Any, out: Any) -> float:
-        return float(2 * prod(args[at].shape) * int(args[at + 1].shape[-1]))
-
-    return flops
-
-
-def _convolution(args: Any, out: Any) -> float:
-    """2 for each weight and each place it is applied at."""
-    given, weight, transposed = args[0], args[1], len(args) > 6 and args[6]
-    applied = given.shape if transposed else out.shape
-    return float(2 * prod(weight.shape) * int(given.shape[0]) * prod(applied[2:]))
-
-
-def _convolution_backward(args: Any, out: Any) -> float:
-    """As much as the forward for each gradient asked for, of input and of weight."""
-    gradient, given, weight = args[:3]
-    applied = given.shape if len(args) > 7 and args[7] else gradient.shape
-    once = 2 * prod(weight.shape) * int(given.shape[0]) * prod(applied[2:])
-    return float(once) * sum(one is not None for one in out[:2])
-
-
-FLOPS: dict[str, Callable[[Any, Any], float]] = {
-    "mm": _mm(0),
-    "bmm": _mm(0),
-    "addmm": _mm(1),
-    "baddbmm": _mm(1),
-    "convolution": _convolution,
-    "_convolution": _convolution,
-    "convolution_backward": _convolution_backward,
-}
-"""The operators that all other products come down to, by their names."""

@@ -8,7 +8,7 @@ import torch
 
 from kit.child import Record
 from trainperf.child.torch import memory
-from trainperf.child.torch.probes import probes, updates
+from trainperf.child.torch.probes import probes
 from trainperf.child.torch.probes.passes import NotOffered
 
 GIB = 2**30
@@ -94,7 +94,7 @@ def test_copies_of_an_optimizers_tensors_take_half_of_the_free_gpu_memory(
     weights = SimpleNamespace(device=GPU, grad=None, numel=lambda: 100, element_size=lambda: 4)
     monkeypatch.setattr(updates, "type", lambda _: torch.nn.Parameter, raising=False)
     with nullcontext() if fits else pytest.raises(NotOffered, match="too little memory"):
-        updates._check([weights])
+        probes._check_copies([weights])
 
 
 @pytest.mark.parametrize(("free", "fits"), [(9, False), (10, True)])

@@ -200,13 +200,10 @@ def _scattered(modules: list[Any]) -> list[dict[str, Any]]:
 
     cuDNN copies them together in each call of such a layer.
     """
-    torch: Any = sys.modules["torch"]
     found = list[dict[str, Any]]()
     for module, code in _forwards(modules):
         for part in module.children():
-            weights = [
-                weight for weight in getattr(part, "_flat_weights", ()) if weight is not None
-            ]
+            weights = [one for one in getattr(part, "_flat_weights", ()) if one is not None]
             places = {weight.untyped_storage().data_ptr() for weight in weights}
             if len(places) > 1 and weights[0].device.type == "cuda" and _head(code) not in found:
                 found.append(_head(code))

@@ -91,8 +91,8 @@ def test_copies_of_an_optimizers_tensors_take_half_of_the_free_gpu_memory(
     cuda, monkeypatch, free, fits
 ):
     cuda(1, free=free, allocated=1)
-    weights = SimpleNamespace(device=GPU, grad=None, numel=lambda: 100, element_size=lambda: 4)
-    monkeypatch.setattr(updates, "type", lambda _: torch.nn.Parameter, raising=False)
+    weights = SimpleNamespace(device=GPU, grad=None, nbytes=400)
+    monkeypatch.setattr(probes, "type", lambda _: torch.nn.Parameter, raising=False)
     with nullcontext() if fits else pytest.raises(NotOffered, match="too little memory"):
         probes._check_copies([weights])
 

@@ -1,5 +1,5 @@
 from recordings import FIT, observed
-from trainperf.evidence.own_work import functions
+from trainperf.evidence.stacks import functions, seen
 
 
 def count(function, n, line=5, thread="main", into="", start=1):
@@ -41,3 +41,8 @@ def test_workers_and_the_main_thread_are_told_apart():
 def test_several_threads_at_once_are_no_more_than_all_of_the_time():
     (load,) = functions(observed(FIT, stacks(count("load", 300, thread="worker"))))
     assert load.share == 1.0
+
+
+def test_recordings_of_before_do_not_say_how_often_a_batch_was_fetched():
+    assert seen(observed(FIT, stacks())) is None
+    assert seen(observed(FIT, stacks() | {"steps": 40, "fetching": 10})).input == 0.25

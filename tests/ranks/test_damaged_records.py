@@ -99,7 +99,7 @@ def test_where_no_record_can_be_read_in_all_its_parts_what_can_be_is_reported(
     def broken(observed):
         raise KeyError("broken")
 
-    monkeypatch.setattr(evidence, "own_work", broken)
+    monkeypatch.setattr(evidence, "functions", broken)
     for rank in range(2):
         leave(tmp_path, rank, 2)
     found = merge(tmp_path)

@@ -38,7 +38,7 @@ UNSEEN = {
     "CompileCall.dynamic Ddp.comm_hook Ddp.given Ddp.graph_is_static Evaluation GraphBreak "
     "Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
     "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
-    "ModelFacts.steps_per_execution OwnWork.statement Outside.whole Packing Padding.collator "
+    "ModelFacts.steps_per_execution Outside.whole Packing Padding.collator "
     "Padding.leaf Padding.side Products.losses Reads.at_least Recompiling Retracing.jit "
     "Retracing.relaxed StartUp.evaluation_s StartUp.mapped_s StartUp.mapped_where "
     "StepLines.beside Strategy.auto_shard "

@@ -23,10 +23,9 @@ from trainperf.evidence.facts import (
     step_function,
 )
 from trainperf.evidence.length import length
-from trainperf.evidence.lines import lines
 from trainperf.evidence.outside import around, outside
-from trainperf.evidence.own_work import functions, own_work, seen
 from trainperf.evidence.parallel import joined, on_gpus, parallel, whole_job
+from trainperf.evidence.stacks import functions, lines, seen
 from trainperf.evidence.timing import CALM, between_epochs, collections, probes, startup, times
 from trainperf.evidence.torch import torch
 from trainperf.evidence.usage import usage, waited
@@ -98,7 +97,6 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         stage_input_s=_pipeline(found),
         callbacks=parts.read_or((), "the callbacks", callbacks, observed),
         functions=parts.read_or((), "the functions on the stacks", functions, observed),
-        own_work=parts.read_or((), "your own code in a step", own_work, observed),
         lines_=parts.read("a step by lines", lines, observed, taken),
         seen=parts.read_or(None, "how often the stacks were sampled", seen, observed),
         models=parts.read_or((), "the models of Keras", models, observed),

@@ -12,7 +12,6 @@ from trainperf.child.timing.estimating import FEWEST
 from trainperf.evidence.events import Observed, site
 from trainperf.evidence.facts import loop
 from trainperf.evidence.now_and_then import LEAST_SHARE, evaluated, is_between, named, now_and_then
-from trainperf.evidence.own_work import CALLS_OF_MODELS
 from trainperf.evidence.timing import between_epochs, probe
 from trainperf.model import BetweenEpochs, Event, InPlace, Measure, Missing, Outside, Site, Spent
 from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn
@@ -25,6 +24,9 @@ KINDS: dict[str, SpentOn] = {
     "test_on_batch": "evaluation",
 }
 """The kind of work of a call, by the name of the method."""
+
+CALLS_OF_MODELS = ("_wrapped_call_impl", "_call_impl")
+"""Functions behind `torch.nn.Module.__call__`: their time is the model's, whoever calls it."""
 
 SAVING = ("save", "save_weights", "save_model", "export", "_legacy_save")
 """Library functions that write a model: what runs them is not the script's own work."""

@@ -35,7 +35,6 @@ from trainperf.model.facts import (
     LayerFacts,
     Loop,
     ModelFacts,
-    OwnWork,
     Packing,
     PaddedPlace,
     Padding,

@@ -14,7 +14,6 @@ from trainperf.model.facts import (
     FunctionCost,
     Loop,
     ModelFacts,
-    OwnWork,
     Padding,
     PhaseUse,
     Retracing,
@@ -70,7 +69,6 @@ class Evidence:
     stage_input_s: float | None = None  # the whole pipeline, by the stage timing
     callbacks: tuple[CallbackCost, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
-    own_work: tuple[OwnWork, ...] = ()
     lines_: StepLines | Missing = NOT_SAMPLED
     seen: StackSamples | None = (
         None  # the loop's thread, by stack samples; None: it was not sampled

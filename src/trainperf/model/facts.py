@@ -95,38 +95,6 @@ class FunctionCost:
     calls_into: str = ""
 
 
-WorkKind = Literal["optimizer", "recurrence", "evaluation", "metrics", "sample", "other"]
-"""Kinds of work that the source of the user's own code shows."""
-
-
-@dataclass(frozen=True)
-class OwnWork:
-    """A piece of the user's own code, and the share of a step's samples that passed in it.
-
-    `share` is of all `samples` of the loop's thread, what runs beneath the piece included
-    (for "sample" and "other": while nothing else of the user's ran beneath it). `where` is
-    the piece with the name of its function, "" on the module's level; `statement` says that
-    it is one statement of it. `calls_into` is the library function most often beneath it.
-    """
-
-    kind: WorkKind
-    where: Site
-    share: float
-    samples: int
-    statement: bool = False
-    calls_into: str = ""
-
-    @property
-    def low(self) -> float:
-        """The share at the low end of what so many samples can tell (95 %)."""
-        return max(0.0, self.share - _half(self.share, self.samples))
-
-    @property
-    def high(self) -> float:
-        """The share at the high end of what so many samples can tell (95 %)."""
-        return min(1.0, self.share + _half(self.share, self.samples))
-
-
 @dataclass(frozen=True)
 class StackSamples:
     """Stack samples of the loop's thread: so many `samples`, `input` of them getting a batch."""

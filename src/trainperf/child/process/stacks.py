@@ -77,7 +77,7 @@ class StackSampler:
     """Counts, per thread role, the innermost frame of the user's every few ms.
 
     Nothing is counted while `over` says that the loop has ended: what runs then is not its.
-    What its steps hold is counted apart: not while `between` says that an epoch has ended. While
+    Whole stacks are those of steps: none while `between` says that an epoch has ended. While
     `compiling` says so, what was just compiled runs for the first time.
     """
 
@@ -97,8 +97,6 @@ class StackSampler:
         self._switch = sys.getswitchinterval()
         self._main = threading.main_thread().ident
         self._counts: Counter[tuple[str, str, int, str, int, str]] = Counter()
-        self._held: Counter[tuple[str, int, str, int, str, str, bool]] = Counter()
-        self._codes: dict[tuple[str, int, str], CodeType] = {}
         self.fetching = 0  # samples in which the main thread was getting its next batch
         self.samples = 0
         self.in_steps = 0  # those within a step
@@ -134,34 +132,11 @@ class StackSampler:
             for (thread, file, first, function, line, into), n in self._counts.most_common(200)
         ]
 
-    def held(self) -> list[dict[str, Any]]:
-        """Return how often each line of the user's was on the main thread's stack, once stopped.
-
-        Each function counts once a sample, at its innermost place. `within` says whether the
-        framework ran it as a part of the model or of the input, `leaf` whether nothing else of
-        the user's ran beneath it.
-        """
-        return [
-            {
-                "file": file,
-                "def": first,
-                "function": function,
-                "line": line,
-                "into": into,
-                "within": within,
-                "leaf": leaf,
-                "n": n,
-            }
-            for (file, first, function, line, into, within, leaf), n in self._held.most_common(300)
-        ]
-
     def sources(self) -> list[dict[str, Any]]:
         """Return the text of the functions that were seen most, as it runs, once stopped."""
         seen: Counter[CodeType] = Counter()
-        for (file, first, function, *_), n in self._held.items():
-            seen[self._codes[file, first, function]] += n
         for (_, _, _, places), (times, _) in self._stacks.items():
-            if places and places[0].f_code not in seen:  # on a thread of the framework's
+            if places:
                 seen[places[0].f_code] += int(times)
         return [
             {
@@ -262,30 +237,20 @@ class StackSampler:
         self._stacks[key][1] += seconds
 
     def _count(self, stack: Stack, main: bool, in_step: bool) -> None:
-        """Count the user's innermost frame; in a step of the main thread every function of theirs.
-
-        Each function counts once, at its innermost place, with what the framework ran it for.
-        """
+        """Count the user's innermost frame, and whether a step of the main thread gets a batch."""
         if stack.ours or not stack.calls:
             return
         first = stack.calls[0]
         thread = "main" if main else "worker"
         self._counts[(thread, *first.key, first.place.f_lineno, first.into)] += 1
-        if not (main and in_step):
-            return
-        self.fetching += stack.fetches
-        called = {call.key: call for call in reversed(stack.calls)}
-        for key, call in called.items():
-            self._codes[key] = call.place.f_code
-            self._held[(*key, call.place.f_lineno, call.into, call.within, call is first)] += 1
+        self.fetching += stack.fetches if main and in_step else 0
 
 
 class Call(NamedTuple):
-    """A frame of the user's: what it has called, and for what the framework ran it."""
+    """A frame of the user's, and what it has called."""
 
     place: Place
     into: str
-    within: str
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -326,7 +291,7 @@ def stack_of(frame: FrameType | None) -> Stack:
         module = str(frame.f_globals.get("__name__", ""))
         if is_users(code.co_filename):
             if name not in INLINE:
-                calls.append(Call(Place(code, frame.f_lasti, line_of(frame)), into, ""))
+                calls.append(Call(Place(code, frame.f_lasti, line_of(frame)), into))
                 into = ""
         elif "_trainperf" in module:
             ours = ours or (not calls and (below.startswith(FROZEN) or frame is innermost))
@@ -335,12 +300,7 @@ def stack_of(frame: FrameType | None) -> Stack:
                 into = name
                 qualified = qualified if calls else f"{module}.{code.co_qualname}"
             within = _reason(within, module, name)
-            if module.startswith(FRAMEWORKS):
-                fetches = fetches or name in OF_THE_INPUT
-                takes = name in OF_THE_INPUT
-                if takes or name in OF_THE_MODEL:
-                    runs = INPUT if takes else MODEL
-                    calls = [call._replace(within=call.within or runs) for call in calls]
+            fetches = fetches or (module.startswith(FRAMEWORKS) and name in OF_THE_INPUT)
             if (module, code.co_qualname) == OF_PYTHON and frame.f_locals.get("token") in TOKENS:
                 within = INPUT
         below, frame = code.co_filename, frame.f_back

@@ -103,7 +103,6 @@ class Phases:
                     "stacks",
                     total=stacks.samples,
                     counts=counts,
-                    held=stacks.held(),
                     sources=stacks.sources(),
                     stacks=stacks.stacks(),
                     whole=stacks.whole,

@@ -1,19 +1,15 @@
-"""A function of the user's own that takes the step: an optimizer, metrics, a cell, by hand."""
+"""A function of the user's own that takes the step, by what passes on its lines."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import at, ms, percent
-from trainperf.model import Equivalence, Evidence, FunctionLines, Line, OwnWork, is_taken
-from trainperf.model.facts import WorkKind
-from trainperf.model.findings import Category
+from trainperf.model import Equivalence, Evidence, FunctionLines, Line
 from trainperf.model.lines import MANY
 from trainperf.model.outside import Outside
 
@@ -21,10 +17,7 @@ MOST = 0.25
 """Share of a step from which a function of the user's own is what it is lost to."""
 
 LEAST = 0.10
-"""Share from which work is worth a word whose kind the source shows."""
-
-BACKWARD = 2.0
-"""A backward takes about twice its forward, where the two were not timed."""
+"""Share from which work is worth a word."""
 
 BUSY = 0.85
 """A GPU that runs kernels so much of the time is what the step waits for, not Python."""
@@ -68,55 +61,57 @@ class OwnFunction(Fix):
     try_before = ("keras_callback_per_batch", "torch_step_logging", "torch_workers")
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find the piece of the user's own code that takes most of a step."""
+        """Find the function whose lines take most of a step beside operators' own work."""
         if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, BUSY):
             return None
-        return _by_kind(evidence) or _by_line(evidence)
+        lines, waits = evidence.lines, _input_bound(evidence)
+        functions = lines.functions(evidence.loop.where)
+        if not functions or (waits and evidence.loop.kind != "call"):
+            return None  # the fixes of the input tell of it
+        function, line = functions[0], functions[0].lines[0]
+        if (line.where.file, line.where.line) in _saving(evidence):
+            return None  # `torch_save_beside` tells of it
+        share = function.own_s / lines.seconds
+        surely = share - lines.half_width(share)
+        if surely < LEAST:
+            return None
+        bound = evidence.bound_if_host_saves(share)
+        if waits:
+            bound = min(bound, evidence.times.real / evidence.times.resident)
+        name = f"`{line.text if function.alone else line.where.function}`"
+        loop = next(filter(None, (_loop(line, evidence) for line in function.lines)), "")
+        kind, does, advice = _does(function, _loop(line, evidence), _tensors(evidence))
+        torch = evidence.framework.name == "torch"
+        small = _SMALL_CALLS if torch else _SMALL_CALLS.replace("torch.", "tf.")
+        where = tuple(line.where for line in function.lines[:MOST_TOLD])
+        return Cause(
+            title=f"{name} {does}",
+            text=_of_lines(evidence, function, name, loop),
+            saves=Saving(BASIS, ratio=bound),
+            where=where,
+            advice=advice,
+            snippet={"small calls": small, "weights": _WEIGHTS}.get(kind, ""),
+            category="input" if waits else None,
+            data={
+                "kind": kind,
+                "share": share,
+                "whole": function.seconds / lines.seconds,
+                "pieces": [
+                    (0.0 if rank else share, not function.alone) for rank in range(len(where))
+                ],
+                "name": name,
+                "does": does,
+                "takes": surely >= MOST,
+            },
+        )
 
 
-# ----------------------------------------------------------------------------- by lines
-
-
-def _by_line(evidence: Evidence) -> Cause | None:
-    """The function whose lines take most of a step, by what no operator's own work explains."""
-    lines, waits = evidence.lines, _input_bound(evidence)
-    functions = lines.functions(evidence.loop.where)
-    if not functions or (waits and evidence.loop.kind != "call"):
-        return None  # the fixes of the input tell of it
-    function, line = functions[0], functions[0].lines[0]
-    if (line.where.file, line.where.line) in _saving(evidence):
-        return None  # `torch_save_beside` tells of it
-    share = function.own_s / lines.seconds
-    surely = share - lines.half_width(share)
-    if surely < LEAST:
-        return None
-    bound = evidence.bound_if_host_saves(share)
-    if waits:
-        bound = min(bound, evidence.times.real / evidence.times.resident)
-    name = f"`{line.text if function.alone else line.where.function}`"
-    loop = next(filter(None, (_loop(line, evidence) for line in function.lines)), "")
-    kind, does, advice = _does(function, _loop(line, evidence), _tensors(evidence))
-    torch = evidence.framework.name == "torch"
-    small = _SMALL_CALLS if torch else _SMALL_CALLS.replace("torch.", "tf.")
-    where = tuple(line.where for line in function.lines[:MOST_TOLD])
-    return Cause(
-        title=f"{name} {does}",
-        text=_of_lines(evidence, function, name, loop),
-        saves=Saving(BASIS, ratio=bound),
-        where=where,
-        advice=advice,
-        snippet={"small calls": small, "weights": _WEIGHTS}.get(kind, ""),
-        category="input" if waits else None,
-        data={
-            "kind": kind,
-            "share": share,
-            "whole": function.seconds / lines.seconds,
-            "pieces": [(0.0 if rank else share, not function.alone) for rank in range(len(where))],
-            "name": name,
-            "does": does,
-            "takes": surely >= MOST,
-        },
-    )
+def _input_bound(evidence: Evidence) -> bool:
+    """Whether the times show it; then the fixes of the input tell what it passes in."""
+    try:
+        return evidence.input_bound
+    except NotMeasured:
+        return False
 
 
 def _saving(evidence: Evidence) -> set[tuple[str, int]]:
@@ -177,7 +172,7 @@ def _does(function: FunctionLines, loop: str, tensors: int) -> tuple[str, str, s
         return "loop", f"loops in Python: {loop}", f"{advice}or compile it (numba)."
     does = f"spends its time in `{call or line.text}`"
     if function.alone and not line.called:  # it would be named twice
-        does = _WORDS["other"].does
+        does = "takes time of its own beside the model"
     advice = f"Run `{line.called or line.text}` ({at(line.where)}) more rarely, once for all, or "
     return "call", does, f"{advice}on another thread while the next step runs."
 
@@ -218,180 +213,3 @@ norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))  # 
 torch._foreach_mul_(gradients, (1.0 / (norm + 1e-6)).clamp(max=1.0))  # clipped, without .item()
 with torch.no_grad():
     torch._foreach_lerp_(averages, weights, 1 - decay)  # an average of the weights, in place"""
-
-
-# ---------------------------------------------------------------- by what its source shows
-
-
-def _by_kind(evidence: Evidence) -> Cause | None:
-    """The piece whose source shows what kind of work it is."""
-    taking = sorted(_taking(evidence), key=lambda piece: -piece[1])[:MOST_TOLD]
-    if not taking:
-        return None
-    work, share = taking[0]
-    words, torch = _WORDS[work.kind], evidence.framework.name == "torch"
-    name = _named(work)
-    pieces = {piece.where: (part, not piece.statement) for piece, part in taking}
-    return Cause(
-        title=f"{name} {words.does}",
-        text=_of_samples(evidence, taking),
-        saves=Saving(BASIS, ratio=evidence.bound_if_host_saves(share)),
-        where=tuple(pieces),
-        advice=words.advice,
-        snippet=words.torch if torch else words.tensorflow,
-        equivalence=Equivalence.SEMANTICS if work.kind == "evaluation" else None,
-        category=words.category,
-        data={
-            "kind": work.kind,
-            "share": share,
-            "pieces": [*pieces.values()],
-            "name": name,
-            "does": words.does,
-            "takes": share * work.low / work.share >= MOST,
-        },
-    )
-
-
-def _taking(evidence: Evidence) -> Iterator[tuple[OwnWork, float]]:
-    """The pieces that surely take a good part of a step, each with its share.
-
-    Lines whose calls were timed one by one, and evaluations that were, are told by the fixes of
-    these.
-    """
-    turn = evidence.outside_
-    spent = turn.spent if isinstance(turn, Outside) else ()
-    timed = {(part.where.file, part.where.line) for part in spent if part.calls and part.where}
-    evaluated = any(part.what in ("evaluation", "prediction") for part in spent)
-    for work in evidence.own_work:
-        shown = work.kind not in ("sample", "other")
-        if (work.where.file, work.where.line) in timed:
-            continue
-        if not shown and (is_taken(evidence.lines_) or _input_bound(evidence)):
-            continue  # told by its lines, or by the fixes of the input
-        if work.kind == "evaluation" and evaluated:
-            continue
-        factor = 1 + _backward(evidence) if work.kind == "recurrence" else 1.0
-        if min(1.0, factor * work.low) >= (LEAST if shown else MOST):
-            yield work, min(1.0, factor * work.share)
-
-
-def _input_bound(evidence: Evidence) -> bool:
-    """Whether the times show it; then the fixes of the input tell what it passes in."""
-    try:
-        return evidence.input_bound
-    except NotMeasured:
-        return False
-
-
-def _backward(evidence: Evidence) -> float:
-    """How much longer the backward takes than the forward."""
-    try:
-        forward = evidence.torch.part("forward").seconds
-        return evidence.torch.part("backward").seconds / max(forward, 1e-9)
-    except NotMeasured:
-        return BACKWARD
-
-
-def _named(work: OwnWork) -> str:
-    """The function in backquotes, or the place where the module itself does it."""
-    return f"`{work.where.function}`" if work.where.function else f"The code at {at(work.where)}"
-
-
-def _of_samples(evidence: Evidence, taking: list[tuple[OwnWork, float]]) -> str:
-    """What a step takes there, by how often the loop's thread was found there."""
-    (work, share), *others = taking
-    known = is_taken(evidence.times.real_) and evidence.times.noise <= NOISY
-    real = evidence.times.real if known else 0.0
-    text = (
-        f"{_named(work)} ({at(work.where)}) was found in {percent(work.share)} of {work.samples:,} "
-        "samples of the loop's thread"
-    )
-    if work.kind == "recurrence":
-        text += f"; with its backward in proportion, {percent(share)} of each step"
-        text += f" of {ms(real)}" if known else ""
-    elif known:
-        text += f": about {ms(work.share * real)} of each step of {ms(real)}"
-    if work.calls_into and not work.calls_into.startswith("_"):
-        text += f", mostly in `{work.calls_into}`"
-    also = ", ".join(
-        f"{_named(piece)} {percent(piece.share)} ({at(piece.where)})" for piece, _ in others
-    )
-    return f"{text}. Besides: {also}." if also else f"{text}."
-
-
-@dataclass(frozen=True)
-class _Words:
-    """A kind of work: what it does, what to do instead, and the library's own way."""
-
-    category: Category
-    does: str  # after the name of a function: "updates tensors one by one in Python"
-    advice: str
-    torch: str = ""
-    tensorflow: str = ""
-
-
-_SELDOM = """\
-if step % eval_every == 0:  # such that it takes a few percent of the steps between
-    evaluate(model, BATCHES)"""
-
-_WORDS: dict[WorkKind, _Words] = {
-    "optimizer": _Words(
-        "host",
-        "updates tensors one by one in Python",
-        "Let the library update all tensors in a few calls: an optimizer of its own, or its "
-        "operations on lists of tensors.",
-        """\
-optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)
-# or your own rule, one call for all tensors instead of one for each
-torch._foreach_mul_(momentum, beta)
-torch._foreach_add_(parameters, momentum, alpha=-lr)""",
-        """\
-optimizer = keras.optimizers.AdamW(learning_rate=lr)
-@tf.function  # or your own rule, compiled: all updates are one graph
-def update(gradients): ...""",
-    ),
-    "recurrence": _Words(
-        "model",
-        "calls a cell for every step of the sequence in Python",
-        "Give the whole sequence to the library's layer in one call; it loops outside Python. "
-        "A cell of your own can be compiled, loop included.",
-        "outputs, state = nn.LSTM(width, width, batch_first=True)(x)  # x: (batch, time, width)",
-        "outputs = keras.layers.LSTM(units, return_sequences=True)(x)  # x: (batch, time, width)",
-    ),
-    "evaluation": _Words(
-        "host",
-        "evaluates the model inside the training loop",
-        "Evaluate more rarely, or on fewer samples; all of it after an epoch.",
-        _SELDOM.replace("BATCHES", "islice(loader, 20)"),
-        _SELDOM.replace("BATCHES", "dataset.take(20)"),
-    ),
-    "metrics": _Words(
-        "host",
-        "judges predictions in Python on the host",
-        "Keep what the metric needs as tensors, and compute it once per epoch, or add up counts "
-        "with tensor operations.",
-        """\
-predicted = outputs.detach().argmax(1)
-confusion += torch.bincount(  # on the device; read it once per epoch
-    targets * classes + predicted, minlength=classes**2
-)""",
-        "metric.update_state(targets, outputs)  # inside the compiled step; read it once per epoch",
-    ),
-    "sample": _Words(
-        "input",
-        "makes samples on the loop's own thread",
-        "Let worker processes make them while the step runs, or prepare once what is the same in "
-        "every epoch.",
-        "loader = DataLoader(dataset, batch_size=batch_size, num_workers=4, "
-        "persistent_workers=True)",
-        "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)"
-        ".prefetch(tf.data.AUTOTUNE)",
-    ),
-    "other": _Words(
-        "host",
-        "takes time of its own beside the model",
-        "Do it more rarely, in array operations instead of loops, or on another thread while the "
-        "next step runs.",
-    ),
-}
-"""The words for each kind of work."""

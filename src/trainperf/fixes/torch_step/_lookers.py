@@ -56,8 +56,13 @@ class Work:
 def lookers(evidence: Evidence) -> list[Work]:
     """Return the work that only looks on, by function; the loop's own function by place."""
     loop = _loop_functions(evidence)
-    works = (work for work in evidence.own_work if work.kind == "evaluation" and not work.statement)
-    evaluates = {_key(work.where.file, work.where.function) for work in works}
+    turn = evidence.outside_
+    spent = turn.spent if isinstance(turn, Outside) else ()
+    evaluates = {
+        _key(part.where.file, part.where.function)
+        for part in spent
+        if part.what == "evaluation" and part.where
+    }
     on_main = (cost for cost in evidence.functions if cost.thread == "main")
     costs = {_key(cost.file, cost.name): cost for cost in on_main}
     found: list[Work] = []
@@ -76,8 +81,6 @@ def lookers(evidence: Evidence) -> list[Work]:
             seconds = max(seconds, cost.share * evidence.times.real)
         reads = sum(work.reads for work in several)
         found.append(Work(key[1], several[0].where, seconds, reads, SELDOM))
-    turn = evidence.outside_
-    spent = turn.spent if isinstance(turn, Outside) else ()
     saves = [one.where for one in spent if one.what == "saving" and one.where is not None]
     told = {_key(where.file, where.function) for where in saves}  # by `torch_save_beside`
     for key, cost in costs.items():

@@ -209,13 +209,12 @@ def record(driver: Any) -> None:
     if loops.exchange_recorded is driver:
         return
     loops.exchange_recorded = driver
-    for what, part in (
-        ("DistributedDataParallel", lambda: _ddps(driver)),
-        ("the exchange of gradients", lambda: _exchange(loops)),
-        ("devices and checkpoints", lambda: _placed(driver)),
-    ):
-        with Attempt(loops.process, f"facts about {what}"):
-            part()
+    with Attempt(loops.process, "facts about DistributedDataParallel"):
+        _ddps(driver)
+    with Attempt(loops.process, "facts about the exchange of gradients"):
+        _exchange(loops)
+    with Attempt(loops.process, "facts about devices and checkpoints"):
+        _placed(driver)
 
 
 def _ddps(driver: Any) -> None:

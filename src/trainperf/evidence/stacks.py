@@ -1,25 +1,27 @@
-"""A step by lines of the user's own files: stack samples, joined with traced operators."""
+"""Samples of the stack: by functions, and by lines, joined with traced operators."""
 
 from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.evidence.events import Observed
-from trainperf.evidence.own_work import tree_of
 from trainperf.model import (
     LEAST_SAMPLES,
     Event,
+    FunctionCost,
     Line,
     LineKind,
     LinePart,
     Looks,
     Missing,
     Site,
+    StackSamples,
     StepLines,
     Times,
     is_taken,
@@ -52,8 +54,80 @@ BESIDE_OPERATORS = re.compile(
 )
 """Functions of a framework that make no operator: what they take is what other Python takes."""
 
+LEAST_OF_FUNCTION = 0.02
+"""Share of the samples below which a function is not told of."""
+
 Place = tuple[str, int]
 """A file and a line of it."""
+
+
+def seen(observed: Observed) -> StackSamples | None:
+    """How many samples of the loop's thread there are, and how many waited for a batch."""
+    total = fetching = 0
+    for event in observed.of("stacks"):
+        if "fetching" in event:
+            total += int(event["steps"])
+            fetching += int(event["fetching"])
+    return StackSamples(total, min(1.0, fetching / total)) if total else None
+
+
+def functions(observed: Observed) -> tuple[FunctionCost, ...]:
+    """The functions found in at least 2 % of the samples, most frequent first.
+
+    The call that holds the loop (`model.fit(…)`) is left out: all of the step is
+    beneath it.
+    """
+    total = 0
+    groups: dict[tuple[str, str, int, str], list[dict[str, Any]]] = defaultdict(list)
+    for event in observed.of("stacks"):
+        total += int(event["total"])
+        for count in _with_lines(event["counts"]):
+            key = (count["thread"], count["file"], count["def"], count["function"])
+            groups[key].append(count)
+    where = observed.facts.get("where") or observed.start.get("where") or {}
+    found = [
+        _cost(key, counts, total)
+        for key, counts in groups.items()
+        if total and not _runs_the_loop(key, counts, where)
+    ]
+    kept = [cost for cost in found if cost.share >= LEAST_OF_FUNCTION]
+    return tuple(sorted(kept, key=lambda cost: -cost.share))
+
+
+def _with_lines(counts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The counts; one whose code object had no line is at its function's."""
+    return ({**count, "line": count["line"] or count["def"]} for count in counts)
+
+
+def _runs_the_loop(
+    key: tuple[str, str, int, str], counts: list[dict[str, Any]], where: dict[str, Any]
+) -> bool:
+    thread, file, _, name = key
+    bare = name.rpartition(".")[2]  # samples name a method with its class, places do not
+    if thread != "main" or file != where.get("file") or bare != where.get("function"):
+        return False
+    first, last = where["line"], max(where["line"], where.get("end_line") or 0)
+    beneath = sum(count["n"] for count in counts if first <= count["line"] <= last)
+    return bool(beneath >= 0.5 * sum(count["n"] for count in counts))
+
+
+def _cost(key: tuple[str, str, int, str], counts: list[dict[str, Any]], total: int) -> FunctionCost:
+    thread, file, _, name = key
+    lines: Counter[int] = Counter()
+    into: Counter[str] = Counter()
+    for count in counts:
+        lines[count["line"]] += count["n"]
+        into[count["into"]] += count["n"]
+    samples = sum(lines.values())
+    return FunctionCost(
+        name=name,
+        file=file,
+        line=lines.most_common(1)[0][0],
+        share=min(1.0, samples / total),
+        thread="main" if thread == "main" else "worker",
+        samples=samples,
+        calls_into=into.most_common(1)[0][0],
+    )
 
 
 @dataclass
@@ -212,7 +286,7 @@ def _in_loops(tallies: dict[Place, _Tally], observed: Observed) -> None:
     """Find for each line the innermost loop of its function that it stands in."""
     for event in observed.of("stacks"):
         for source in event.get("sources", ()):
-            tree = tree_of(source["text"], source["def"])
+            tree = _tree_of(source["text"], source["def"])
             loops = [node for node in ast.walk(tree) if isinstance(node, LOOPS)] if tree else []
             for (file, number), tally in tallies.items():
                 around = [
@@ -222,6 +296,15 @@ def _in_loops(tallies: dict[Place, _Tally], observed: Observed) -> None:
                     line = source["text"].splitlines()[max(around) - source["def"]]
                     tally.loop = Site(file, max(around), tally.function)
                     tally.loop_text = line.strip().rstrip(":")
+
+
+def _tree_of(text: str, first: int) -> ast.AST | None:
+    """The tree of a function's source, with the lines that it has in its file."""
+    try:
+        tree = ast.parse(textwrap.dedent(text))
+    except (SyntaxError, ValueError):
+        return None
+    return ast.increment_lineno(tree, first - 1) if tree.body else None
 
 
 def _dearest_first(found: Iterable[Line]) -> tuple[Line, ...]:

@@ -15,7 +15,7 @@ from emulation import fake_cuda
 from kit.child import FakeProcess, Watcher, text_at
 from trainperf.child.timing.device.clock import Mark
 from trainperf.child.torch.loops import TorchClock, TorchLoops
-from trainperf.child.torch.step import detail, products
+from trainperf.child.torch.step import products
 from trainperf.child.torch.step.detail import Detail
 from trainperf.evidence.events import read_as
 from trainperf.model.torch.step import DeviceWait
@@ -441,5 +441,5 @@ def test_a_forked_child_runs_without_hooks():
     one = Run()
     before = patched_names()
     one.boundary()
-    detail._forked(lambda: one.detail)
+    one.detail.forked()
     assert patched_names() == before

@@ -32,12 +32,12 @@ def imported(loops: TorchLoops, module: Any) -> None:
     version = str(module.__version__)
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST:
         loops.process.note(f"PyTorch {version} is older than 2.11, the oldest that is tested")
-    watch_backward(loops, module)
+    see_backward(loops, module)
     facts.watch_flags(loops, module)
     loops.training.retries = memory.retries
 
 
-def watch_backward(loops: TorchLoops, module: Any) -> None:
+def see_backward(loops: TorchLoops, module: Any) -> None:
     """See the gradients being asked for; `module` is `torch`."""
 
     @around(loops.process, module.autograd, "backward")

@@ -57,7 +57,9 @@ class CallArguments:
         """An outermost module, the first of `args`, was called."""
         module, *arguments = args
         region, self.region = self.region, None
-        device = self._device(module)
+        if (device := self._devices.get(id(module))) is None:
+            first = next(iter(module.parameters()), None)
+            device = self._devices[id(module)] = "" if first is None else first.device.type
         if not device:
             return
         grad = self._torch.is_grad_enabled()
@@ -68,7 +70,12 @@ class CallArguments:
                 return
         else:
             self._keep(module, call.place, tuple(arguments), keywords)
-        self.autocast[call.place] = self._dtype(device, region)
+        dtype: Any = ""
+        if self._torch.is_autocast_enabled(device):
+            dtype = self._torch.get_autocast_dtype(device)
+        elif getattr(region, "_enabled", False):
+            dtype = region.fast_dtype
+        self.autocast[call.place] = str(dtype).rpartition(".")[2]
         del self._forwards[:-MODELS]
         pending = call.part == EVALUATION
         self._forwards.append(
@@ -137,23 +144,6 @@ class CallArguments:
         return bool(self._devices.get(of))
 
     # -------------------------------------------------------------------- internal
-
-    def _device(self, module: Any) -> str:
-        """The kind of device a module's weights are on, "" if it has none."""
-        key = id(module)
-        if key not in self._devices:
-            first = next(iter(module.parameters()), None)
-            self._devices[key] = "" if first is None else first.device.type
-        return self._devices[key]
-
-    def _dtype(self, device: str, region: Any) -> str:
-        if self._torch.is_autocast_enabled(device):
-            dtype = self._torch.get_autocast_dtype(device)
-        elif getattr(region, "_enabled", False):
-            dtype = region.fast_dtype
-        else:
-            return ""
-        return str(dtype).rpartition(".")[2]
 
     def _keep(
         self, module: Any, place: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -22,7 +22,7 @@ from ...process.process import Attempt
 from .calls import SCALER, Ledger
 from .hooks import Hooks
 from .loggers import imported
-from .patches import Dynamo, Patches, Warnings
+from .patches import Dynamo, Patches
 from .products import Products
 from .split import Split
 
@@ -67,7 +67,7 @@ class Detail:
         self._torch: Any = sys.modules["torch"]
         self._patches = Patches()
         self._dynamo = Dynamo(self._patches)
-        self._warnings = Warnings(Hooks.__module__)
+        self._filter: Any = None
         self._ledger = Ledger(self._loops.device)
         self.hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
         self._syncs = SyncWarnings(self._torch, self._off)
@@ -86,10 +86,12 @@ class Detail:
             self._ledger.begin()
             self._patch()
             self._dynamo.start()
-            self._warnings.start()
+            # PyTorch is not to warn anew where our frame stands in for the user's.
+            warnings.filterwarnings("ignore", module=re.escape(Hooks.__module__) + "$")
+            self._filter = warnings.filters[0]
             self._syncs.start()  # its filter must stand before that of the hooks
-            reference = weakref.ref(self)
-            os.register_at_fork(after_in_child=lambda: _forked(reference))
+            forked = weakref.WeakMethod(self.forked)
+            os.register_at_fork(after_in_child=lambda: (forked() or int)())
         except Exception as error:
             self._failed(error)
 
@@ -110,7 +112,12 @@ class Detail:
             self._ledger.step_ended(began, ended, kept=kept)
             self._syncs.step_ended(kept)
             self.hooks.waits = None
-            self._watch_products()
+            # The products of one step under autocast, once it is known that there is some.
+            seen = self._ledger.steps and any(self.hooks.seen.autocast.values())
+            if seen and self._products is None:
+                part = lambda: self._ledger.open[-1].part if self._ledger.open else "rest"  # noqa: E731
+                self._products = Products(part, self._loops.device.wait)
+                self._watches = self._products.start()
         except Exception as error:
             self._failed(error)
 
@@ -155,16 +162,6 @@ class Detail:
 
     # -------------------------------------------------------------------- internal
 
-    def _watch_products(self) -> None:
-        """Watch the products of one step under autocast, once it is known that there is some."""
-        seen = self._ledger.steps and any(self.hooks.seen.autocast.values())
-        if seen and self._products is None:
-            self._products = Products(self._part, self._loops.device.wait)
-            self._watches = self._products.start()
-
-    def _part(self) -> str:
-        return self._ledger.open[-1].part if self._ledger.open else "rest"
-
     def _patch(self) -> None:
         torch, hooks, seen = self._torch, self.hooks, self.hooks.seen
         timed, scaler = self.hooks.timed, torch.amp.GradScaler
@@ -173,7 +170,7 @@ class Detail:
         begins, ends, computes = hooks.next_begins, hooks.next_ends, hooks.streams.copies_in_step
         awaits = timed("transfer", "wait", users=True, when=hooks.streams.awaits_copies)
         transfers = (("to", hooks.moved), ("cuda", hooks.moved), ("copy_", hooks.filled))
-        methods: list[tuple[Any, str, Callable[[Any], Any]]] = [
+        hooked: list[tuple[Any, str, Callable[[Any], Any]]] = [
             (torch.nn.Module, "__call__", timed("forward", "", hooks.forward_begins, seen.forward)),
             (torch.nn.Module, "zero_grad", timed("zero_grad", "module")),
             (torch.optim.Optimizer, "zero_grad", timed("zero_grad", "", seen.zero_grad)),
@@ -195,23 +192,19 @@ class Detail:
                 (torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))
                 for name, what in SYNCS.items()
             ),
+            (torch.autograd, "backward", timed("backward", "backward", seen.backward)),
+            (torch.autograd, "grad", timed("backward", "grad")),
+            *((found.owner, found.name, hooks.logs(found)) for found in imported()),
         ]
-        autograd, clips = [torch.autograd], [torch.nn.utils, torch.nn.utils.clip_grad]
-        functions: list[tuple[list[Any], str, Callable[[Any], Any]]] = [
-            (autograd, "backward", timed("backward", "backward", seen.backward)),
-            (autograd, "grad", timed("backward", "grad")),
-            (clips, "clip_grad_norm_", timed("rest", "clip")),
-            (clips, "clip_grad_value_", timed("rest", "clip")),
-        ]
-        for found in imported():
-            if isinstance(found.owner, type):
-                methods.append((found.owner, found.name, hooks.logs(found)))
-            else:
-                functions.append(([found.owner], found.name, hooks.logs(found)))
-        for owner, name, make in methods:
-            self._patches.replace(owner, name, make)
-        for owners, name, make in functions:
-            self._patches.replace_function(owners, name, make)
+        for owner, name, make in hooked:
+            self._patches.replace([owner], name, make)
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            owners = [torch.nn.utils, torch.nn.utils.clip_grad]
+            self._patches.replace(owners, name, timed("rest", "clip"))
+
+    def _warns_again(self) -> None:
+        if self._filter in warnings.filters:
+            warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
 
     def _off(self) -> bool:
         return bool(self._process.off)
@@ -222,18 +215,12 @@ class Detail:
 
     def _undo(self) -> None:
         self.hooks.on = False
-        parts = (self._dynamo.stop, self._syncs.stop, self._warnings.stop, self._patches.undo)
+        parts = (self._dynamo.stop, self._syncs.stop, self._warns_again, self._patches.undo)
         products = () if self._products is None else (self._products.stop,)
         for stop in (*products, *parts):
             # The others are taken out all the same.
             with Attempt(self._process, "taking the hooks of a step out"):
                 stop()
-
-
-def _forked(reference: Callable[[], Detail | None]) -> None:
-    detail = reference()
-    if detail is not None:
-        detail.forked()
 
 
 # Where operations wait for a GPU, as CUDA's own debug mode tells while a few steps run.
@@ -276,7 +263,13 @@ class SyncWarnings:
         try:
             if cuda.get_sync_debug_mode() != _OFF:
                 return
-            self._listen()
+            # Not `warnings.filterwarnings`: it would make every warning of the program's that
+            # was told once be told once more.
+            warnings.filters.insert(0, self._filter)  # type: ignore[attr-defined]
+            self._lists = [warnings.filters]
+            module: Any = warnings
+            self._show, self._shown = module._showwarnmsg, self._take
+            module._showwarnmsg = self._shown
             self._set = True
             cuda.set_sync_debug_mode("warn")
         except Exception as error:
@@ -291,7 +284,13 @@ class SyncWarnings:
         except Exception as error:
             self._failed(error)
         self._set = False
-        self._listen_no_more()
+        module: Any = warnings
+        if self._shown is not None and module._showwarnmsg is self._shown:
+            module._showwarnmsg = self._show
+        for filters in (*self._lists, warnings.filters):  # `catch_warnings` works on a copy
+            while self._filter in filters:
+                filters.remove(self._filter)
+        self._lists, self._shown = [], None
 
     def forked(self) -> None:
         """CUDA cannot be asked in a forked process; its mode is none of that process's."""
@@ -308,38 +307,16 @@ class SyncWarnings:
     def _failed(self, error: Exception) -> None:
         self.fault = self.fault or f"{type(error).__name__}: {error}"[:500]
 
-    def _listen(self) -> None:
-        # Not `warnings.filterwarnings`: it would make every warning of the program's that
-        # was told once be told once more.
-        warnings.filters.insert(0, self._filter)  # type: ignore[attr-defined]
-        self._lists = [warnings.filters]
-        module: Any = warnings
-        self._show, self._shown = module._showwarnmsg, self._take
-        module._showwarnmsg = self._shown
-
-    def _listen_no_more(self) -> None:
-        module: Any = warnings
-        if self._shown is not None and module._showwarnmsg is self._shown:
-            module._showwarnmsg = self._show
-        for each in (*self._lists, warnings.filters):  # `catch_warnings` works on a copy
-            while self._filter in each:
-                each.remove(self._filter)
-        self._lists, self._shown = [], None
-
     def _take(self, message: Any) -> None:
         text = str(message.message)
         if not _MINE.match(text):
             self._show(message)
             return
-        if text.startswith(_WAITS) and self._set:
+        mine = threading.get_ident() == self._main and not self._off()
+        if text.startswith(_WAITS) and self._set and mine:
             try:
-                self._note()
+                frame, _ = frames.users_frame()
+                if frame is not None:
+                    self._step[Place(frame.f_code, frame.f_lasti, frame.f_lineno)] += 1
             except Exception as error:
                 self._failed(error)
-
-    def _note(self) -> None:
-        if threading.get_ident() != self._main or self._off():
-            return
-        frame, _ = frames.users_frame()
-        if frame is not None:
-            self._step[Place(frame.f_code, frame.f_lasti, frame.f_lineno)] += 1

@@ -18,7 +18,7 @@ from _runs import machine
 from trainperf.model import Equivalence, Leg, Run
 from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.pages import HUGE_PAGES, available
+from trainperf.trial.legs.environment import HUGE_PAGES, available
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

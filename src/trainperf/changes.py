@@ -39,7 +39,6 @@ class Change:
 
     `diffs` are files, "-" for standard input; `file` stands in the place of the script; `rev` is a
     revision of the git repository; `arguments` and `environment` are NAME=VALUE; `fixes` are ids.
-    A step holds `samples` (before, after) where that is told, before None where it is seen.
     """
 
     name: str = ""
@@ -50,7 +49,6 @@ class Change:
     environment: tuple[str, ...] = ()
     python: str | None = None
     fixes: tuple[str, ...] = ()
-    samples: tuple[float | None, float] | None = None
 
     @property
     def title(self) -> str:

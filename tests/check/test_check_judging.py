@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from trainperf.check import spread
-from trainperf.check.judging import judge, noise
-from trainperf.check.values import Repeat, Speed
+from trainperf.check.judging import judge, least, noise
+from trainperf.check.running import Repeat, Speed
 
 LIMIT = 0.05
 QUIET = Speed(0.05, 0.05)
@@ -165,18 +164,6 @@ def test_what_is_far_faster_than_a_poor_baseline_passes() -> None:
     assert judge(runs(1.0, 1.2, 1.3), runs(0.7), LIMIT).outcome == "passed"
 
 
-def test_a_step_that_computes_more_does_not_pass_against_a_baseline_that_waited() -> None:
-    """Measured: 4.70 ms beside 1.3 busy cores, and a planted tenth 4.86 ms, 13 % more computed."""
-    before = runs(1.0, 1.01, 1.02, cores=0.7, others=1.3)
-    judged = judge(before, runs(1.03, cores=0.8, others=0.3), LIMIT)
-    assert (judged.outcome, judged.again) == ("undecided", True)
-    assert judged.reason.startswith("a step computed 13 % of its time more, and other programs")
-    sleeps = runs(1.0, 1.01, 1.02, cores=0.01, others=1.3)
-    assert judge(sleeps, runs(1.03, cores=0.02, others=1.3), LIMIT).outcome == "passed"
-    quiet = runs(1.0, 1.01, 1.02, cores=0.7, others=0.3)
-    assert judge(quiet, runs(1.03, cores=0.8, others=0.3), LIMIT).outcome == "passed"
-
-
 def test_a_faster_machine_may_hide_a_regression() -> None:
     judged = judge(BASE, runs(1.0, speed=Speed(0.04, 0.04)), LIMIT)
     assert judged.outcome == "undecided"
@@ -203,14 +190,6 @@ def test_the_machine_is_judged_on_as_many_cores_as_the_script_keeps_busy(
     """A neighbour on the other core does not slow a script on one core."""
     after = runs(1.1, 1.1, 1.1, cores=busy, speed=Speed(0.05, 0.09))
     assert judge(BASE, after, LIMIT).outcome == outcome
-
-
-def test_a_mean_that_rose_while_the_fastest_steps_did_not_is_remarked() -> None:
-    judged = judge(BASE, runs(1.0, mean_s=1.4), LIMIT)
-    assert judged.outcome == "passed"
-    assert "the mean step took 37 % longer, the fastest steps did not" in judged.remark
-    assert judge(BASE, runs(1.0, mean_s=1.4, noise=0.5), LIMIT).remark == ""
-    assert judge(BASE, runs(1.0, mean_s=1.4, noise=None), LIMIT).remark == ""
 
 
 # -------------------------------------------------------------------------------- noise
@@ -273,12 +252,12 @@ def test_what_computes_many_times_as_much_is_slower_whoever_else_is_there() -> N
 
 @pytest.mark.parametrize("noise", [0.0, 0.015, 0.2, 0.35])
 def test_an_interval_begins_where_it_is_said_to(noise: float) -> None:
-    assert spread.least(noise) == pytest.approx(1 - noise)
+    assert least(noise) == pytest.approx(1 - noise)
 
 
 @pytest.mark.parametrize("noise", [0.5, 1.0, 3.0, 100.0])
 def test_a_wide_interval_begins_above_nothing(noise: float) -> None:
-    assert 0 < spread.least(noise) < 1 / (1 + noise)
+    assert 0 < least(noise) < 1 / (1 + noise)
 
 
 @pytest.mark.parametrize(("idle", "outcome"), [(0.2, "undecided"), (6.0, "failed")])

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from reporters.samples import FAILED, INPUT_BOUND
 from trainperf.check import running
-from trainperf.check.answering import settled
-from trainperf.check.running import Means, Runs, boot_name
-from trainperf.check.values import Baseline, Criteria, Repeat, Speed
-from trainperf.model import Diagnosis
+from trainperf.check.answering import Baseline, settled
+from trainperf.check.running import Means, Repeat, Runs, Speed, boot_name
+from trainperf.model import Diagnosis, Limits
+
+LIMITS = Limits(0.05, None, "none", strict=False)
 
 
 def took(seconds: float) -> Diagnosis:
@@ -41,10 +42,10 @@ class Script:
         seconds = next(self.speeds)
         return Speed(seconds, seconds)
 
-    def run(self, at_least: int = 1, until: float = 1000.0, wanted: Criteria | None = None) -> Runs:
-        asked, base = wanted or Criteria(), saved()
+    def run(self, at_least: int = 1, until: float = 1000.0, wanted: Limits = LIMITS) -> Runs:
+        base = saved()
         means = Means(self.observe, self.speed, until, lambda: self.now)
-        return running.run(means, at_least, lambda runs: settled(base, runs, asked))
+        return running.run(means, at_least, lambda runs: settled(base, runs, wanted))
 
 
 def test_a_script_as_fast_as_its_baseline_runs_once() -> None:
@@ -91,7 +92,7 @@ def test_a_run_without_a_timed_step_ends_it() -> None:
 
 
 def test_a_new_finding_is_asked_for_again() -> None:
-    wanted = Criteria(fail_on="any")
+    wanted = replace(LIMITS, fail_on="any")
     gone = replace(took(1.0), findings=())
     runs = Script(took(1.0), gone).run(wanted=wanted)
     assert len(runs.repeats) == 2
@@ -112,7 +113,7 @@ def test_a_faster_machine_is_not_asked_for_again() -> None:
     script = Script(took(1.0), speeds=(0.03,) * 9)
     base = replace(saved(), repeats=(Repeat(1.0, 1.1, speed=Speed(0.05, 0.05)),) * 2)
     means = Means(script.observe, script.speed, 1000.0, lambda: script.now)
-    runs = running.run(means, 1, lambda made: settled(base, made, Criteria()))
+    runs = running.run(means, 1, lambda made: settled(base, made, LIMITS))
     assert len(runs.repeats) == 1
 
 

@@ -140,12 +140,6 @@ def test_ranks_that_cannot_be_are_an_error_with_a_hint(joined, monkeypatch):
     assert "no such rank" in str(joined("train.py")["result"].exception)
 
 
-def test_a_run_dir_that_is_for_nobody_is_said_to_be_unused(asked):
-    got = asked("--run-dir", "records", "train.py")
-    assert got["result"].exit_code == 0
-    assert "--run-dir is not used" in got["result"].stderr
-
-
 @pytest.fixture
 def records(tmp_path, monkeypatch):
     """A run directory whose records give a known diagnosis."""
@@ -241,11 +235,6 @@ def test_the_version_and_the_help_come_without_heavy_imports():
         (["diagnos"], "no such command 'diagnos'", "see trainperf --help"),
         (["merge"], "missing argument 'DIR'", "see trainperf merge --help"),
         (["check", "--basline", "b", "t.py"], "'--baseline'", "see trainperf check --help"),
-        (
-            ["sagemaker", "submit", "t.py", "--epochs", "3"],
-            "If it is the script's own, write it behind `--`",
-            "see trainperf sagemaker submit --help",
-        ),
     ],
 )
 def test_a_usage_error_is_one_line_and_a_hint(monkeypatch, capsys, words, line, hint):

@@ -12,7 +12,7 @@ from trainperf.self_test import Figure, SelfTest
 
 
 def found(measured: float | None) -> SelfTest:
-    figure = Figure("a step", "s", 0.05, measured, 0.03, 0.0)
+    figure = Figure("a step", "s", 0.05, measured, 0.03)
     return SelfTest("PyTorch", "2.13", "the CPU", (figure,), (Check("x", "ok", "y"),), 60.0)
 
 
@@ -20,9 +20,7 @@ def found(measured: float | None) -> SelfTest:
 def test_the_exit_status_says_whether_the_measuring_holds(
     measured: float | None, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "trainperf.self_test.self_test", lambda say, framework, given: found(measured)
-    )
+    monkeypatch.setattr("trainperf.self_test.self_test", lambda say, given: found(measured))
     report = tmp_path / "report.json"
     done = CliRunner().invoke(cli, ["doctor", "--self-test", "--json", str(report)])
     assert done.exit_code == status, done.output
@@ -33,7 +31,7 @@ def test_the_exit_status_says_whether_the_measuring_holds(
 def test_its_options_belong_to_the_self_test(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["doctor", "--json", str(tmp_path / "report.json")])
     assert done.exit_code == 2
-    assert "belong to --self-test" in done.output
+    assert "belongs to --self-test" in done.output
 
 
 def test_a_report_that_could_not_be_written_is_refused_before_minutes_pass(tmp_path: Path) -> None:

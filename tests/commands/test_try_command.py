@@ -28,11 +28,11 @@ class Asked:
         self.output = ""
 
     def run(self, target: Any, settings: Any, console: Any, pipeline: Any) -> Any:
-        pipeline(None, None)
+        pipeline(None, on_event=None)
         self.target = target
         return self.diagnosis, settings.output_dir / "run", None
 
-    def prove(self, request: Any, changes: Any, at_least: float, on_event: Any) -> Any:
+    def prove(self, request: Any, on_event: Any, changes: Any, at_least: float) -> Any:
         self.changes, self.at_least = tuple(changes), at_least
         return self.diagnosis, None
 
@@ -60,11 +60,11 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 def test_unnamed_options_are_one_change_and_named_ones_stand_beside_it(asked: Asked) -> None:
     one = ("--diff", "a.diff", "--env", "X=1", "--set", "lr=2")
-    more = ("--change", "b=--diff b.diff --samples-per-step 32:64", "--change", "c=--fix some-id")
+    more = ("--change", "b=--diff b.diff", "--change", "c=--fix some-id")
     assert asked(*one, *more, "--at-least", "1.05", "--", "train.py", "--env", "own") == 0
     assert asked.changes == (
         Change(diffs=("a.diff",), environment=("X=1",), arguments=("lr=2",)),
-        Change("b", diffs=("b.diff",), samples=(32, 64)),
+        Change("b", diffs=("b.diff",)),
         Change("c", fixes=("some_id",)),
     )
     assert asked.at_least == 1.05
@@ -87,7 +87,6 @@ def test_the_script_stands_behind_two_dashes_or_not(asked: Asked, words: tuple[s
         (("--change", "a=", "--", "train.py"), "--change a has no change in it"),
         (("--change", "a=--diff 'x", "--", "train.py"), "No closing quotation"),
         (("--change", "a=--rev x", "--change", "a=--rev y", "--", "train.py"), "have one name"),
-        (("--rev", "x", "--samples-per-step", "many", "--", "train.py"), "is no number"),
     ],
 )
 def test_wrong_usage_is_said(asked: Asked, words: tuple[str, ...], says: str) -> None:

@@ -18,10 +18,10 @@ from trainperf.evidence.parallel import (
     joined,
     on_gpus,
     parallel,
-    summarise,
     whole_job,
     with_scaling,
 )
+from trainperf.evidence.ranks import summarise
 from trainperf.model import (
     Event,
     Gpu,

@@ -159,18 +159,3 @@ def test_an_evaluation_before_the_first_step_is_told_within_the_set_up():
         )
     )
     assert (found.setup_s, found.evaluation_s) == (8.0, 3.0)
-
-
-def test_tables_mapped_row_by_row_before_the_first_step_are_told_within_the_set_up():
-    where = {"file": "train.py", "line": 7, "function": "main"}
-    found = startup(
-        observed(
-            {"e": "hello", "t": 0.0},
-            {"e": "row_map", "t": 2.0, "s": 1.0, "seconds": 1.0, "where": None},
-            {"e": "row_map", "t": 5.0, "s": 2.0, "seconds": 3.0, "where": where},
-            {"e": "first_update", "t": 8.0},
-            {"e": "loop", "kind": "update", "framework": "torch", "phases": ["real"], "t": 9.0},
-            {"e": "row_map", "t": 30.0, "s": 27.0, "seconds": 3.0, "where": None},
-        )
-    )
-    assert (found.setup_s, found.mapped_s, found.mapped_where.line) == (8.0, 4.0, 7)

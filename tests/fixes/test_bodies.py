@@ -1,4 +1,4 @@
-"""What the source of a function tells, by `data/bodies.txt`, of traces, calls and batches."""
+"""What the source of a function tells, by `data/bodies.txt`, of traces and calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.fixes.tf_data.order import elementwise
 from trainperf.fixes.tf_step import graphs
 from trainperf.fixes.tf_step.callbacks import does_more, head
-from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 
 CASES = Path(__file__).parents[1] / "data" / "bodies.txt"
@@ -48,14 +46,6 @@ def of_callback(body: str, arguments: str = CALLBACK) -> str:
     return does_more(module, next(each for each in module.functions if each.name == "step"))
 
 
-def takes_batches(text: str) -> bool:
-    """Whether the last function of a source, or its lambda `f = …`, may be given batches."""
-    module = Module(ast.parse(IMPORTS + text), IMPORTS + text)
-    last = module.top.node.body[-1]  # type: ignore[attr-defined]
-    found = function_of(module, last.value) if isinstance(last, ast.Assign) else last
-    return elementwise(module, found)
-
-
 def once_per_trace(body: str) -> str:
     text = IMPORTS + ast.unparse(of_step(body))
     module = Module(ast.parse(text), text)
@@ -67,7 +57,6 @@ ASKED: dict[str, Callable[[str], object]] = {
     "becomes_float": lambda body: graphs._becomes_float(of_step(body), "n"),
     "may_overflow": lambda body: graphs._may_overflow(of_step(body), "n"),
     "does_more": of_callback,
-    "elementwise": takes_batches,
 }
 
 

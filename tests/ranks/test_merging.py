@@ -364,7 +364,7 @@ def test_many_ranks_are_named_shortly(numbers, text):
 
 
 def test_a_measure_of_each_rank_reaches_the_evidence(tmp_path):
-    from trainperf.evidence.parallel import summarise
+    from trainperf.evidence.ranks import summarise
 
     own = summarise(events(1, 2))
     assert isinstance(own.local, Measure)

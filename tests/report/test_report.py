@@ -94,15 +94,11 @@ def notes(laid: str) -> str:
         ("times.real.blocks = []; times.real.steps = 5", "only 5 steps could be timed"),
         ("times.real = 0.1 ± 0.05", "the step time varied by 50 %"),
         ("startup.tracing_s = 42.0", "tracing the first step took 42.0 s"),
-        (
-            'startup.mapped_s = 42.0; startup.mapped_where = "train.py:12"',
-            "one row at a time (train.py:12)",
-        ),
     ],
 )
 def test_what_makes_times_rough_or_a_start_long_is_noted(laid: str, said: str) -> None:
     assert said in notes(laid)
-    assert said not in notes("startup.mapped_s = 2.0; times.real = 0.1")
+    assert said not in notes("times.real = 0.1")
 
 
 def test_notes_of_the_observer_are_given_once_each() -> None:

@@ -91,14 +91,14 @@ def test_what_is_not_explained_is_not_called_waiting_for_data() -> None:
 
 def test_the_users_own_function_is_a_part_of_its_own() -> None:
     diagnosis = first("torch_step_logging")
-    own = finding(first("emulated_host"), "own_function")
-    data = {"kind": "optimizer", "share": 0.5, "name": "`Adam.step`"}
+    own = finding(first("loop_python_metric"), "own_function")
+    data = {"kind": "call", "share": 0.5, "name": "`Adam.step`"}
     found = shares(replace(diagnosis, findings=(replace(own, data=data),)))
     real = diagnosis.times.real_s
     assert real is not None
     seconds = next(part[1] for part in found if part[0] == "your own `Adam.step`")
     assert seconds == pytest.approx(real / 2, rel=0.05)
-    of_the_model = replace(own, data={**data, "kind": "recurrence"})
+    of_the_model = replace(own, data={**data, "kind": "weights"})
     names = {part[0] for part in shares(replace(diagnosis, findings=(of_the_model,)))}
     assert not any("Adam" in name for name in names)
 

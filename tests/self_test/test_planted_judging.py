@@ -8,14 +8,13 @@ from trainperf.self_test.judging import (
     BUSY,
     Figure,
     SelfTest,
-    neighbours,
     nothing_kept,
     nothing_to_gain,
 )
 
 
-def figure(measured: float | None, waited: float | None = 0.0, reason: str = "") -> Figure:
-    return Figure("a step", "s", 0.050, measured, 0.03, waited, "plain run", reason)
+def figure(measured: float | None, others: float = 0.0, reason: str = "") -> Figure:
+    return Figure("a step", "s", 0.050, measured, 0.03, others, "plain run", reason)
 
 
 def result(*figures: Figure) -> SelfTest:
@@ -34,26 +33,12 @@ def test_one_outside_it_does_not(measured: float) -> None:
     assert result(figure(measured), figure(0.050)).holds is False
 
 
-def test_waiting_for_a_core_widens_the_band_by_what_was_waited() -> None:
-    assert figure(0.0535, waited=0.05).status == "ok"
-    assert figure(0.0545, waited=0.05).status == "problem"
-    assert (
-        "8.0 %: 3.0 %, and 5.0 % of waiting for a core" in figure(0.0535, waited=0.05).check().text
-    )
-
-
-def test_where_threads_waited_long_a_figure_outside_its_band_says_nothing() -> None:
-    busy = figure(0.080, waited=BUSY + 0.01)
+def test_beside_busy_neighbours_a_figure_outside_its_band_says_nothing() -> None:
+    busy = figure(0.080, others=BUSY + 0.1)
     assert busy.status == "unknown"
+    assert "others kept 0.4 cores busy" in busy.check().text
     assert result(busy, figure(0.050)).holds is None
-    assert result(busy, figure(0.080)).holds is False  # the other one was not disturbed
-
-
-def test_where_waiting_was_not_counted_a_figure_outside_its_band_says_nothing() -> None:
-    assert figure(0.0505, waited=None).status == "ok"
-    blind = figure(0.080, waited=None)
-    assert blind.status == "unknown"
-    assert "how long threads waited for a core is not known" in blind.check().text
+    assert figure(0.0505, others=BUSY + 0.1).status == "ok"
 
 
 def test_what_time_was_missing_for_is_unknown_and_what_failed_is_a_problem() -> None:
@@ -87,11 +72,6 @@ def test_one_that_there_was_no_time_for_is_unknown() -> None:
     late = Trial("torch_workers", Outcome.NOT_TRIED, "out of budget")
     assert nothing_kept("r", [late], Trials("none", budget_needed_s=90.0)).status == "unknown"
     assert nothing_kept("r", [late], Trials("none")).status == "problem"
-
-
-def test_others_on_the_gpu_are_named() -> None:
-    assert neighbours(0.2, 16, ["GPU 0"]).status == "warning"
-    assert neighbours(0.2, 16, []).text == "others took 0.2 of 16 cores at most"
 
 
 def test_the_conclusion_names_framework_and_device() -> None:

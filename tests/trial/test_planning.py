@@ -26,7 +26,7 @@ from trainperf.patch.patch import Edits
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import CACHES, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.pages import HUGE_PAGES
+from trainperf.trial.legs.environment import HUGE_PAGES, spins
 from trainperf.trial.planning import (
     DECIDED,
     NO_EPOCH,
@@ -37,7 +37,6 @@ from trainperf.trial.planning import (
     Subject,
     costs_of,
     plan,
-    spins,
 )
 
 PLAIN, (MAP, READ, COMPILE) = marked(
@@ -339,7 +338,7 @@ def test_all_legs_sleep_or_none_does(subject):
 
 
 def test_all_legs_have_their_tensors_on_huge_pages_or_none_has(subject, monkeypatch):
-    monkeypatch.setattr("trainperf.trial.planning.huge_pages", lambda *_: HUGE_PAGES)
+    monkeypatch.setattr("trainperf.trial.legs.environment.huge_pages", lambda *_: HUGE_PAGES)
     made = planned(subject(PARALLEL))
     assert made.how.huge_pages
     runs = [made.changes.run, *(one.run for one in made.chosen)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainperf.trial.legs.faults import ENDED, unpatched, why, why_rank, why_ranks
+from trainperf.trial.legs.faults import ENDED, unpatched, why
 from trainperf.trial.ranks import by_rank, count, launcher, obstacle
 
 LOOP = {"e": "loop", "t": 2.0}
@@ -84,8 +84,7 @@ def test_what_torchrun_prints_tells_how_a_rank_was_lost(tmp_path):
     )
     lost = "lost rank 1, killed by SIGKILL, as when memory runs out"
     assert why(1, events, tmp_path, ranks=2) == lost
-    assert why_rank(101, events, tmp_path) == lost
-    assert why_rank(100, events, tmp_path) == "lost rank 0, killed by SIGTERM"
+    assert why(None, events, tmp_path, 2, gone=[100, 101]) == lost
 
 
 def test_of_ranks_that_are_gone_at_once_the_first_to_fail_is_the_cause(tmp_path):
@@ -95,33 +94,35 @@ def test_of_ranks_that_are_gone_at_once_the_first_to_fail_is_the_cause(tmp_path)
     events[7] = [HELLO, error("a helper, long ago", 1.0)]
     cause = "fails on rank 1: ValueError: bad sample"
     for gone in ([100, 101], [101, 100], [100]):
-        assert why_ranks(gone, events, tmp_path) == cause
+        assert why(None, events, tmp_path, 2, gone=gone) == cause
     (tmp_path / "output.log").write_text("Signal 6 (SIGABRT) received by PID 100\n")
-    assert why_ranks([100, 101], events, tmp_path) == cause
+    assert why(None, events, tmp_path, 2, gone=[100, 101]) == cause
 
 
 def test_a_rank_that_was_killed_made_the_others_fail(tmp_path):
     events = job(rank(0), rank(1))
     events[100].append(error("connection closed by peer", 9.0, "RuntimeError"))
     (tmp_path / "output.log").write_text("Signal 9 (SIGKILL) received by PID 101\n")
-    assert "lost rank 1, killed by SIGKILL" in why_ranks([100, 101], events, tmp_path)
+    assert "lost rank 1, killed by SIGKILL" in why(None, events, tmp_path, 2, gone=[100, 101])
 
 
 def test_a_rank_that_its_launcher_ends_is_not_the_cause(tmp_path):
     events = job(rank(0), rank(1))
     events[101].append(error("bad sample", 8.0))
     (tmp_path / "output.log").write_text("Signal 15 (SIGTERM) received by PID 100\n")
-    assert why_ranks([100, 101], events, tmp_path) == "fails on rank 1: ValueError: bad sample"
-    assert "lost rank 0" in why_ranks([100], job(rank(0), rank(1)), tmp_path)
+    assert (
+        why(None, events, tmp_path, 2, gone=[100, 101]) == "fails on rank 1: ValueError: bad sample"
+    )
+    assert "lost rank 0" in why(None, job(rank(0), rank(1)), tmp_path, 2, gone=[100])
 
 
 def test_a_rank_whose_loop_ended_is_not_lost(tmp_path):
     events = job(rank(0), rank(1))
-    assert why_rank(101, events, tmp_path) == (
+    assert why(None, events, tmp_path, 2, gone=[101]) == (
         "lost rank 1, which was killed or ended without an error"
     )
     events[101].append({"e": "exit", "t": 9.0})
-    assert why_rank(101, events, tmp_path) == ENDED
+    assert why(None, events, tmp_path, 2, gone=[101]) == ENDED
 
 
 def test_each_rank_has_to_run_the_changed_file(tmp_path):

@@ -7,7 +7,7 @@ from fixes.boxes import GIB, box
 from recordings import recording
 from trainperf.machine.host import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
-from trainperf.recording.machine.machine import Gpu, MigSlice
+from trainperf.recording.machine.machine import Gpu
 from trainperf.trial.legs import room as room_module
 from trainperf.trial.legs.room import CONTEXT, MANY, NOT_TOLD, TWO, memory_is_short, room
 
@@ -150,32 +150,17 @@ def test_a_script_on_the_cpu_does_not_care_for_gpus():
     assert room(recording(on_cpu, samples=seen, gpus=(gpu(),)), box()).legs == MANY
 
 
-def used(index, place=None):
-    """A script that computed on a GPU, or on a slice of one."""
-    return Device("GPU", "a GPU", 1, (CudaDevice(0, "a GPU", index=index, slice=place),))
-
-
 def test_what_others_do_on_gpus_that_the_script_does_not_use_is_no_concern():
     seen = on_gpus([0, 0], [10 * GIB, 2 * GIB])
     both = recording(TORCH, samples=seen, gpus=(gpu(0), gpu(1)))
-    assert room(both, box(), used(1)).legs == 7
-    assert room(both, box(), used(None)).legs == 1  # nobody knows which it is
 
+    def on(index):
+        return Device("GPU", "a GPU", 1, (CudaDevice(0, "a GPU", index=index),))
 
-def test_of_a_card_in_mig_mode_the_slice_counts():
-    slices = tuple(MigSlice(f"MIG-{n}", "a slice", 10 * GIB) for n in range(2))
-    card = replace(gpu(total=80 * GIB), mig=True, slices=slices)
-    seen = tuple(
-        Sample(float(t), None, (GpuSample(0, memory_used=held, slices_used=(GIB, GIB + held)),))
-        for t, held in enumerate((0, 4 * GIB))
-    )
-    found = room(recording(TORCH, samples=seen, gpus=(card,)), box(), used(0, place=1))
-    assert found.legs == 2
-    assert found.reason == (
-        "the script takes 4.0 GiB of the memory of its slice of GPU 0, and 9.0 GiB is free"
-    )
-    unsure = room(recording(TORCH, samples=seen, gpus=(card,)), box(), used(0))
-    assert unsure.legs == TWO
+    assert room(both, box(), on(1)).legs == 7
+    assert room(both, box(), on(None)).legs == 1  # nobody knows which it is
+    cards = (gpu(0), replace(gpu(1), mig=True))  # of a slice the framework tells
+    assert room(recording(TORCH, samples=seen, gpus=cards), box(), on(1)).legs == TWO
 
 
 @pytest.mark.parametrize(("peak", "legs"), [(16, 4), (32, 2), (48, 1)])
@@ -215,21 +200,3 @@ def test_memory_runs_out_in_the_machine_or_in_the_control_group(
     monkeypatch.setattr(room_module.psutil, "virtual_memory", lambda: memory)
     monkeypatch.setattr(room_module, "memory_limit", lambda: limit)
     assert memory_is_short() is short
-
-
-@pytest.mark.parametrize(
-    ("modes", "used", "legs"),
-    [
-        ((), True, TWO),
-        (("shared",), True, TWO),
-        (("exclusive", "shared"), True, TWO),
-        (("exclusive",), False, MANY),
-        (("exclusive", "exclusive"), True, 1),
-    ],
-)
-def test_a_gpu_that_takes_one_process_leaves_room_for_one_leg(modes, used, legs):
-    cards = tuple(Gpu(index, "a GPU", compute_mode=mode) for index, mode in enumerate(modes))
-    event = {"e": "framework", "name": "torch", "gpus": [{"number": 0, "used": used}]}
-    found = room(recording(event), box(gpus=cards))
-    assert found.legs == legs
-    assert ("one process at a time" in found.reason) is (legs == 1)

@@ -111,10 +111,12 @@ SCRIPTS = {
         "tests/real",
         "",
         "averaged_in_numpy config_object crowded_threads decaying_squares dropped_attention "
-        "eager_attention fit_each_window folds_anew growing_graph histograms_each_step inline_tape "
-        "kept_sessions loader_keywords mirrored_cpus null_context predict_between_fits "
-        "ranking_loop saving_often shadow_by_lambda sharded_checkpoints small_batch "
-        "threads_in_workers waiting_numpy_function work_for_nothing",
+        "eager_agent eager_attention fit_each_window folds_anew front_padded frozen_base "
+        "growing_graph histograms_each_step inline_tape kept_sessions loaded_again "
+        "loader_keywords mirrored_cpus null_context outside_the_scope predict_between_fits "
+        "predicted_each_batch ranking_loop same_batch_twice saving_often shadow_by_lambda "
+        "sharded_checkpoints small_batch threads_in_workers unrolled waiting_numpy_function "
+        "weather_windows work_for_nothing zipped_shards",
     ),
     **_of(
         f"{TESTS}/seeds",

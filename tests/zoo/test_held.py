@@ -39,13 +39,11 @@ UNSEEN = {
     "Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
     "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
     "ModelFacts.steps_per_execution Outside.whole Packing Padding.collator "
-    "Padding.leaf Padding.side Products.losses Reads.at_least Recompiling Retracing.jit "
-    "Retracing.relaxed StartUp.evaluation_s StartUp.mapped_s StartUp.mapped_where "
-    "StepLines.beside Strategy.auto_shard "
-    "Strategy.cross_device_ops_given Strategy.files Strategy.models_outside TorchModel.trained "
-    "TorchOptimizer.builtin TorchOptimizer.foreach TorchOptimizer.scheduled Trainer "
-    "facts.functions_run_eagerly "
-    "facts.intra_op_threads facts.ranks_writing flags.deterministic flags.float64_batch",
+    "Products.losses Reads.at_least Recompiling Retracing.jit "
+    "Retracing.relaxed StartUp.evaluation_s "
+    "TorchModel.trained TorchOptimizer.builtin TorchOptimizer.foreach "
+    "TorchOptimizer.scheduled Trainer facts.functions_run_eagerly facts.intra_op_threads "
+    "facts.ranks_writing flags.deterministic flags.float64_batch",
 }
 """What no recording holds, by what it takes to record it; of a class without a field, no value."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path, PurePath
 
 from trainperf import store
-from trainperf.check.judging import BUSY, judge, noise
-from trainperf.check.running import ALARM_RUNS, BASELINE_RUNS, MOST_RUNS, Runs, repeat
-from trainperf.check.values import Baseline, Checked, Criteria, Judged, Repeat
+from trainperf.check.judging import BUSY, Judged, judge, noise
+from trainperf.check.running import ALARM_RUNS, BASELINE_RUNS, MOST_RUNS, Repeat, Runs, repeat
 from trainperf.errors import TrainperfError
 from trainperf.model import (
     Answer,
@@ -24,188 +23,147 @@ from trainperf.model import (
 )
 from trainperf.model.words import seconds, share
 
+POOR = 0.05
+"""Runs of a baseline that differ by more can tell no usual regression."""
 
-def answer(
-    baseline: Baseline, diagnosis: Diagnosis, repeats: Sequence[Repeat], wanted: Criteria
-) -> Checked:
+
+@dataclass(frozen=True)
+class Baseline(Diagnosis):
+    """A saved diagnosis with every run that it was made of; its file is a report as well."""
+
+    repeats: tuple[Repeat, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Repeat, ...]:
+        """The runs that it was made of; of a plain report, the one."""
+        return self.repeats or (repeat(self),)
+
+
+def answer(saved: Baseline, against: Compared, runs: Runs, limits: Limits) -> Check:
     """Say whether the runs pass: times, new findings, utilisation. Pure.
 
     A new finding fails a check if it is in every run and in none of the baseline's, worth
     enough in each; in fewer runs than `MOST_RUNS` it is a doubt, and so it is where another
     version of trainperf, which may not have looked for it, saved the baseline.
     """
-    before = repeats_of(baseline)
-    times = judge(before, repeats, wanted.most)
-    new = _new(before, diagnosis, repeats, wanted)
-    uncertain = _uncertain(baseline, diagnosis, repeats)
-    reasons = (
-        *_of_utilization_missing(repeats, wanted),
-        *_of_times(times, wanted),
-        *(_of_finding(one, uncertain, wanted) for one in new),
-        *_of_utilization(repeats, wanted),
-        *([Reason("time", "passed", times.remark)] if times.remark else ()),
+    times = judge(saved.runs, runs.repeats, limits.max_regression)
+    reasons = tuple(_reasons(saved, times, runs, limits))
+    told = {reason.outcome for reason in reasons}
+    outcome: Answer = "failed" if "failed" in told else "undecided" if told else "passed"
+    return Check(
+        outcome=outcome,
+        exit_status=int(outcome == "failed" or (limits.strict and outcome == "undecided")),
+        text=_line(outcome, times, reasons, limits),
+        reasons=reasons,
+        times=_times(times),
+        runs=times.runs,
+        limits=limits,
+        baseline=against,
     )
-    decided = {one.outcome for one in reasons}
-    outcome: Answer = next((one for one in _WORST_FIRST if one in decided), "passed")
-    return Checked(outcome, _line(outcome, times, reasons, wanted), times, reasons)
 
 
-_WORST_FIRST: tuple[Answer, ...] = ("failed", "undecided")
-
-
-def settled(baseline: Baseline, runs: Runs, wanted: Criteria) -> bool:
+def settled(saved: Baseline, runs: Runs, limits: Limits) -> bool:
     """Whether another run could not change the answer, or need not: a pass stands at once.
 
     Slower or otherwise worse than allowed is asked for again, until `ALARM_RUNS` agree; a
     finding until all runs do.
     """
-    checked = answer(baseline, runs.diagnosis, runs.repeats, wanted)
-    if checked.failures:
-        return len(runs.repeats) >= ALARM_RUNS and checked.times.outcome != "undecided"
-    new = _new(repeats_of(baseline), runs.diagnosis, runs.repeats, wanted)
-    if new and baseline.trainperf_version == runs.diagnosis.trainperf_version:
+    times = judge(saved.runs, runs.repeats, limits.max_regression)
+    enough = len(runs.repeats) >= ALARM_RUNS
+    if any(one.outcome == "failed" for one in _reasons(saved, times, runs, limits)):
+        return enough and times.outcome != "undecided"
+    same = saved.trainperf_version == runs.diagnosis.trainperf_version
+    if (same and _new(saved, runs, limits)) or times.change > limits.max_regression:
         return False
-    times = checked.times
-    if times.change > wanted.most:
-        return False
-    return times.outcome == "passed" or not times.again or len(runs.repeats) >= ALARM_RUNS
+    return times.outcome == "passed" or not times.again or enough
 
 
-def shortcomings(repeats: Sequence[Repeat]) -> tuple[str, ...]:
+def shortcomings(repeats: Sequence[Repeat]) -> Iterator[str]:
     """The reasons why runs are a poor baseline: too few, apart, beside other programs."""
-    told = []
     if len(repeats) < BASELINE_RUNS:
-        told.append(f"there was time for {len(repeats)} of {BASELINE_RUNS} runs: see --budget")
-    apart = noise(repeats)
-    if len(repeats) > 1 and apart > Criteria.most:
-        told.append(f"the runs differ by {apart * 100:.0f} %: a check against it cannot tell")
-    others = min(repeats, key=lambda one: one.fastest_s).others or 0.0
+        yield f"there was time for {len(repeats)} of {BASELINE_RUNS} runs: see --budget"
+    if len(repeats) > 1 and (apart := noise(repeats)) > POOR:
+        yield f"the runs differ by {apart * 100:.0f} %: a check against it cannot tell"
+    others = min(repeats, key=lambda run: run.fastest_s).others or 0.0
     if others > BUSY:
-        told.append(f"other programs kept {others:.1f} cores busy: save it again without them")
-    return tuple(told)
+        yield f"other programs kept {others:.1f} cores busy: save it again without them"
 
 
-def _new(
-    before: Sequence[Repeat], diagnosis: Diagnosis, repeats: Sequence[Repeat], wanted: Criteria
-) -> list[Finding]:
-    if wanted.fail_on == "none":
+def _reasons(saved: Baseline, times: Judged, runs: Runs, limits: Limits) -> Iterator[Reason]:
+    """What keeps the runs from passing; the first of those of one outcome is told."""
+    busy = [run.utilization for run in runs.repeats if run.utilization is not None]
+    floor = limits.min_utilization
+    if floor is not None and not busy:
+        yield Reason("utilization", "undecided", "utilisation was not measured", None, floor)
+    if times.outcome != "passed":
+        why = "slower" if times.outcome == "failed" else times.reason
+        text = f"{why}: {_figures(times, limits)}"
+        figures = (times.change, limits.max_regression, *times.interval)
+        yield Reason("time", times.outcome, text, *figures)
+    for finding in _new(saved, runs, limits):
+        yield _of_finding(finding, _uncertain(saved, runs), limits)
+    if floor is not None and busy and max(busy) < floor:
+        text = f"utilisation {max(busy) * 100:.0f} %, at least {floor * 100:.0f} % is wanted"
+        yield Reason("utilization", "failed", text, max(busy), floor, min(busy), max(busy))
+
+
+def _new(saved: Baseline, runs: Runs, limits: Limits) -> list[Finding]:
+    """The findings of all runs, worth enough in each, that no run of the baseline had."""
+    if limits.fail_on == "none":
         return []
-    known = {one for run in before for one in run.findings}
-    always = set.intersection(*(_found(run, wanted.fail_on) for run in repeats))
-    return [one for one in diagnosis.findings if one.id in always - known]
+    known = {name for run in saved.runs for name in run.findings}
+    always = set.intersection(*(_found(run, limits.fail_on) for run in runs.repeats))
+    return [one for one in runs.diagnosis.findings if one.id in always - known]
 
 
 def _found(run: Repeat, fail_on: str | float) -> set[str]:
     """The findings of a run that are worth enough in it; one without a bound always is."""
     bounds = run.bounds or (None,) * len(run.findings)
     pairs = zip(run.findings, bounds, strict=True)
-    return {id_ for id_, bound in pairs if _counts(bound, fail_on)}
+    return {name for name, bound in pairs
+            if isinstance(fail_on, str) or bound is None or bound >= fail_on}  # fmt: skip
 
 
-def _uncertain(baseline: Baseline, now: Diagnosis, repeats: Sequence[Repeat]) -> str:
+def _uncertain(saved: Baseline, runs: Runs) -> str:
     """Why a finding that the baseline has not may be no news; "" if nothing says so."""
-    if baseline.trainperf_version != now.trainperf_version:
-        saved = baseline.trainperf_version
-        return f"trainperf {saved}, which saved the baseline, may not have looked for it"
-    if len(repeats) < MOST_RUNS:
-        return f"seen in {len(repeats)} runs only" if len(repeats) > 1 else "seen in one run only"
+    if saved.trainperf_version != runs.diagnosis.trainperf_version:
+        version = saved.trainperf_version
+        return f"trainperf {version}, which saved the baseline, may not have looked for it"
+    if len(runs.repeats) < MOST_RUNS:
+        return f"seen in {len(runs.repeats)} of {MOST_RUNS} runs only"
     return ""
 
 
-def _counts(bound: float | None, fail_on: str | float) -> bool:
-    return isinstance(fail_on, str) or bound is None or bound >= fail_on
-
-
-def _of_times(times: Judged, wanted: Criteria) -> list[Reason]:
-    if times.outcome == "passed":
-        return []
-    why = "slower" if times.outcome == "failed" else times.reason
-    text = f"{why}: {_figures(times, wanted)}"
-    low, high = times.interval
-    return [Reason("time", times.outcome, text, times.change, wanted.most, low, high)]
-
-
-def _of_finding(finding: Finding, uncertain: str, wanted: Criteria) -> Reason:
+def _of_finding(finding: Finding, uncertain: str, limits: Limits) -> Reason:
     worth = "" if finding.bound is None else f" (up to {finding.bound:.2f}×)"
     text = f"new finding {finding.id}{worth}: {finding.title}"
-    limit = None if isinstance(wanted.fail_on, str) else wanted.fail_on
     return Reason(
         "finding",
         "undecided" if uncertain else "failed",
         f"{text}; {uncertain}" if uncertain else text,
         finding.bound,
-        limit,
+        None if isinstance(limits.fail_on, str) else limits.fail_on,
         finding=finding.id,
     )
 
 
-def _of_utilization(repeats: Sequence[Repeat], wanted: Criteria) -> list[Reason]:
-    seen = _utilizations(repeats)
-    if wanted.least is None or not seen or max(seen) >= wanted.least:
-        return []
-    text = f"utilisation {max(seen) * 100:.0f} %, at least {wanted.least * 100:.0f} % is wanted"
-    figures = (max(seen), wanted.least, min(seen), max(seen))
-    return [Reason("utilization", "failed", text, *figures)]
-
-
-def _of_utilization_missing(repeats: Sequence[Repeat], wanted: Criteria) -> list[Reason]:
-    """The first of the doubts: nothing else answers what was asked."""
-    if wanted.least is None or _utilizations(repeats):
-        return []
-    return [Reason("utilization", "undecided", "utilisation was not measured", None, wanted.least)]
-
-
-def _utilizations(repeats: Sequence[Repeat]) -> list[float]:
-    return [one.utilization for one in repeats if one.utilization is not None]
-
-
-def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], wanted: Criteria) -> str:
+def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], limits: Limits) -> str:
     if outcome == "passed":
-        return f"check passed: {_figures(times, wanted)}"
-    first, *others = [one.text for one in reasons if one.outcome == outcome]
+        return f"check passed: {_figures(times, limits)}"
+    first, *others = [reason.text for reason in reasons if reason.outcome == outcome]
     if outcome == "undecided":
         return f"check cannot tell: {first}"
     more = f"; and {len(others)} more" if others else ""
     return f"check failed: {first}{more}"
 
 
-def _figures(times: Judged, wanted: Criteria) -> str:
+def _figures(times: Judged, limits: Limits) -> str:
     before, after = seconds(times.before_s), seconds(times.after_s)
     what = "sample" if times.by_samples else "step"
     return (
         f"{after} a {what} against {before} "
         f"({times.change * 100:+.1f} %, noise ±{share(times.noise)}, "
-        f"limit {wanted.most * 100:.3g} %)"
-    )
-
-
-def compared(saved: Baseline, path: Path) -> Compared:
-    """Return what a baseline is known by, `path` being the file or folder it was read from."""
-    file = store.resolve_run(path)
-    return Compared(
-        file=str(file),
-        sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
-        created=saved.created,
-        trainperf_version=saved.trainperf_version,
-        script=saved.script,
-        hostname=saved.machine.hostname,
-        runs=len(repeats_of(saved)),
-    )
-
-
-def reported(
-    checked: Checked, against: Compared, wanted: Criteria, strict: bool, exit_status: int
-) -> Check:
-    """Return the answer with its figures and its limits, for the report. Pure."""
-    return Check(
-        outcome=checked.outcome,
-        exit_status=exit_status,
-        text=checked.line,
-        reasons=checked.reasons,
-        times=_times(checked.times),
-        runs=checked.times.runs,
-        limits=Limits(wanted.most, wanted.least, wanted.fail_on, strict),
-        baseline=against,
+        f"limit {limits.max_regression * 100:.3g} %)"
     )
 
 
@@ -227,6 +185,20 @@ def _times(judged: Judged) -> CheckedTimes:
 # A baseline's file: read with clear errors, written whole.
 
 
+def compared(saved: Baseline, path: Path) -> Compared:
+    """Return what a baseline is known by, `path` being the file or folder it was read from."""
+    file = store.resolve_run(path)
+    return Compared(
+        file=str(file),
+        sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
+        created=saved.created,
+        trainperf_version=saved.trainperf_version,
+        script=saved.script,
+        hostname=saved.machine.hostname,
+        runs=len(saved.runs),
+    )
+
+
 def load(path: Path, script: str) -> Baseline:
     """Read the baseline of `script`; any saved report will do, as a baseline of one run.
 
@@ -242,30 +214,17 @@ def load(path: Path, script: str) -> Baseline:
             f"{path} is a baseline of {saved.script}, not of {script}",
             f"give that of {script}, or make one: {make}",
         )
-    if not all(map(_sound, saved.repeats)):
-        raise TrainperfError(f"{path} holds figures that no run gives", f"again: {make}")
     if saved.times.real_s is None:
         raise TrainperfError(f"{path} has no time of a step: that run failed", f"again: {make}")
+    if not all(run.fastest_s > 0 and run.mean_s > 0 for run in saved.repeats):
+        raise TrainperfError(f"{path} holds figures that no run gives", f"again: {make}")
     return saved
-
-
-def repeats_of(saved: Baseline) -> tuple[Repeat, ...]:
-    """The runs that a baseline was made of; of a plain report, the one."""
-    return saved.repeats or (repeat(saved),)
 
 
 def save(diagnosis: Diagnosis, repeats: Sequence[Repeat], path: Path) -> None:
     """Write `diagnosis`, the run that stands for the others, with all runs."""
     values = {one.name: getattr(diagnosis, one.name) for one in fields(Diagnosis)}
     store.save_value(Baseline(**values, repeats=tuple(repeats)), path)
-
-
-def _sound(run: Repeat) -> bool:
-    """Whether a run's figures can be reckoned with: the file may have been edited."""
-    speeds = () if run.speed is None else (run.speed.one_s, run.speed.all_s)
-    positive = (run.fastest_s, run.mean_s, run.batch_size, *speeds)
-    paired = len(run.bounds) in (0, len(run.findings))
-    return paired and all(one is None or one > 0 for one in positive)
 
 
 def _names(script: str) -> set[str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from trainperf.check.values import Repeat, Speed
-from trainperf.model import Diagnosis, Ending, Machine, PhaseUse
+from trainperf.model import Diagnosis, Ending
 from trainperf.samplers.levels import text
 
 BASELINE_RUNS = 3
@@ -70,6 +70,46 @@ of 2 MiB, in the interpreter alone."""
 
 
 @dataclass(frozen=True)
+class Speed:
+    """How fast the machine is at one moment: seconds of a fixed piece of work.
+
+    `one_s` on one core, `all_s` on as many as the process may use at the same time; the
+    fastest of several goes.
+    """
+
+    one_s: float
+    all_s: float
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """One run of the script; seconds per step.
+
+    `fastest_s` is the mean of the fastest run of consecutive steps, `mean_s` that of all
+    steps with `noise`, half its interval as a share of it. `agreement` is how far the
+    fastest quarter of the runs of steps reaches above `fastest_s`, as a share of it.
+    `cores` is what the script kept busy, `others` what other programs did meanwhile, `idle`
+    what nobody did. `bounds` stand beside `findings`. `hosts` are names of the machine:
+    its own, and that of its last start, which the containers on it have in common.
+    None where not measured.
+    """
+
+    fastest_s: float
+    mean_s: float
+    noise: float | None = None
+    agreement: float | None = None
+    batch_size: int | None = None
+    cores: float | None = None
+    others: float | None = None
+    utilization: float | None = None
+    findings: tuple[str, ...] = ()
+    speed: Speed | None = None
+    bounds: tuple[float | None, ...] = ()
+    idle: float | None = None
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Runs:
     """The runs of a check: the whole diagnosis, every run, and the machine's speed beside each.
 
@@ -101,16 +141,15 @@ def run(means: Means, at_least: int, settled: Callable[[Runs], bool]) -> Runs:
     while True:
         began = means.clock()
         diagnosis = means.observe()
+        made = () if runs is None else runs.repeats
         if diagnosis.times.real_s is None or diagnosis.ending in ENDS_ALL:
-            return Runs(diagnosis, () if runs is None else runs.repeats, diagnosis)
-        after = means.speed()
-        one = repeat(diagnosis, _faster(beside, after), boot_name())
-        beside = after
-        runs = (
-            Runs(diagnosis, (one,))
-            if runs is None
-            else replace(runs, repeats=(*runs.repeats, one), diagnosis=_kept(runs, one, diagnosis))
-        )
+            return Runs(diagnosis, made, diagnosis)
+        before, beside = beside, means.speed()
+        latest = repeat(diagnosis, _faster(before, beside), boot_name())
+        fastest = min((run.fastest_s for run in made), default=math.inf)
+        if runs is not None and latest.fastest_s >= fastest:
+            diagnosis = runs.diagnosis  # that of the least disturbed run stands for all
+        runs = Runs(diagnosis, (*made, latest))
         many = len(runs.repeats)
         if many >= MOST_RUNS or (many >= at_least and settled(runs)):
             return runs
@@ -120,14 +159,8 @@ def run(means: Means, at_least: int, settled: Callable[[Runs], bool]) -> Runs:
 
 def agree(runs: Runs) -> bool:
     """Whether the runs of a baseline are enough: the slowest is about as fast as the fastest."""
-    times = [one.fastest_s for one in runs.repeats]
+    times = [run.fastest_s for run in runs.repeats]
     return max(times) <= min(times) * (1 + AGREE)
-
-
-def _kept(runs: Runs, one: Repeat, diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis of the least disturbed run stands for all."""
-    fastest = min(each.fastest_s for each in runs.repeats)
-    return diagnosis if one.fastest_s < fastest else runs.diagnosis
 
 
 def _faster(a: Speed | None, b: Speed | None) -> Speed | None:
@@ -147,41 +180,33 @@ def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> 
     blocks = sorted(times.spread.get("real", ()))
     fastest = blocks[0] if blocks else times.real_s
     quarter = blocks[(len(blocks) - 1) // 4] if len(blocks) > 3 else None
-    use = next((one for one in diagnosis.utilization if one.phase == "real"), None)
+    use = next((use for use in diagnosis.utilization if use.phase == "real"), None)
+    cores, machine = (None, None) if use is None else (use.cpu_cores, use.machine_cpu_cores)
+    box, others, idle = diagnosis.machine, None, None
+    if cores is not None and machine is not None:
+        others = max(0.0, machine - cores)
+    if machine is not None and box.cores >= box.visible_cores:  # else it may not use all of them
+        idle = max(0.0, box.visible_cores - machine)
     return Repeat(
         fastest_s=fastest,
         mean_s=times.real_s,
         noise=times.noise,
         agreement=None if quarter is None else quarter / fastest - 1,
         batch_size=diagnosis.loop.batch_size if diagnosis.loop is not None else None,
-        cores=None if use is None else use.cpu_cores,
-        others=None if use is None else _others(use),
+        cores=cores,
+        others=others,
         utilization=diagnosis.verdict.utilization,
-        findings=tuple(one.id for one in diagnosis.findings),
+        findings=tuple(finding.id for finding in diagnosis.findings),
         speed=speed,
-        bounds=tuple(one.bound for one in diagnosis.findings),
-        idle=None if use is None else _idle(use, diagnosis.machine),
-        hosts=tuple(filter(None, (diagnosis.machine.hostname, boot))),
+        bounds=tuple(finding.bound for finding in diagnosis.findings),
+        idle=idle,
+        hosts=tuple(filter(None, (box.hostname, boot))),
     )
 
 
 def boot_name() -> str:
     """The id of this machine's last start; "" where it has none."""
     return text(_BOOT) or ""
-
-
-def _others(use: PhaseUse) -> float | None:
-    """Cores that other programs kept busy while the script trained."""
-    if use.cpu_cores is None or use.machine_cpu_cores is None:
-        return None
-    return max(0.0, use.machine_cpu_cores - use.cpu_cores)
-
-
-def _idle(use: PhaseUse, machine: Machine) -> float | None:
-    """Cores that nobody kept busy; None where the script may not use all of them."""
-    if use.machine_cpu_cores is None or machine.cores < machine.visible_cores:
-        return None
-    return max(0.0, machine.visible_cores - use.machine_cpu_cores)
 
 
 # How fast the machine is now: a fixed piece of work, timed beside each run.
@@ -204,20 +229,18 @@ def speed(cores: float) -> Speed | None:
 def _fastest(processes: int) -> float | None:
     """The fastest piece of each of so many processes at once: their median; seconds."""
     started: list[subprocess.Popen[str]] = []
+    command, pipe = (sys.executable, "-I", "-S", "-c", WORK, str(BLOCKS)), subprocess.PIPE
     try:
         for _ in range(processes):
-            command = (sys.executable, "-I", "-S", "-c", WORK, str(BLOCKS))
-            pipe = subprocess.PIPE
             started.append(
                 subprocess.Popen(command, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
             )
-        outputs = [one.communicate(timeout=TIMEOUT_S)[0] for one in started]
-        fastest = [float(min(json.loads(output))) for output in outputs]
-        return statistics.median(fastest)
+        outputs = [process.communicate(timeout=TIMEOUT_S)[0] for process in started]
+        return statistics.median(float(min(json.loads(output))) for output in outputs)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
     finally:
-        for one in started:
-            if one.poll() is None:
-                one.kill()
-                one.wait()
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()

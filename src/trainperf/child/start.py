@@ -115,8 +115,7 @@ WRITING = {
 """The modules whose writers are redirected, with the file of `shield` and its function that do."""
 
 S3 = ("aiobotocore.client", "botocore.client")
-TABLES = "datasets.arrow_dataset"
-"""The modules of S3's clients and of `datasets` that are hooked."""
+"""The modules of S3's clients that are hooked."""
 
 
 def start(run_file: str) -> None:
@@ -182,7 +181,6 @@ class Frameworks:
         """Return the hooks by the names of their modules."""
         hooks: dict[str, Hook] = {
             **dict.fromkeys(S3, self._hook_s3),
-            TABLES: self._hook_tables,
             "jax": self._hook_jax,
         }
         for package, modules in HOOKS.items():
@@ -208,12 +206,6 @@ class Frameworks:
 
         if self._process.settings.get("leg") is None:
             s3.hook(self._counts, module)
-
-    def _hook_tables(self, module: ModuleType, seconds: float) -> None:
-        from .reads import tables
-
-        if self._process.settings.get("leg") is None:
-            tables.hook(self._process, module)
 
     def _hook_jax(self, module: ModuleType, seconds: float) -> None:
         self._not_observed("JAX", getattr(module, "__version__", ""))

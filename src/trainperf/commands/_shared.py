@@ -61,25 +61,23 @@ def console(stderr: bool = False, color: str = "auto") -> Console:
     return Reported(stderr=stderr, highlight=False, force_terminal=force)
 
 
-def check_outputs(settings: Settings, traces: bool = False, inputs: Sequence[str] = ()) -> None:
+def check_outputs(
+    settings: Settings,
+    inputs: Sequence[str] = (),
+    traces: bool = False,
+    saved: Path | None = None,
+) -> None:
     """Raise `TrainperfError` where a report could not be written: before a run of minutes.
 
     So where a file cannot be written, where two of them are one, and where one would take the
     place of a source or of what `inputs`, words of a command, name. With `traces` the same of its
-    trace.
+    trace; `saved` is a baseline.
     """
-    from trainperf.commands.outputs import Output, check, distinct, parse, spare
+    from trainperf.commands.outputs import check, parse
 
-    wanted = parse(settings.output_format)
-    named = [("--json", settings.json), ("--patch", settings.patch)]
-    named += [(one.format, one.file) for one in wanted]
-    made = settings.json is not None and not settings.json.parent.exists()  # with its folder
-    check([*wanted, *(Output(what, file) for what, file in named[made:2])])
-    if traces and settings.trace is not None:
-        check([Output("trace", settings.trace)])
-        named.append(("--trace", settings.trace))
-    distinct(named)
-    spare(named, inputs)
+    named = [("the baseline", saved), ("--json", settings.json), ("--patch", settings.patch)]
+    named += [("--trace", settings.trace if traces else None)]
+    check([*named, *((one.format, one.file) for one in parse(settings.output_format))], inputs)
 
 
 def check_whole_job(command: Sequence[str], called: str) -> None:

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -102,7 +102,10 @@ class Beside:
         self._tree = ProcessTree(job.pid)
         self._cpu_s = self._tree.read().cpu_s
         self._began = time.monotonic()
-        self._gpu_memory = _gpu_memory(self._tree.pids)
+        with NvmlSampler() as gpus:
+            samples = gpus.sample()
+        held = (gpu.memory_of.get(pid, 0) for gpu in samples for pid in self._tree.pids)
+        self._gpu_memory = sum(held) if samples else None
 
     def seen(self) -> RunningJob:
         """What was seen of it, up to now."""
@@ -122,31 +125,19 @@ class Beside:
         )
 
 
-def _gpu_memory(pids: tuple[int, ...]) -> int | None:
-    """The bytes that processes hold of all GPUs; None where there are none, or none tells."""
-    with NvmlSampler() as gpus:
-        samples = gpus.sample()
-    if not samples:
-        return None
-    return sum(one.memory_of.get(pid, 0) for one in samples for pid in pids)
-
-
 @contextmanager
 def environment_of(job: Job) -> Iterator[None]:
     """Have the environment of a job in place of one's own, for all that is started meanwhile."""
     before = dict(os.environ)
-    given = {name: text for name, text in job.environment.items() if not _ours(name)}
-    _become(given | {name: text for name, text in before.items() if _ours(name)})
+    ours = {name: text for name, text in before.items() if _ours(name)}
+    os.environ.clear()
+    os.environ.update({k: v for k, v in job.environment.items() if not _ours(k)} | ours)
     try:
         yield
     finally:
-        _become(before)
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _ours(name: str) -> bool:
     return name in OURS or name.startswith(PREFIX)
-
-
-def _become(environment: Mapping[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(environment)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,12 +26,11 @@ from trainperf.commands.streams import tell
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
+    from trainperf.check.answering import Baseline
     from trainperf.check.running import Runs
-    from trainperf.check.values import Baseline
     from trainperf.commands.outputs import Output
     from trainperf.commands.session import Target
-    from trainperf.diagnose import Request
-    from trainperf.model import Diagnosis, Event, Machine, Recording
+    from trainperf.model import Check, Diagnosis, Machine
     from trainperf.settings import Settings
 
 NOT_TIMED = 2
@@ -53,8 +53,6 @@ takes longer because its own times vary."""
 @click.option(
     "--save-baseline", metavar="FILE", help="Run three to five times and save a baseline."
 )
-@click.option("--update", is_flag=True, help="Save what was measured as the new --baseline, "
-              "whatever it says.")  # fmt: skip
 @click.option("--max-regression", "most", type=Share(), default="5%", show_default=True,
               metavar="SHARE", help="How much slower a step may be.")  # fmt: skip
 @click.option("--min-utilization", "least", type=Share(), metavar="SHARE",
@@ -74,7 +72,6 @@ def check(
     against: str | None,
     baseline: str | None,
     save_baseline: str | None,
-    update: bool,
     most: float,
     least: float | None,
     strict: bool,
@@ -96,58 +93,45 @@ def check(
     baseline that can be read, a machine that cannot be compared, or no step timed; 3 the
     script failed; 130 interrupted.
     """
-    from trainperf.check import answering, running, values
-    from trainperf.commands import _check_telling as telling
+    from trainperf.check import answering, running
     from trainperf.commands import outputs, session
+    from trainperf.model import Limits
 
     settings = replace(read_settings(given(flags)), trials=False)
     asked = outputs.parse(settings.output_format)
-    if against is not None and (baseline or save_baseline or update or least or flags["fail_on"]):
+    if against is not None and (baseline or save_baseline or least or flags["fail_on"]):
         raise TrainperfError(
             "--against goes by the time of a step alone, and needs no baseline",
             hint="trainperf check --against REV --max-regression 5% -- train.py",
         )
     if against is None:
-        _one_of(baseline, save_baseline, update, command)
+        _one_of(baseline, save_baseline, command)
     target = session.target(module, command, Path.cwd(), "check --against REV", settings.python)
     check_whole_job(target.command, "check")
+    check_outputs(
+        settings,
+        inputs=[*command, *([baseline] if baseline else [])],
+        saved=Path(save_baseline) if save_baseline else None,
+    )
     if against is not None:
-        check_outputs(settings)
         _against(target, settings, against, most, strict, asked)
-    path = Path(save_baseline or baseline or "")
-    _check_files(asked, path, settings.json, bool(save_baseline) or update)
-    wanted = values.Criteria(most, least, settings.fail_on)
-    new = bool(save_baseline) or (update and not path.exists())
-    saved = None if new else answering.load(path, target.label)
-    if saved is None:
+    if save_baseline is not None:
         runs = _runs(target, settings, running.BASELINE_RUNS, running.agree)
-        telling.write(runs.diagnosis, None, settings, asked)
-        telling.save(runs, path, asked)
+        _write(runs.diagnosis, None, settings, asked)
+        _save(runs, Path(save_baseline), outputs.takes_stdout(asked))
         return
-    question = telling.Question(saved, answering.compared(saved, path), wanted, strict, update)
-    if update:
-        runs = _runs(target, settings, running.BASELINE_RUNS, running.agree)
-        other = _refusals(saved, runs.diagnosis)
-        checked = None if other else telling.answer(question, runs, settings, asked)
-        telling.write(runs.diagnosis, checked, settings, asked)
-        telling.save(runs, path, asked)
-        return
+    path = Path(baseline or "")
+    saved, limits = (
+        answering.load(path, target.label),
+        Limits(most, least, settings.fail_on, strict),
+    )
     _refuse(saved, replace(saved, machine=inspected(target.cwd)), path, target)
-    runs = _runs(target, settings, 1, lambda made: answering.settled(saved, made, wanted))
+    runs = _runs(target, settings, 1, lambda made: answering.settled(saved, made, limits))
     _refuse(saved, runs.diagnosis, path, target)
-    checked = telling.answer(question, runs, settings, asked)
-    telling.write(runs.diagnosis, checked, settings, asked)
-    sys.exit(checked.exit_status)
-
-
-def _check_files(asked: tuple[Output, ...], path: Path, json: Path | None, saves: bool) -> None:
-    """Refuse files that are one, or that cannot be written: before a run that takes minutes."""
-    from trainperf.commands import outputs
-
-    named = (("the baseline", path), ("--json", json))
-    outputs.distinct([*named, *((one.format, one.file) for one in asked)])
-    written = (path if saves else None, json)
-    outputs.check([*asked, *(outputs.Output("json", one) for one in written if one)])
+    told = answering.answer(saved, answering.compared(saved, path), runs, limits)
+    _tell(told, saved, runs, settings, outputs.takes_stdout(asked))
+    _write(runs.diagnosis, told, settings, asked)
+    sys.exit(told.exit_status)
 
 
 def inspected(folder: Path) -> Machine:
@@ -157,9 +141,7 @@ def inspected(folder: Path) -> Machine:
     return inspect_machine(directory=folder)
 
 
-def _one_of(
-    baseline: str | None, save_baseline: str | None, update: bool, command: tuple[str, ...]
-) -> None:
+def _one_of(baseline: str | None, save_baseline: str | None, command: tuple[str, ...]) -> None:
     """Refuse options that say nothing together."""
     names = {word.partition("=")[0] for word in command[1:]}
     late = sorted(names & {"--baseline", "--save-baseline"})
@@ -175,8 +157,6 @@ def _one_of(
             hint="trainperf check --baseline FILE train.py checks against one, "
             "trainperf check --save-baseline FILE train.py makes one; --against REV needs none",
         )
-    if update and baseline is None:
-        raise TrainperfError("--update of what?", hint="name the file with --baseline FILE")
 
 
 def _against(
@@ -187,17 +167,12 @@ def _against(
     In `git bisect run` what cannot be told is skipped, and an error of ours ends it.
     """
     from trainperf.changes import Repository
-    from trainperf.commands import _check_telling as telling
     from trainperf.commands import outputs, session
     from trainperf.proof import compare_with
 
-    def pipeline(
-        request: Request, on_event: Callable[[Event], None]
-    ) -> tuple[Diagnosis, Recording]:
-        return compare_with(request, rev, most, strict, on_event)
-
     repository = Repository.around(str(target.cwd))
     skip, stop = (SKIP, STOP) if repository.bisecting() else (None, None)
+    pipeline = partial(compare_with, rev=rev, most=most, strict=strict)
     try:
         diagnosis, _, unsaved = session.run(
             target, settings, console(stderr=True), pipeline=pipeline
@@ -206,31 +181,25 @@ def _against(
         if stop is not None and error.exit_code:
             error.exit_code = stop
         raise
-    err = outputs.takes_stdout(asked)
-    check = diagnosis.check
-    if check is None:
-        telling.write(diagnosis, None, settings, asked)
+    err, told = outputs.takes_stdout(asked), diagnosis.check
+    _write(diagnosis, told, settings, asked)
+    if told is None:
         click.echo(f"nothing was checked: {_ended(diagnosis)}", err=err)
         sys.exit(skip or exit_status(diagnosis, replace(settings, fail_on="none")) or NOT_TIMED)
-    telling.write(diagnosis, check, settings, asked)
-    tell(check.text, err=err)
+    tell(told.text, err=err)
     if unsaved is not None:
         raise unsaved
-    sys.exit(skip if skip and check.outcome == "undecided" else check.exit_status)
+    sys.exit(skip if skip and told.outcome == "undecided" else told.exit_status)
 
 
 def _runs(
-    target: Target,
-    settings: Settings,
-    at_least: int,
-    settled: Callable[[Runs], bool],
+    target: Target, settings: Settings, at_least: int, settled: Callable[[Runs], bool]
 ) -> Runs:
     from trainperf.check import running
     from trainperf.commands import outputs, run_folders, session
 
     cores = inspected(target.cwd).cores
     until = time.monotonic() + settings.budget_s
-
     many = 0
 
     def observe() -> Diagnosis:
@@ -251,12 +220,9 @@ def _runs(
     if runs.ended is not None:
         run_folders.write_outputs(runs.ended, settings)
         print_report(runs.ended, settings)
-        click.echo(
-            f"nothing was checked: {_ended(runs.ended)}",
-            err=outputs.takes_stdout(outputs.parse(settings.output_format)),
-        )
-        status = exit_status(runs.ended, replace(settings, fail_on="none"))
-        sys.exit(status or NOT_TIMED)
+        err = outputs.takes_stdout(outputs.parse(settings.output_format))
+        click.echo(f"nothing was checked: {_ended(runs.ended)}", err=err)
+        sys.exit(exit_status(runs.ended, replace(settings, fail_on="none")) or NOT_TIMED)
     return runs
 
 
@@ -275,16 +241,78 @@ def _ended(diagnosis: Diagnosis) -> str:
 
 def _refuse(saved: Baseline, now: Diagnosis, path: Path, target: Target) -> None:
     """Refuse to compare with a baseline of a machine that says nothing about this one."""
-    refused = _refusals(saved, now)
-    if refused:
+    from trainperf import compare
+
+    if refusals := compare.compare(saved, now).refusals:
         raise TrainperfError(
-            f"{path} cannot be compared with this run: {'; '.join(refused)}",
+            f"{path} cannot be compared with this run: {'; '.join(refusals)}",
             hint="save a baseline here and now: "
             f"trainperf check --save-baseline {path} {target.label}",
         )
 
 
-def _refusals(saved: Baseline, now: Diagnosis) -> tuple[str, ...]:
-    from trainperf import compare
+# ---------------------------------------------------------------------- words and files
 
-    return compare.compare(saved, now).refusals
+
+def _tell(told: Check, saved: Baseline, runs: Runs, settings: Settings, err: bool) -> None:
+    """Print what is to be known and the answer, which stands last."""
+    from trainperf import compare
+    from trainperf.commands.compare import render
+
+    comparison = compare.compare(saved, runs.diagnosis)
+    if told.outcome == "passed":
+        for row in comparison.tables[compare.WORDS]:
+            was, now = row.before or "not known", row.after or "not known"
+            tell(f"note: {row.name}: {was} before, {now} now", err=err)
+    else:
+        render(comparison, console(stderr=err, color=settings.color))
+        click.echo(err=err)
+    for text in _besides(told):
+        tell(f"note: {text}", err=err)
+    tell(told.text, err=err)
+
+
+def _write(
+    diagnosis: Diagnosis, told: Check | None, settings: Settings, asked: Sequence[Output]
+) -> None:
+    """Write the report where it was asked for, the answer first among its notes."""
+    from trainperf.commands import outputs, run_folders
+
+    problems: tuple[str, ...] = ()
+    if told is not None:
+        notes = (told.text, *_besides(told), *diagnosis.notes)
+        diagnosis = replace(diagnosis, notes=notes, check=told)
+        problems = tuple(one.text for one in told.reasons if one.outcome == "failed")
+        if told.outcome == "undecided" and told.exit_status:
+            problems = (told.text,)
+    run_folders.write_outputs(diagnosis, settings)
+    outputs.write(
+        diagnosis,
+        [one for one in asked if one != outputs.Output("terminal")],
+        replace(settings, fail_on="none"),  # findings of the baseline do not fail it
+        console,
+        problems=problems,
+        answer="" if told is None else told.text,
+        undecided=told is not None and told.outcome == "undecided",
+    )
+
+
+def _save(runs: Runs, path: Path, err: bool) -> None:
+    """Save the runs as a baseline, and say what it is worth."""
+    from trainperf.check import answering, judging
+
+    answering.save(runs.diagnosis, runs.repeats, path)
+    for text in answering.shortcomings(runs.repeats):
+        tell(f"note: {text}", err=err)
+    many = len(runs.repeats)
+    tell(
+        f"saved {path}: {runs.diagnosis.script}, {many} run{'s' if many > 1 else ''}, "
+        f"noise ±{judging.noise(runs.repeats) * 100:.1f} %",
+        err=err,
+    )
+
+
+def _besides(told: Check) -> list[str]:
+    """The reasons that the last line has no room for: failures, then the rest."""
+    reasons = sorted(told.reasons, key=lambda reason: reason.outcome != "failed")
+    return [reason.text for reason in reasons if reason.text not in told.text]

@@ -90,9 +90,8 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
     from trainperf import ranks
     from trainperf.commands import session
 
-    asked = given(flags)
-    settings = read_settings(asked)
-    check_outputs(settings, traces=True, inputs=command)
+    settings = read_settings(given(flags))
+    check_outputs(settings, command, traces=True)
     if pid is not None and (module is not None or command):
         raise click.UsageError("--pid N says what is run: there is no script beside it")
     if pid is not None:
@@ -106,9 +105,6 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
         sys.exit(observe_rank.run(target, settings, own, console(stderr=True)))
     if target.job is None:
         ranks.check_alone(target.command, os.environ)
-    if "run_dir" in asked:
-        click.echo("trainperf: --run-dir is not used: no launcher says that this is one of "
-                   "several ranks", err=True)  # fmt: skip
     diagnosis, folder, unsaved = session.run(target, settings, console(stderr=True))
     sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
 
@@ -199,14 +195,10 @@ def explain(fix: str | None) -> None:
 @cli.command(short_help="Say what this machine is, and whether its parts fit each other.")
 @click.option("--self-test", is_flag=True, help="Plant known causes and diagnose them: does the "
               "measuring hold here? Takes under two minutes.")  # fmt: skip
-@click.option("--framework", type=click.Choice(["torch", "tensorflow"]), help="What the self-test "
-              "trains with [default: PyTorch where it is installed].")  # fmt: skip
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the "
               "self-test as JSON, for a bug report.")  # fmt: skip
 @options("quiet", "python")
-def doctor(
-    self_test: bool, framework: str | None, json: Path | None, quiet: bool, python: str | None
-) -> None:
+def doctor(self_test: bool, json: Path | None, quiet: bool, python: str | None) -> None:
     """Say what this machine is and whether its parts fit each other.
 
     With --self-test, plant a loader that is hidden behind the step, a step that waits for its
@@ -220,9 +212,9 @@ def doctor(
 
     given_python = read_settings(given({"python": python})).python
     if self_test:
-        sys.exit(doctor.self_test(framework, json, quiet, console, given_python))
-    if framework is not None or json is not None:
-        raise click.UsageError("--framework and --json belong to --self-test")
+        sys.exit(doctor.self_test(json, quiet, console, given_python))
+    if json is not None:
+        raise click.UsageError("--json belongs to --self-test")
     doctor.examine(console(), given_python)
 
 

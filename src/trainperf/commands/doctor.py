@@ -16,18 +16,14 @@ HOLDS, DOES_NOT, UNKNOWN = 0, 1, 2
 
 
 def examine(console: Console, python: Path | None) -> None:
-    """Print what the machine is, and what does not fit."""
+    """Print what the machine is and what does not fit, each with its advice, and how it sums up."""
     from trainperf.machine.doctor.examine import examine as look
 
     render(look(python), console)
 
 
 def self_test(
-    framework: str | None,
-    json: Path | None,
-    quiet: bool,
-    console: Callable[..., Console],
-    python: Path | None = None,
+    json: Path | None, quiet: bool, console: Callable[..., Console], python: Path | None = None
 ) -> int:
     """Run the self-test with progress, print its lines; return the exit status.
 
@@ -41,7 +37,7 @@ def self_test(
         raise TrainperfError(f"there is no folder {json.absolute().parent}", "check the path")
     with Progress(console(stderr=True), quiet) as progress:
         progress.phase("self-test", expected_s=100.0)
-        test = run(lambda text: progress.say(f"self-test: {text}"), framework, given=python)
+        test = run(lambda text: progress.say(f"self-test: {text}"), given=python)
     out = console()
     render_lines(test.lines, out)
     style = {True: "green", False: "bold red", None: "yellow"}[test.holds]

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from trainperf.errors import TrainperfError
-from trainperf.fixes import Fix, all_fixes, by_id
+from trainperf.fixes import all_fixes, by_id
 from trainperf.fixes._unseen import sentence
 
 if TYPE_CHECKING:
@@ -25,35 +25,29 @@ def render(name: str | None, console: Console) -> None:
     if name is None:
         _list(console)
         return
-    fix = _find(name)
+    wanted, fixes = name.replace("-", "_").lower(), by_id()
+    if wanted not in fixes:
+        near = difflib.get_close_matches(wanted, fixes, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise TrainperfError(
+            f"there is no fix named {name}", hint=f"{hint}`trainperf explain` lists them all"
+        )
+    fix = fixes[wanted]
     from rich.markdown import Markdown
     from rich.padding import Padding
     from rich.text import Text
 
-    console.print(Text(fix.id, style="bold"))
-    console.print(Text(f"{fix.category} · {CHANGES[fix.equivalence.value]}", style="dim"))
     patch = "advice only: no patch is written"
     if fix.rewrites:
         patch = "trainperf can write the patch"
     elif fix.sets_environment:
         patch = "variables to set, no edit"
-    console.print(Text(patch, style="dim"))
-    if unseen := sentence(fix.id):
-        console.print(Text(unseen, style="dim"))
+    console.print(Text(fix.id, style="bold"))
+    changes = f"{fix.category} · {CHANGES[fix.equivalence.value]}"
+    for line in filter(None, (changes, patch, sentence(fix.id))):
+        console.print(Text(line, style="dim"))
     console.print()
     console.print(Padding(Markdown(fix.documentation), (0, 0, 0, 0)), width=min(console.width, 96))
-
-
-def _find(name: str) -> Fix:
-    wanted = name.replace("-", "_").lower()
-    fixes = by_id()
-    if wanted in fixes:
-        return fixes[wanted]
-    near = difflib.get_close_matches(wanted, fixes, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise TrainperfError(
-        f"there is no fix named {name}", hint=f"{hint}`trainperf explain` lists them all"
-    )
 
 
 def _list(console: Console) -> None:

@@ -50,7 +50,7 @@ def lint(
         from trainperf.commands import outputs
 
         parsed = outputs.parse(output_format, tuple(FORMATS), "text", beside=())
-        outputs.check(parsed)
+        outputs.check((one.format, one.file) for one in parsed)
         wanted = [(one.format, one.file) for one in parsed]
         root = outputs.repository(os.getcwd())
     found = check(paths, _chosen(select, ignore))

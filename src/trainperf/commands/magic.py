@@ -12,10 +12,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from trainperf import store
 from trainperf.errors import TrainperfError
@@ -26,23 +26,7 @@ from trainperf.source.notebooks.ipython import as_python
 MAGIC = "%%trainperf"
 
 
-class History(Protocol):
-    """The texts that were typed in a session; the first is of no cell."""
-
-    input_hist_raw: Sequence[str]
-
-
-class Shell(Protocol):
-    """IPython's shell, as far as it is used here."""
-
-    history_manager: History
-    events: Any
-
-    def register_magic_function(self, func: Callable[..., None], kind: str, name: str) -> None:
-        """Make a magic known."""
-
-
-def register(shell: Shell) -> None:
+def register(shell: Any) -> None:
     """Give a shell the magic `%%trainperf`; from now on, cells that fail are kept in mind."""
     failed: set[str] = set()
 

@@ -28,29 +28,21 @@ def check(path: Path) -> None:
         ) from error
     if not notebook.cells:
         raise TrainperfError(f"{path.name} has no cell with code", hint="name another notebook")
-    for number, code in (
-        *((cell.number, cell.code) for cell in notebook.cells),
-        (0, notebook.text),
-    ):
+    cells = [(cell.number, cell.code) for cell in notebook.cells]
+    for number, code in (*cells, (0, notebook.text)):
         try:
             compile(code, path.name, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             line = number * STRIDE + (getattr(error, "lineno", 0) or 0)
-            raise _not_python(error, f"{path.name}, {spot(path.name, line)}", code) from None
-
-
-def _not_python(error: SyntaxError | ValueError, where: str, code: str) -> TrainperfError:
-    if isinstance(error, ValueError):
-        return TrainperfError(f"{where} is not valid Python: {error}", "mend or empty the cell")
-    if _awaits(code):
-        return TrainperfError(
-            f"{where}: a script cannot await outside of a function",
-            hint="asyncio.run(…) runs it there too, in a function of your own",
-        )
-    shown = f": {error.text.strip()}" if error.text else ""
-    return TrainperfError(
-        f"{where} is not valid Python: {error.msg}{shown}", hint="mend or empty the cell"
-    )
+            where = f"{path.name}, {spot(path.name, line)}"
+            if _awaits(code):
+                raise TrainperfError(
+                    f"{where}: a script cannot await outside of a function",
+                    hint="asyncio.run(…) runs it there too, in a function of your own",
+                ) from None
+            shown = f": {text.strip()}" if (text := getattr(error, "text", "")) else ""
+            told = f"{where} is not valid Python: {getattr(error, 'msg', error)}{shown}"
+            raise TrainperfError(told, hint="mend or empty the cell") from None
 
 
 def notes(path: Path) -> tuple[str, ...]:
@@ -67,6 +59,6 @@ def notes(path: Path) -> tuple[str, ...]:
 def _awaits(code: str) -> bool:
     try:
         compile(code, "", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except SyntaxError:
+    except (SyntaxError, ValueError):
         return False
     return True

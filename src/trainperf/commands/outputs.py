@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import gzip
 import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,9 @@ class Output:
     file: Path | None = None
 
 
+GITHUB = Output("github")
+
+
 def parse(
     values: Sequence[str],
     formats: Sequence[str] = FORMATS,
@@ -63,11 +66,9 @@ def parse(
 
     `formats` are those that there are, `default` is what is printed if nothing else is, and
     `beside` go to stdout with another. Raises `TrainperfError` for a format that there is none
-    of, for two that would mix on stdout, and for a file that two of them would go to. Looks at
-    nothing on disk: see `check`.
+    of, and for two that would mix on stdout. Looks at nothing on disk: see `check`.
     """
     wanted = tuple(dict.fromkeys(_output(value, formats) for value in values))
-    distinct([(one.format, one.file) for one in wanted])
     mixing = [one.format for one in wanted if one.file is None and one.format not in beside]
     if len(mixing) > 1:
         first, second = mixing[:2]
@@ -79,53 +80,59 @@ def parse(
     return wanted if mixing else (Output(default), *wanted)
 
 
-def distinct(named: Iterable[tuple[str, Path | None]]) -> None:
-    """Raise `TrainperfError` where two of what is to be written would go to one file."""
+def _output(value: str, formats: Sequence[str]) -> Output:
+    name, given, file = value.partition("=")
+    name = name.strip().lower()
+    if name not in formats:
+        close = difflib.get_close_matches(name, formats, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise TrainperfError(
+            f"there is no format {name!r} of the report",
+            hint=f"{meant}choose from {', '.join(formats)}",
+        )
+    if given and not file:
+        raise TrainperfError(
+            f"--output-format {value}: no file is named", hint=f"--output-format {name}=FILE"
+        )
+    return Output(name, Path(file).expanduser() if file and file != "-" else None)
+
+
+def check(named: Iterable[tuple[str, Path | None]], inputs: Iterable[str] = ()) -> None:
+    """Raise `TrainperfError` where a file cannot be written: before a run that takes minutes.
+
+    So as well where two of what is to be written would go to one file, and where one would
+    replace a source, or one of the `inputs`.
+    """
+    kept = {os.path.realpath(name) for name in inputs if os.path.isfile(name)}
     taken: dict[str, str] = {}
     for what, file in named:
         if file is None:
             continue
         path = os.path.realpath(file)
+        if path in kept or (file.is_file() and file.suffix in SOURCES):
+            hint = "name another file for the report"
+            raise TrainperfError(f"{what} would overwrite {file}", hint)
         if path in taken and not path.startswith("/dev/"):
-            raise TrainperfError(
-                f"{taken[path]} and {what} would both go to {file}",
-                hint="name a file for each",
-            )
+            hint = "name a file for each"
+            raise TrainperfError(f"{taken[path]} and {what} would both go to {file}", hint)
         taken[path] = what
-
-
-def spare(named: Iterable[tuple[str, Path | None]], inputs: Iterable[str]) -> None:
-    """Raise `TrainperfError` where what is to be written would replace a source, or an input."""
-    kept = {os.path.realpath(one) for one in inputs if os.path.isfile(one)}
-    for what, file in named:
-        if file is None or not file.is_file():
-            continue
-        if os.path.realpath(file) in kept or file.suffix in SOURCES:
+        folder = file.parent
+        if file.is_dir():
+            raise TrainperfError(f"{file} is a folder", hint=f"name a file in it: {file}/…")
+        if not folder.is_dir():
             raise TrainperfError(
-                f"{what} would overwrite {file}", hint="name another file for the report"
+                f"there is no folder {folder} to write {file.name} to",
+                hint="name another file, or make the folder",
             )
+        special = file.exists() and not file.is_file()
+        target = file if special else Path(path).parent
+        if not os.access(target, os.W_OK):
+            raise TrainperfError(f"{target} cannot be written to", hint="name another place")
 
 
 def takes_stdout(outputs: Iterable[Output]) -> bool:
     """Whether a document goes to stdout, so that nothing else may."""
     return any(one.file is None and one.format in DOCUMENTS for one in outputs)
-
-
-def check(outputs: Iterable[Output]) -> None:
-    """Raise `TrainperfError` where a file cannot be written: before a run that takes minutes."""
-    for one in outputs:
-        if one.file is None:
-            continue
-        folder = one.file.parent
-        hint = "name another file, or make the folder"
-        if one.file.is_dir():
-            raise TrainperfError(f"{one.file} is a folder", hint=f"name a file in it: {one.file}/…")
-        if not folder.is_dir():
-            raise TrainperfError(f"there is no folder {folder} to write {one.file.name} to", hint)
-        special = one.file.exists() and not one.file.is_file()
-        target = one.file if special else Path(os.path.realpath(one.file)).parent
-        if not os.access(target, os.W_OK):
-            raise TrainperfError(f"{target} cannot be written to", hint="name another place")
 
 
 def write_trace(recording: Recording, file: Path) -> TraceFile:
@@ -178,27 +185,18 @@ def write(
     from trainperf.report.level import Judgement
 
     judgement = Judgement(settings.fail_on, problems, "" if problems else answer, undecided)
-    report = _Report(
-        diagnosis,
-        judgement,
-        repository(diagnosis.cwd, env),
-        saved,
-        patch_file,
-        "GITHUB_ACTIONS" in env,
-        settings.full,
-    )
+    links = {"saved": saved, "patch_file": patch_file}
+    report = _Report(diagnosis, judgement, links, settings.full, console, env)
     failures: list[TrainperfError] = []
-    for one in outputs:
-        if one.file is None and one.format != "github":
-            _try(partial(_print, one, report, console), failures)
-    for one in outputs:
-        if one.file is not None:
-            _try(partial(_save, one, report), failures)
-    if Output("github") in outputs:
-        summary = env.get("GITHUB_STEP_SUMMARY")
-        if summary:
-            _try(partial(_summarise, Path(summary), report), failures)
-        _try(partial(_print, Output("github"), report, console), failures)
+    for one in sorted(outputs, key=lambda one: (one == GITHUB, one.file is not None)):
+        acts = [report.print if one.file is None else report.save]
+        if one == GITHUB and env.get("GITHUB_STEP_SUMMARY"):
+            acts.insert(0, report.summarise)
+        for act in acts:
+            try:  # one file that cannot be written must not cost the others
+                act(one)
+            except TrainperfError as error:
+                failures.append(error)
     if failures:
         raise failures[0]
 
@@ -207,15 +205,13 @@ def write(
 class _Report:
     diagnosis: Diagnosis
     judgement: Judgement
-    root: str
-    saved: str
-    patch_file: str
-    on_github: bool
+    links: dict[str, str]
     full: bool
+    console: Callable[[], Console]
+    env: Mapping[str, str]
 
     def terminal(self, console: Console) -> None:
-        options = {"saved": self.saved, "patch_file": self.patch_file, "full": self.full}
-        reporter("terminal")(self.diagnosis, console, **options)
+        reporter("terminal")(self.diagnosis, console, **self.links, full=self.full)
 
     def text(self, name: str, **options: Any) -> str:
         if name == "terminal":
@@ -225,38 +221,56 @@ class _Report:
             self.terminal(page)
             return str(page.file.getvalue())  # type: ignore[attr-defined]
         if name in _JUDGED:
-            options |= {"judgement": self.judgement, "root": self.root}
-        if name == "sarif":
-            options["suppressed"] = not self.on_github
-        if name == "html":
             options |= {"judgement": self.judgement}
-            options |= {"saved": self.saved, "patch_file": self.patch_file}
+            options |= {"root": repository(self.diagnosis.cwd, self.env)}
+        if name == "sarif":
+            options["suppressed"] = "GITHUB_ACTIONS" not in self.env
+        if name == "html":
+            options |= {"judgement": self.judgement, **self.links}
         return reporter(name)(self.diagnosis, **options) or ""
 
+    def print(self, output: Output) -> None:
+        """Print it as far as it is read; raises `TrainperfError` for a disk that is full."""
+        try:
+            if output.format == "terminal" and os.environ.get("GITHUB_ACTIONS"):
+                # Whatever the report quotes stands in a log in which lines may be commands.
+                shown = self.console()
+                with shown.capture() as captured:
+                    self.terminal(shown)
+                click.echo(no_commands(captured.get()), nl=False)
+            elif output.format == "terminal":
+                self.terminal(self.console())
+            else:
+                click.echo(_bytes(self.text(output.format)), nl=False)
+            close_stdout()
+        except BrokenPipeError:
+            silence()
+        except OSError as error:
+            silence()
+            raise TrainperfError(
+                f"cannot write to standard output: {error.strerror}",
+                hint="free some space, or write the report to a file: --output-format FORMAT=FILE",
+            ) from error
 
-# ------------------------------------------------------------------------------ asking
+    def save(self, output: Output) -> None:
+        assert output.file is not None
+        save_text(output.file, self.text(output.format))
 
+    def summarise(self, output: Output) -> None:
+        """Add the report to the summary of the step, which other commands may have begun."""
+        from trainperf.reporters.markdown import SUMMARY_LIMIT
 
-def _output(value: str, formats: Sequence[str]) -> Output:
-    name, given, file = value.partition("=")
-    name = name.strip().lower()
-    if name not in formats:
-        import difflib
-
-        close = difflib.get_close_matches(name, formats, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        raise TrainperfError(
-            f"there is no format {name!r} of the report",
-            hint=f"{meant}choose from {', '.join(formats)}",
-        )
-    if given and not file:
-        raise TrainperfError(
-            f"--output-format {value}: no file is named", hint=f"--output-format {name}=FILE"
-        )
-    return Output(name, Path(file).expanduser() if file and file != "-" else None)
-
-
-# ----------------------------------------------------------------------------- writing
+        path = Path(self.env["GITHUB_STEP_SUMMARY"])
+        try:
+            there = path.stat().st_size if path.exists() else 0
+            text = self.text("markdown", limit=SUMMARY_LIMIT - there - 1)
+            with path.open("ab") as file:
+                file.write(_bytes(text))
+        except OSError as error:
+            raise TrainperfError(
+                f"cannot write the summary of the step, {path}: {error.strerror}",
+                hint="GITHUB_STEP_SUMMARY names that file; without it no summary is written",
+            ) from error
 
 
 def repository(folder: str, env: Mapping[str, str] = os.environ) -> str:
@@ -276,43 +290,6 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _try(act: Callable[[], None], failures: list[TrainperfError]) -> None:
-    """One file that cannot be written must not cost the others."""
-    try:
-        act()
-    except TrainperfError as error:
-        failures.append(error)
-
-
-def _print(output: Output, report: _Report, console: Callable[[], Console]) -> None:
-    """Print a report as far as it is read; raises `TrainperfError` for a disk that is full."""
-    try:
-        if output.format == "terminal" and os.environ.get("GITHUB_ACTIONS"):
-            # Whatever the report quotes stands in a log in which lines may be commands.
-            shown = console()
-            with shown.capture() as captured:
-                report.terminal(shown)
-            click.echo(no_commands(captured.get()), nl=False)
-        elif output.format == "terminal":
-            report.terminal(console())
-        else:
-            click.echo(_bytes(report.text(output.format)), nl=False)
-        close_stdout()
-    except BrokenPipeError:
-        silence()
-    except OSError as error:
-        silence()
-        raise TrainperfError(
-            f"cannot write to standard output: {error.strerror}",
-            hint="free some space, or write the report to a file: --output-format FORMAT=FILE",
-        ) from error
-
-
-def _save(output: Output, report: _Report) -> None:
-    assert output.file is not None
-    save_text(output.file, report.text(output.format))
-
-
 def save_text(path: Path, text: str) -> None:
     """Write a file: whole, or not at all. Raises `TrainperfError` where that cannot be done."""
     try:
@@ -320,20 +297,4 @@ def save_text(path: Path, text: str) -> None:
     except OSError as error:
         raise TrainperfError(
             f"cannot write {path}: {error.strerror}", hint="free some space, or name another file"
-        ) from error
-
-
-def _summarise(path: Path, report: _Report) -> None:
-    """Add the report to the summary of the step, which other commands may have begun."""
-    from trainperf.reporters.markdown import SUMMARY_LIMIT
-
-    try:
-        there = path.stat().st_size if path.exists() else 0
-        text = report.text("markdown", limit=SUMMARY_LIMIT - there - 1)
-        with path.open("ab") as file:
-            file.write(_bytes(text))
-    except OSError as error:
-        raise TrainperfError(
-            f"cannot write the summary of the step, {path}: {error.strerror}",
-            hint="GITHUB_STEP_SUMMARY names that file; without it no summary is written",
         ) from error

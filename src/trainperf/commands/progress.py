@@ -85,34 +85,24 @@ class Progress:
         line = Text(no_wrap=True, overflow="crop", end="")
         line.append_text(Text(str(self._spinner.render(self._clock()))))
         line.append(f" {self._text}  ")
-        done = self._done()
+        elapsed = self._clock() - self._started
+        done = self._fraction
+        if done is None and self._expected_s:
+            done = min(1.0, elapsed / self._expected_s)
         if done is not None and options.max_width >= 60:
             full, empty = "━─" if options.encoding.startswith("utf") else "=-"
             columns = round(done * _BAR)
             line.append(full * columns, "cyan").append(empty * (_BAR - columns), "dim")
-        line.append(f"  {self._times()}", "dim")
-        line.truncate(options.max_width, overflow="crop")
-        yield line
-
-    def _done(self) -> float | None:
-        if self._fraction is not None:
-            return self._fraction
-        if self._expected_s:
-            return min(1.0, (self._clock() - self._started) / self._expected_s)
-        return None
-
-    def _times(self) -> str:
-        elapsed = self._clock() - self._started
-        text = f"{elapsed:.0f} s"
+        left = None if self._expected_s is None else self._expected_s - elapsed
         if self._fraction is not None and self._fraction >= _ENOUGH:
             left = elapsed / self._fraction * (1 - self._fraction)
-        elif self._expected_s is not None:
-            left = self._expected_s - elapsed
-        else:
-            return text
-        if left <= 0:
-            return f"{text}, longer than expected" if self._fraction is None else text
-        return f"{text}, about {max(1, round(left))} s left"
+        times = f"  {elapsed:.0f} s"
+        if left is not None:
+            known = f"about {max(1, round(left))} s left"
+            times += f", {known if left > 0 else 'longer than expected'}"
+        line.append(times, "dim")
+        line.truncate(options.max_width, overflow="crop")
+        yield line
 
     def _safely(self, act: Callable[[], None]) -> None:
         try:

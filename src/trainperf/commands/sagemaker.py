@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,9 @@ from trainperf.errors import TrainperfError
 if TYPE_CHECKING:
     from trainperf.sagemaker.job import Job
     from trainperf.sagemaker.service import Service
+    from trainperf.settings import Settings
+
+    Say = Callable[[str], None]
 
 
 @click.group()
@@ -23,23 +28,7 @@ def sagemaker() -> None:
     """Diagnose a script as a SageMaker training job; it costs money."""
 
 
-class _Submitted(click.Command):
-    """A command whose script has arguments of its own, behind a `--`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Name the `--` where an option is not ours, and a script was named before it."""
-        try:
-            return super().parse_args(ctx, list(args))
-        except click.NoSuchOption as error:
-            before = args[: next((i for i, one in enumerate(args)
-                                  if one.startswith(error.option_name)), 0)]  # fmt: skip
-            if not any(one.endswith(".py") for one in before):
-                raise
-            told = f"{error.format_message()} If it is the script's own, write it behind `--`."
-            raise click.UsageError(told, ctx) from None
-
-
-@sagemaker.command(cls=_Submitted, short_help="Diagnose a script as a training job. Costs money.")
+@sagemaker.command(short_help="Diagnose a script as a training job. Costs money.")
 @click.option("--instance-type", required=True, metavar="TYPE", help="Such as ml.g5.xlarge.")
 @click.option("--instance-count", type=click.IntRange(min=1), default=1, show_default=True,
               help="How many of them.")  # fmt: skip
@@ -84,26 +73,25 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
     """
     import json
 
+    from trainperf.model.words import count
     from trainperf.sagemaker import packing, service, submitting
     from trainperf.sagemaker.job import request
 
-    settings = read_settings({})
-    err = console(stderr=True, color=settings.color)
-
-    def say(text: str) -> None:
-        err.print(text, markup=False, soft_wrap=True)
-
-    folder = given["source_dir"]
+    settings, say = read_settings({}), _say()
     job = _job(given)
     install, wheel = submitting.installed_by(given["wanted"], trainperf.__version__)
     if dry_run:
         click.echo(json.dumps(request(job), indent=2))
         return
-    brought = submitting.Upload(packing.pack(folder, job.script), install, wheel)
+    brought = submitting.Upload(packing.pack(given["source_dir"], job.script), install, wheel)
     for name in brought.packed.left_out:
         say(f"left out for its size: {name}; give data by --input")
     made = service.connect(given["region"])
-    _announce(job, made, say)
+    say(
+        f"this starts a training job on {count(job.instance_count, 'instance')} of "
+        f"{job.instance_type} in {made.region} for {job.max_runtime_s // 60} minutes at most; AWS "
+        f"charges for it, and for what is stored in {job.output}"
+    )
     submitting.submit(made, job, brought, say)
     if no_wait:
         say(f"its report: trainperf sagemaker fetch {job.name} --region {made.region}")
@@ -121,10 +109,12 @@ def fetch(job: str, region: str | None) -> None:
     """
     from trainperf.sagemaker import service
 
-    settings = read_settings({})
-    err = console(stderr=True, color=settings.color)
-    made = service.connect(region)
-    _finish(made, job, job, settings, lambda text: err.print(text, markup=False, soft_wrap=True))
+    _finish(service.connect(region), job, job, read_settings({}), _say())
+
+
+def _say() -> Say:
+    """Prints a line on stderr."""
+    return partial(console(stderr=True).print, markup=False, soft_wrap=True)
 
 
 def _job(given: dict[str, Any]) -> Job:
@@ -168,16 +158,7 @@ def _job(given: dict[str, Any]) -> Job:
     return job
 
 
-def _announce(job: Job, made: Service, say: Any) -> None:
-    many = "1 instance" if job.instance_count == 1 else f"{job.instance_count} instances"
-    say(
-        f"this starts a training job on {many} of {job.instance_type} in {made.region} for "
-        f"{job.max_runtime_s // 60} minutes at most; AWS charges for it, and for what is stored "
-        f"in {job.output}"
-    )
-
-
-def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> None:
+def _finish(made: Service, name: str, script: str, settings: Settings, say: Say) -> None:
     from trainperf import store
     from trainperf.commands import run_folders, session
     from trainperf.sagemaker import service, submitting
@@ -185,16 +166,17 @@ def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> N
     folder = run_folders.new_folder(settings, script)
     try:
         results = submitting.collect(made, name, folder, say, service.POLL_S)
-    except KeyboardInterrupt:
+    except BaseException as error:
+        (folder / "output.tar.gz").unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
+        if not isinstance(error, KeyboardInterrupt):
+            raise
         say(f"the job {name} goes on, and costs money until it ends")
         say(f"stop it: aws sagemaker stop-training-job --training-job-name {name} "
             f"--region {made.region}")  # fmt: skip
         say(f"its report: trainperf sagemaker fetch {name} --region {made.region}")
-        _remove_if_empty(folder)
         sys.exit(130)
-    except BaseException:
-        _remove_if_empty(folder)
-        raise
     if results.ranks is not None:
         diagnosis, _, unsaved = session.merge(
             results.ranks, folder / store.DIAGNOSIS_FILE, settings, console(stderr=True)
@@ -203,9 +185,3 @@ def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> N
         assert results.diagnosis is not None
         diagnosis, unsaved = store.load(results.diagnosis), None
     sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
-
-
-def _remove_if_empty(folder: Path) -> None:
-    (folder / "output.tar.gz").unlink(missing_ok=True)
-    with suppress(OSError):
-        folder.rmdir()

@@ -69,16 +69,16 @@ def target(
     if module is not None:
         own, notes = _python(None, python, cwd)
         return Target((own, "-m", module, *command), f"-m {module}", cwd, notes=notes)
+    if command[:1] == ("--",) and any(map(_is_script, command[1:2])):
+        command = command[1:]
     if not command:
         raise TrainperfError(
             "which script?",
             hint=f"trainperf {called} train.py, or: trainperf {called.split()[0]} --help",
         )
-    if command[0] == "--" and _is_script(command[1:2]):
-        command = command[1:]
+    if command == ("--",):
+        raise TrainperfError("no command after `--`", hint=f"trainperf {called} -- torchrun …")
     if command[0] == "--":
-        if len(command) == 1:
-            raise TrainperfError("no command after `--`", hint=f"trainperf {called} -- torchrun …")
         if python is not None:
             raise TrainperfError(
                 f"--python has no place before `-- {command[1]}`", "put that Python on the PATH"
@@ -103,9 +103,9 @@ def _python(script: Path | None, given: Path | None, cwd: Path) -> tuple[str, tu
     return chosen.path, tuple(filter(None, (taken, lacking)))
 
 
-def _is_script(words: tuple[str, ...]) -> bool:
+def _is_script(word: str) -> bool:
     """Whether what stands behind `--` is no command of the shell's but a script of Python's."""
-    return any(word.endswith((".py", ".ipynb")) and not shutil.which(word) for word in words)
+    return word.endswith((".py", ".ipynb")) and not shutil.which(word)
 
 
 def running_target(pid: int) -> Target:
@@ -124,43 +124,30 @@ def running_target(pid: int) -> Target:
 
 def check_script(path: Path, called: str = "diagnose") -> None:
     """Refuse what Python could not run, before anything is started."""
-    if path.is_dir() and (path / "__main__.py").exists():
+    if (path / "__main__.py").exists():
         return
     if not path.exists():
-        if not path.parent.is_dir():
-            raise TrainperfError(f"there is no folder {path.parent}", hint="check the path")
-        near = sorted(one.name for one in path.parent.glob(f"*{path.suffix or '.py'}"))
+        near = sorted(other.name for other in path.parent.glob(f"*{path.suffix or '.py'}"))
         hint = f"scripts in {path.parent}: {', '.join(near[:8])}" if near else "check the path"
         raise TrainperfError(f"{path.name}: there is no such file", hint=hint)
-    if not path.is_dir() and not path.is_file():
-        raise TrainperfError(f"{path.name} is no regular file", hint="name the script that trains")
-    if path.is_dir():
-        raise TrainperfError(
-            f"{path.name} is a folder without __main__.py", hint="name the script that trains"
-        )
+    if not path.is_file():
+        what = "a folder without __main__.py" if path.is_dir() else "no regular file"
+        raise TrainperfError(f"{path.name} is {what}", hint="name the script that trains")
     if is_notebook(path.name):
         from trainperf.commands import notebooks
 
         notebooks.check(path)
         return
-    _check_syntax(path, called)
-
-
-def _check_syntax(path: Path, called: str) -> None:
+    hint = f"for a shell script or another launcher: trainperf {called} -- COMMAND"
     try:
         compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         where = f", line {error.lineno}" if error.lineno else ""
         shown = f": {error.text.strip()}" if error.text else ""
-        raise TrainperfError(
-            f"{path.name}{where} is not valid Python: {error.msg}{shown}",
-            hint=f"for a shell script or another launcher: trainperf {called} -- COMMAND",
-        ) from None
+        text = f"{path.name}{where} is not valid Python: {error.msg}{shown}"
+        raise TrainperfError(text, hint) from None
     except (ValueError, OSError) as error:
-        raise TrainperfError(
-            f"{path.name} cannot be read as Python: {error}",
-            hint=f"for a shell script or another launcher: trainperf {called} -- COMMAND",
-        ) from None
+        raise TrainperfError(f"{path.name} cannot be read as Python: {error}", hint) from None
 
 
 def run(
@@ -187,15 +174,24 @@ def run(
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(console, settings.quiet))
         beside = None if target.job is None else _beside(target.job, progress, stack)
-        request = _request(target, settings, folder, guarded.folders)
-        for sentence in (*guarding.said(guarded), *target.notes) if first else ():
+        request = Request(
+            replace(run_of(target, settings), guarded=guarded.folders),
+            folder,
+            settings.ignore,
+            trials=settings.trials,
+            sequential=settings.sequential,
+            allow_semantic=settings.allow_semantic,
+            only=settings.only,
+            price_per_hour=settings.price_per_hour,
+            full_run_s=settings.full_run_s,
+        )
+        for sentence in (*(guarding.said(guarded) if first else ()), *_swept(swept)):
             progress.note(sentence)
-        for sentence in _swept(swept):
+        for sentence in target.notes if first else ():
             progress.note(sentence)
         progress.phase(f"{named}: starting")
-        show = _Shown(progress, named)
         try:
-            diagnosis, recording = (pipeline or run_diagnosis)(request, show)
+            diagnosis, recording = (pipeline or run_diagnosis)(request, _Shown(progress, named))
         except TrainperfError:
             with suppress(OSError):
                 folder.rmdir()  # where nothing was run
@@ -235,20 +231,6 @@ def run_of(target: Target, settings: Settings) -> Run:
         stall_s=settings.stall_s,
         budget_s=settings.budget_s,
         trace=settings.trace is not None,
-    )
-
-
-def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[str, ...]) -> Request:
-    return Request(
-        replace(run_of(target, settings), guarded=guarded),
-        folder,
-        settings.ignore,
-        trials=settings.trials,
-        sequential=settings.sequential,
-        allow_semantic=settings.allow_semantic,
-        only=settings.only,
-        price_per_hour=settings.price_per_hour,
-        full_run_s=settings.full_run_s,
     )
 
 
@@ -294,6 +276,8 @@ def _swept(swept: Swept) -> Iterator[str]:
 
 
 class _Shown:
+    """Shows the events of a run as progress."""
+
     TEXTS: ClassVar[dict[str, str]] = {
         "warmup": "warming up until step times settle",
         "real": "timing the step as it is",
@@ -311,34 +295,26 @@ class _Shown:
     def __init__(self, progress: Progress, label: str) -> None:
         self._progress = progress
         self._label = label
-        self._timing = False
-        self._trial = ""
+        self._phases: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
-        if event["e"] == "import":
-            self._say(f"{event['name']} {event['version']} is there; waiting for the first step")
-        if event["e"] == "trial":
-            self._tried(event)
-        if event["e"] != "phase":
-            return
-        text = self.TEXTS.get(event["p"], str(event["p"]))
-        round_ = f", round {event['b'] + 1}" if event["p"] in ("real", "resident", "input") else ""
-        if event["p"] == "real" and not self._timing:
-            self._timing = True
-            self._progress.phase(f"{self._label}: {text}", expected_s=USUAL_S)
+        kind, expected_s = event["e"], None
+        if kind == "import":
+            text = f"{event['name']} {event['version']} is there; waiting for the first step"
+        elif kind == "trial":
+            text, expected_s = event["text"], event["expected_s"]
+        elif kind == "phase":
+            text, phase = self.TEXTS.get(event["p"], str(event["p"])), event["p"]
+            expected_s = USUAL_S if phase == "real" and event["b"] == 0 else None
+            if expected_s is None and phase in ("real", "resident", "input"):
+                text += f", round {event['b'] + 1}"
         else:
-            self._say(text + round_)
-
-    def _tried(self, event: Event) -> None:
-        text, expected_s, fraction = event["text"], event["expected_s"], event["fraction"]
-        if expected_s is not None and text != self._trial:
+            return
+        if expected_s is not None and text not in self._phases:
+            self._phases.add(text)
             self._progress.phase(f"{self._label}: {text}", expected_s=expected_s)
         else:
-            self._say(text)
-        self._trial = text
-        if fraction is not None:
-            self._progress.advance(fraction)
-
-    def _say(self, text: str) -> None:
-        self._progress.say(f"{self._label}: {text}")
+            self._progress.say(f"{self._label}: {text}")
+        if kind == "trial" and event["fraction"] is not None:
+            self._progress.advance(event["fraction"])

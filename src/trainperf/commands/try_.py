@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,6 @@ from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
     from trainperf.changes import Change
-    from trainperf.diagnose import Request
-    from trainperf.model import Diagnosis, Event, Recording
-
-    OnEvent = Callable[[Event], None]
 
 CHANGE = (
     click.option(
@@ -46,12 +43,6 @@ CHANGE = (
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable."),
     click.option("--python", metavar="INTERPRETER", help="Another Python to run the script."),
     click.option("--fix", "fixes", multiple=True, metavar="ID", help="A fix of trainperf's."),
-    click.option(
-        "--samples-per-step",
-        "samples",
-        metavar="[BEFORE:]AFTER",
-        help="What a step holds, where the batch changes and cannot be seen.",
-    ),
 )
 """The options that make a change; those given together are one."""
 
@@ -120,11 +111,11 @@ def try_(
     target = session.target(module, command, Path.cwd(), "try --diff FILE", settings.python)
     check_whole_job(target.command, "try")
 
-    def pipeline(request: Request, on_event: OnEvent) -> tuple[Diagnosis, Recording]:
-        return proof.try_changes(request, changes, at_least, on_event)
-
     diagnosis, folder, unsaved = session.run(
-        target, settings, console(stderr=True), pipeline=pipeline
+        target,
+        settings,
+        console(stderr=True),
+        pipeline=partial(proof.try_changes, changes=changes, at_least=at_least),
     )
     status = end_with_report(diagnosis, folder, unsaved, settings)
     sys.exit(status or (proof.exit_status(diagnosis.proofs) if diagnosis.proofs else 2))
@@ -148,18 +139,8 @@ def _named(text: str) -> Change:
 def _change(parts: Mapping[str, Any], name: str = "") -> Change:
     from trainperf.changes import Change
 
-    samples = None
-    if parts["samples"]:
-        before, _, after = parts["samples"].rpartition(":")
-        try:
-            samples = float(before) if before else None, float(after)
-        except ValueError:
-            raise TrainperfError(
-                f"--samples-per-step {parts['samples']} is no number", "write 64, or 32:64"
-            ) from None
-    fixes = tuple(one.replace("-", "_") for one in parts["fixes"])
-    made = {**parts, "samples": samples, "fixes": fixes, "name": name}
-    change = Change(**made)
+    fixes = tuple(fix.replace("-", "_") for fix in parts["fixes"])
+    change = Change(**{**parts, "fixes": fixes, "name": name})
     if name and change == Change(name=name):
         raise TrainperfError(f"--change {name} has no change in it", "write --diff FILE, say")
     return change

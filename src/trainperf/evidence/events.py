@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cached_property
 from typing import ParamSpec, TypeVar
@@ -78,25 +78,32 @@ class Observed:
 
     def of(self, kind: str) -> Iterator[Event]:
         """The events of the loop of one kind, in order."""
-        return iter(self._by_kind.get(kind, ()))
+        return iter(self._of_loop.get(kind, ()))
+
+    def all(self, kind: str) -> Sequence[Event]:
+        """The events of the whole process of one kind, in order."""
+        return self._of_process.get(kind, ())
 
     @cached_property
-    def _by_kind(self) -> dict[str, list[Event]]:
-        found: dict[str, list[Event]] = {}
-        for event in self.loop:
-            found.setdefault(event["e"], []).append(event)
-        return found
+    def _of_loop(self) -> dict[str, list[Event]]:
+        return _by_kind(self.loop)
+
+    @cached_property
+    def _of_process(self) -> dict[str, list[Event]]:
+        return _by_kind(self.process)
+
+    def first(self, kind: str) -> Event | None:
+        """The first event of the whole process of one kind."""
+        return next(iter(self.all(kind)), None)
+
+    def last(self, kind: str) -> Event | None:
+        """The last event of the whole process of one kind: later ones replace earlier ones."""
+        return next(reversed(self.all(kind)), None)
 
     @cached_property
     def place(self) -> Event | None:
         """The last word of the process on which rank of a job it is; None if it is none."""
-        return next(
-            (one for one in reversed(self.process) if one["e"] == "rank" and "rank" in one), None
-        )
-
-    def first(self, kind: str) -> Event | None:
-        """The first event of the whole process of one kind."""
-        return next((event for event in self.process if event["e"] == kind), None)
+        return next((event for event in reversed(self.all("rank")) if "rank" in event), None)
 
     @property
     def framework(self) -> str:
@@ -133,6 +140,13 @@ class Observed:
         asked = int(self.facts.get("steps_per_execution") or 1)
         epoch = self.facts.get("epoch_steps")
         return epoch / math.ceil(epoch / asked) if epoch else float(asked)
+
+
+def _by_kind(events: Iterable[Event]) -> dict[str, list[Event]]:
+    found: dict[str, list[Event]] = {}
+    for event in events:
+        found.setdefault(event["e"], []).append(event)
+    return found
 
 
 def choose(recording: Recording) -> Observed:

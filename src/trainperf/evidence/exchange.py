@@ -6,10 +6,9 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from trainperf.child.timing.estimating import estimate
-from trainperf.evidence.events import Observed, read_as, site
+from trainperf.evidence.events import Observed, read_as
 from trainperf.evidence.ranks import NOT_SWITCHED
 from trainperf.model import (
     AllReduce,
@@ -23,6 +22,7 @@ from trainperf.model import (
     Overlap,
     Parallel,
     Rank,
+    Site,
     Strategy,
 )
 from trainperf.model.parallel import NOT_TIMED
@@ -39,10 +39,10 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
 
     `ranks` are those that reported, `lead` is what one of them recorded of the job.
     """
-    event = last(lead, "exchange") or _built(lead)
+    event = lead.last("exchange") or _built(lead)
     if event is None:
         return None
-    link, overlap = last(lead, "link"), last(lead, "overlap")
+    link, overlap = lead.last("link"), lead.last("overlap")
     return Exchange(
         method=str(event["method"]),
         backend=str(event.get("backend") or ""),
@@ -62,13 +62,12 @@ def with_gpu_link(job: Parallel | None, link: Link | None) -> Parallel | None:
 
     gloo, MPI and TensorFlow's RING take gradients of GPUs through the host's memory.
     """
-    found = None if job is None else job.exchange
-    if job is None or found is None or found.link is not None or job.hosts > 1 or job.absent:
+    if job is None or job.exchange is None or job.exchange.link or job.hosts > 1 or job.absent:
         return job
     on_gpus = all(rank.device and "CPU" not in rank.device for rank in job.processes)
-    if link is None or not on_gpus or found.backend.lower() in ("gloo", "mpi", "ring"):
+    if link is None or not on_gpus or job.exchange.backend.lower() in ("gloo", "mpi", "ring"):
         return job
-    return replace(job, exchange=replace(found, link=link))
+    return replace(job, exchange=replace(job.exchange, link=link))
 
 
 def with_network_link(job: Parallel | None, machine: Machine) -> Parallel | None:
@@ -77,9 +76,8 @@ def with_network_link(job: Parallel | None, machine: Machine) -> Parallel | None
     What one rank can send is its part of what AWS states for the host: the ranks of a host
     share it. A job on instances of several types has the figure of the one that reports.
     """
-    found = None if job is None else job.exchange
     instance = machine.instance
-    if job is None or found is None or found.link is not None or job.hosts < 2:
+    if job is None or job.exchange is None or job.exchange.link or job.hosts < 2:
         return job
     if instance is None or instance.type is None or not instance.type.network_bytes_s:
         return job
@@ -88,7 +86,7 @@ def with_network_link(job: Parallel | None, machine: Machine) -> Parallel | None
     shared = f" of a host, shared by {each} ranks" if each > 1 else ""
     source = f"{instance.name}{shared}: {instance.type.source}"
     link = Link(kind, instance.type.network_bytes_s / each, source)
-    return replace(job, exchange=replace(found, link=link))
+    return replace(job, exchange=replace(job.exchange, link=link))
 
 
 def cost(ranks: Sequence[Rank]) -> Measure | Missing:
@@ -101,23 +99,20 @@ def cost(ranks: Sequence[Rank]) -> Measure | Missing:
     surely take much longer without the exchange were held up by something else, and tell
     nothing.
     """
-    slowest = _slowest(ranks)
-    if slowest is None:
+    timed = [(rank.local, rank.real) for rank in ranks if isinstance(rank.local, Measure)]
+    if not timed:
         return _why(ranks)
-    rank, local = slowest
-    if isinstance(rank.real, Missing):
-        return rank.real
-    seconds = rank.real.seconds - local.seconds
-    half = _half(rank.real, local)
-    if half is not None and seconds + half < -ODD * rank.real.seconds:
+    local, real = max(timed, key=lambda pair: pair[0].seconds)
+    if isinstance(real, Missing):
+        return real
+    seconds, half = real.seconds - local.seconds, _half(real, local)
+    found = Measure(max(0.0, seconds), min(real.steps, local.steps), ())
+    if half is None:
+        return found
+    if seconds + half < -ODD * real.seconds:
         return LONGER
-    return Measure(
-        max(0.0, seconds),
-        min(rank.real.steps, local.steps),
-        (),
-        None if half is None else max(0.0, seconds - half),
-        None if half is None else min(rank.real.seconds, max(0.0, seconds + half)),
-    )
+    low, high = max(0.0, seconds - half), max(0.0, seconds + half)
+    return replace(found, low=low, high=min(real.seconds, high))
 
 
 def waiting(ranks: Sequence[Rank]) -> float | Missing:
@@ -126,67 +121,47 @@ def waiting(ranks: Sequence[Rank]) -> float | Missing:
     By the steps without exchange, in which no rank waits for another. None waits for
     longer than its real step has beyond its own work.
     """
-    own = [rank.local.seconds for rank in ranks if isinstance(rank.local, Measure)]
     if len(ranks) < 2:
         return Missing("one process runs all replicas")
-    if len(own) < 2:
+    timed = [(rank.local, rank.real) for rank in ranks if isinstance(rank.local, Measure)]
+    if len(timed) < 2:
         return _why(ranks)
-    slowest = max(own)
-    return statistics.fmean(
-        max(0.0, min(slowest, _real(rank, slowest)) - rank.local.seconds)
-        for rank in ranks
-        if isinstance(rank.local, Measure)
+    slowest = max(local.seconds for local, _ in timed)
+    longest = (
+        (local, slowest if isinstance(real, Missing) else real.seconds) for local, real in timed
     )
-
-
-def last(lead: Observed, kind: str) -> Event | None:
-    """The last event of the process of one kind: later ones replace earlier ones."""
-    return next((one for one in reversed(lead.process) if one["e"] == kind), None)
+    return statistics.fmean(max(0.0, min(slowest, most) - local.seconds) for local, most in longest)
 
 
 def ddp(lead: Observed) -> tuple[Ddp, ...]:
     """The `DistributedDataParallel`s of the process; of each, what was said last."""
-    found: dict[Any, Ddp] = {}
-    for event in lead.process:
-        if event["e"] == "ddp":
-            where = site(event.get("where"))
-            found[event.get("model"), where] = read_as(Ddp, event, model=event.get("model") or "")
+    found: dict[tuple[str, Site | None], Ddp] = {}
+    for event in lead.all("ddp"):
+        wrapper = read_as(Ddp, event)
+        found[wrapper.model, wrapper.where] = wrapper
     return tuple(found.values())
 
 
 def strategy(lead: Observed) -> Strategy | None:
     """The `tf.distribute` strategy of the process, by what was said of it last."""
-    event = last(lead, "tf_strategy")
-    if event is None:
-        return None
-    return read_as(Strategy, event)
+    event = lead.last("tf_strategy")
+    return None if event is None else read_as(Strategy, event)
 
 
 def _built(lead: Observed) -> Event | None:
     """The exchange as far as it is known where it was not timed."""
-    strategies, wrapped = last(lead, "tf_strategy"), last(lead, "ddp")
-    if strategies is not None and int(strategies.get("replicas") or 1) > 1:
-        return {"method": strategies["cls"], "backend": strategies.get("cross_device_ops")}
-    if wrapped is not None and lead.place is not None:
+    spread = strategy(lead)
+    if spread is not None and spread.replicas > 1:
+        return {"method": spread.cls, "backend": spread.cross_device_ops}
+    if lead.last("ddp") is not None and lead.place is not None:
         return {"method": DDP, "backend": lead.place.get("backend")}
     return None
 
 
-def _real(rank: Rank, otherwise: float) -> float:
-    return rank.real.seconds if isinstance(rank.real, Measure) else otherwise
-
-
-def _slowest(ranks: Sequence[Rank]) -> tuple[Rank, Measure] | None:
-    timed = [(rank, rank.local) for rank in ranks if isinstance(rank.local, Measure)]
-    return max(timed, key=lambda one: one[1].seconds, default=None)
-
-
 def _why(ranks: Sequence[Rank]) -> Missing:
     """Why the step was not timed without exchange: in the words of the first rank."""
-    for rank in ranks:
-        if isinstance(rank.local, Missing):
-            return rank.local
-    return Missing(NOT_SWITCHED)
+    reasons = (rank.local for rank in ranks if isinstance(rank.local, Missing))
+    return next(reasons, Missing(NOT_SWITCHED))
 
 
 def _half(real: Measure, local: Measure) -> float | None:
@@ -203,7 +178,7 @@ def _half(real: Measure, local: Measure) -> float | None:
 
 
 def _all_reduce(lead: Observed) -> AllReduce | Missing:
-    event = last(lead, "all_reduce")
+    event = lead.last("all_reduce")
     if event is None or not event.get("seconds") or int(event.get("devices") or 0) < 2:
         return lead.missing("all_reduce", NOT_TIMED.reason)
     return read_as(AllReduce, event)

@@ -23,41 +23,22 @@ from trainperf.model import (
     StepFunction,
 )
 
-KINDS = {
-    "fit": "fit",
-    "iterator": "iterator",
-    "argument": "iterator",
-    "call": "call",
-    "update": "update",
-}
-
-
-FRAMEWORKS: dict[str, Literal["tensorflow", "torch"]] = {
-    "tensorflow": "tensorflow",
-    "torch": "torch",
-}
-
 
 def framework(observed: Observed) -> Framework:
     """The framework of the loop, from its facts or, if the run ended early, its import.
 
     A process may import both: PyTorch's TensorBoard writer loads TensorFlow.
     """
-    name = FRAMEWORKS.get(observed.framework, "tensorflow")
+    name: Literal["tensorflow", "torch"] = (
+        "torch" if observed.framework == "torch" else "tensorflow"
+    )
     event = described(observed)
     if event is not None:
-        cuda = event["cuda"]
-        return Framework(
-            name,
-            event["version"],
-            event["keras"],
-            bool(event["legacy"]),
-            None if cuda is None else bool(cuda),
-        )
-    for imported in observed.process:
-        if imported["e"] == "import" and imported["name"] == name:
-            return Framework(name, imported["version"])
-    return Framework(name, "")
+        cuda = None if event["cuda"] is None else bool(event["cuda"])
+        own = {"name": name, "legacy_keras": bool(event["legacy"]), "built_with_cuda": cuda}
+        return read_as(Framework, event, **own)
+    imported = [event for event in observed.all("import") if event["name"] == name]
+    return Framework(name, imported[0]["version"] if imported else "")
 
 
 def described(observed: Observed) -> Event | None:
@@ -77,7 +58,7 @@ def loop(observed: Observed) -> Loop:
     return read_as(
         Loop,
         facts,
-        kind=KINDS[observed.start["kind"]],
+        kind="iterator" if observed.start["kind"] == "argument" else observed.start["kind"],
         where=facts.get("where") or observed.start.get("where"),
         batch_size=_times(sequences.get("samples") or facts.get("batch_size"), per_step),
         tokens=_times(sequences.get("tokens"), per_step),
@@ -110,25 +91,17 @@ def callbacks(observed: Observed) -> tuple[CallbackCost, ...]:
 
 def _callback(event: dict[str, Any]) -> CallbackCost:
     hooks = {name: total / count for name, (count, total, _) in event["hooks"].items() if count}
-    batches = event["hooks"].get("on_train_batch_end", (0, 0, 0))[0]
     epoch = [hooks[name] for name in ("on_epoch_begin", "on_epoch_end") if name in hooks]
-    return CallbackCost(
-        name=event["name"],
+    return read_as(
+        CallbackCost,
+        event,
         batch_s=hooks.get("on_train_batch_begin", 0.0) + hooks.get("on_train_batch_end", 0.0),
-        batches=int(batches),
+        batches=event["hooks"].get("on_train_batch_end", (0,))[0],
         epoch_s=sum(epoch) if epoch else None,
-        where=site(event["where"]),
-        builtin=event["builtin"],
         hooks=hooks,
-        methods=_places(event.get("methods")),
-        functions=_places(event.get("functions")),
-        arguments=dict(event["arguments"]),
+        methods={name: where for name, where in (event.get("methods") or {}).items() if where},
+        functions={name: where for name, where in (event.get("functions") or {}).items() if where},
     )
-
-
-def _places(named: dict[str, Any] | None) -> dict[str, Site]:
-    places = ((name, site(where)) for name, where in (named or {}).items())
-    return {name: place for name, place in places if place is not None}
 
 
 def step_function(observed: Observed) -> StepFunction | None:
@@ -136,14 +109,8 @@ def step_function(observed: Observed) -> StepFunction | None:
     if observed.start["kind"] == "fit":
         return None
     for event in observed.of("step_function"):
-        own = event.get("own", True)
-        return StepFunction(
-            name=event["name"],
-            compiled=event["compiled"],
-            where=site(event.get("where")) if own else None,
-            jit=event.get("jit"),
-            tape_where=site(event.get("tape")),
-        )
+        where = event.get("where") if event.get("own", True) else None
+        return read_as(StepFunction, event, where=where, tape_where=event.get("tape"))
     return None
 
 
@@ -241,31 +208,21 @@ def _dtype(types: set[str]) -> Literal["float32", "int32", ""]:
 
 def _numbers_in_words(numbers: tuple[ChangingNumber, ...]) -> str:
     names = list(dict.fromkeys(f"`{each.parameter}`" for each in numbers if each.parameter))
-    if not names:
-        return ""
-    if len(names) == 1:
-        return f"the Python number {names[0]}"
-    return f"the Python numbers {' and '.join(names)}"
+    plural = "s" if len(names) > 1 else ""
+    return f"the Python number{plural} {' and '.join(names)}" if names else ""
 
 
 def _cause(signatures: list[str]) -> str:
     """The difference between two signatures that a function was traced for, in words."""
-    if len(signatures) < 2:
+    if len(set(signatures[-2:])) < 2:
         return ""
-    first, second = signatures[-2], signatures[-1]
-    if first.count("TensorSpec") == second.count("TensorSpec"):
-        shapes = [part.split(")")[0] for part in first.split("shape=(")[1:]]
-        others = [part.split(")")[0] for part in second.split("shape=(")[1:]]
-        for shape, other in zip(shapes, others, strict=False):
-            if shape != other:
-                return f"the shape of an argument changes: ({shape}) and ({other})"
-        types, others = (re.findall(r"dtype=tf\.(\w+)", one) for one in (first, second))
-        for one, other in zip(types, others, strict=False):
-            if one != other:
-                return f"the dtype of an argument changes: {one} and {other}"
-    if first != second:
-        return "a Python value among the arguments changes from call to call"
-    return ""
+    first, second = signatures[-2:]
+    alike = first.count("TensorSpec") == second.count("TensorSpec")
+    for what, pattern in (("shape", r"shape=(\([^)]*\))"), ("dtype", r"dtype=tf\.(\w+)")):
+        pairs = zip(re.findall(pattern, first), re.findall(pattern, second), strict=False)
+        if alike and (differ := [pair for pair in pairs if pair[0] != pair[1]]):
+            return f"the {what} of an argument changes: {' and '.join(differ[0])}"
+    return "a Python value among the arguments changes from call to call"
 
 
 def padding(observed: Observed) -> Padding | None:

@@ -109,7 +109,7 @@ def _stands_in_the_loop(observed: Observed, event: Event) -> bool:
 
 def evaluated(observed: Observed) -> list[Event]:
     """The times in which a PyTorch model was one that evaluates, in the whole process."""
-    return [event for event in observed.process if event["e"] == "evaluation"]
+    return list(observed.all("evaluation"))
 
 
 def _saved(observed: Observed) -> Iterable[list[Event]]:
@@ -120,8 +120,8 @@ def _saved(observed: Observed) -> Iterable[list[Event]]:
     spans = [(one["s"], one["s"] + one["seconds"]) for one in evaluated(observed)]
     ends = [step["t"] for step in observed.of("step")]
     lines: dict[Site | None, dict[int, Event]] = {}
-    for event in observed.process:
-        if event["e"] != "saving" or any(low <= event["s"] < high for low, high in spans):
+    for event in observed.all("saving"):
+        if any(low <= event["s"] < high for low, high in spans):
             continue
         checkpoints = lines.setdefault(site(event["where"]), {})
         step = bisect(ends, event["s"])

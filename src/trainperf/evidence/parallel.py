@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from trainperf.evidence.devices import index_of
 from trainperf.evidence.events import Observed
-from trainperf.evidence.exchange import ddp, exchange, last, strategy
-from trainperf.evidence.ranks import summarise
-from trainperf.evidence.skew import stragglers
+from trainperf.evidence.exchange import ddp, exchange, strategy
+from trainperf.evidence.ranks import stragglers, summarise
 from trainperf.model import (
     Event,
     Loop,
@@ -67,7 +66,9 @@ def joined(
     stragglers, each of which is compared with the ranks of its host.
     """
     place = lead.place or {}
-    processes = tuple(sorted(_best(ranks).values(), key=lambda rank: rank.rank))
+    timed = sorted(ranks, key=lambda rank: getattr(rank.real, "steps", -1))
+    longest = {rank.rank: rank for rank in timed}
+    processes = tuple(longest[number] for number in sorted(longest))
     expected = max(int(place.get("world_size") or 1), 1)
     replicas = _replicas(lead, expected)
     spread = strategy(lead)
@@ -114,28 +115,15 @@ def whole_job(loop: Loop, job: Parallel | None) -> Loop:
     )
 
 
-def _best(ranks: Sequence[Rank]) -> dict[int, Rank]:
-    found: dict[int, Rank] = {}
-    for rank in ranks:
-        other = found.get(rank.rank)
-        if other is None or _steps(rank) > _steps(other):
-            found[rank.rank] = rank
-    return found
-
-
-def _steps(rank: Rank) -> int:
-    return rank.real.steps if isinstance(rank.real, Measure) else -1
-
-
 def _replicas(lead: Observed, expected: int) -> int:
     """Copies of the model over the whole job.
 
     A strategy of TensorFlow counts those of all workers, a process of PyTorch its own. Of
     processes that nothing ties together each counts for itself.
     """
-    event = last(lead, "exchange")
-    if event is not None and event.get("replicas"):
-        return int(event["replicas"])
+    replicas = (lead.last("exchange") or {}).get("replicas")
+    if replicas:
+        return int(replicas)
     own = int(lead.facts.get("replicas") or 1)
     return own if own >= expected or _untied(lead) else own * expected
 
@@ -147,7 +135,7 @@ def _untied(lead: Observed) -> bool:
 
 def _notes(ranks: Sequence[Rank], expected: int, lead: Observed) -> Iterator[str]:
     """Notes on the ranks, beside their times."""
-    if expected > 1 and _untied(lead) and last(lead, "exchange") is None:
+    if expected > 1 and _untied(lead) and lead.last("exchange") is None:
         yield (
             f"the launcher started {expected} processes, but no process group that trainperf knows "
             f"ties them together: steps and samples are those of one"
@@ -155,7 +143,14 @@ def _notes(ranks: Sequence[Rank], expected: int, lead: Observed) -> Iterator[str
     more = [rank.rank for rank in ranks if rank.rank >= expected]
     if more:
         yield f"rank {more[0]} reported, where the job was to have {expected} ranks"
-    yield from _crowded_hosts(ranks)
+    for host, here, cores in _on_cpus(ranks):
+        if len(here) > len(cores):
+            where = f" of {host}" if host else ""
+            yield (
+                f"{len(here)} ranks take turns on the {len(cores)} cores{where}: as many ranks as "
+                f"cores may do as much"
+            )
+            break
     lengths = {rank.epoch_steps: rank.rank for rank in reversed(ranks) if rank.epoch_steps}
     if len(lengths) > 1:
         shortest, longest = min(lengths), max(lengths)
@@ -199,14 +194,13 @@ def _break_even(parallel: Parallel) -> float | Missing:
         return Missing(_IN_THE_NOISE)
     if parallel.unmeasured:
         return Missing(_UNMEASURED)
-    batches = [rank.batch_size for rank in parallel.processes]
-    known = [batch for batch in batches if batch]
-    if not known or len(known) < len(batches):
+    batches = [rank.batch_size or 0 for rank in parallel.processes]
+    if not all(batches):
         return Missing("the size of a batch is not known")
     alone = _alone(parallel)
     if isinstance(alone, Missing):
         return alone
-    each = statistics.fmean(known) * parallel.expected / parallel.replicas
+    each = statistics.fmean(batches) * parallel.expected / parallel.replicas
     return each * exchange.seconds / ((parallel.replicas - 1) * alone)
 
 
@@ -216,7 +210,10 @@ def _alone(parallel: Parallel) -> float | Missing:
         if point.devices == 1:
             slower = _alone_slower(parallel, point)
             return Missing(_ALONE_SLOWER) if slower else point.real_s
-    if _share_cores(parallel.processes):
+    if any(rank.device.endswith("logical CPUs") for rank in parallel.processes) or any(
+        len(ranks) > 1 and sum(rank.threads or len(rank.cores or ()) for rank in ranks) > len(cores)
+        for _, ranks, cores in _on_cpus(parallel.processes)
+    ):
         return Missing(_SHARING)
     own = [rank.local.seconds for rank in parallel.processes if isinstance(rank.local, Measure)]
     return statistics.fmean(own) if own else Missing("the step was not timed on one device")
@@ -228,39 +225,12 @@ def _alone_slower(parallel: Parallel, single: ScalingPoint | None) -> bool:
     return single is not None and bool(real) and single.real_s > _SLOWER * max(real)
 
 
-def _share_cores(ranks: Sequence[Rank]) -> bool:
-    """Whether replicas that compute on CPUs want more threads than there are cores."""
-    if any(rank.device.endswith("logical CPUs") for rank in ranks):
-        return True
-    return any(_crowded(here) for here in _by_host(ranks).values())
-
-
-def _crowded_hosts(ranks: Sequence[Rank]) -> Iterator[str]:
-    """Say on which host there are more ranks than cores, the first such host."""
-    for host, here in _by_host(ranks).items():
-        cores = {core for rank in here for core in rank.cores or ()}
-        if len(here) > len(cores):
-            where = f" of {host}" if host else ""
-            yield (
-                f"{len(here)} ranks take turns on the {len(cores)} cores{where}: as many ranks as "
-                f"cores may do as much"
-            )
-            return
-
-
-def _by_host(ranks: Sequence[Rank]) -> dict[str, list[Rank]]:
-    """The ranks that compute on CPUs and whose cores are known, by host."""
-    hosts: dict[str, list[Rank]] = {}
-    for rank in ranks:
-        if rank.device == "CPU" and rank.cores is not None:
-            hosts.setdefault(rank.host, []).append(rank)
-    return hosts
-
-
-def _crowded(ranks: Sequence[Rank]) -> bool:
-    cores = {core for rank in ranks for core in rank.cores or ()}
-    wanted = sum(rank.threads or len(rank.cores or ()) for rank in ranks)
-    return len(ranks) > 1 and wanted > len(cores)
+def _on_cpus(ranks: Sequence[Rank]) -> Iterator[tuple[str, list[Rank], set[int]]]:
+    """By host the ranks that compute on CPUs and whose cores are known, and all these cores."""
+    known = [rank for rank in ranks if rank.device == "CPU" and rank.cores is not None]
+    for host in dict.fromkeys(rank.host for rank in known):
+        here = [rank for rank in known if rank.host == host]
+        yield host, here, {core for rank in here for core in rank.cores or ()}
 
 
 def _efficiency(point: ScalingPoint, single: ScalingPoint | None) -> float | None:

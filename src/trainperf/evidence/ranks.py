@@ -1,14 +1,17 @@
-"""One process of a job: its times, its device, and how it ended."""
+"""One process of a job: its times, its device, how it ended; and the ranks that others wait for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from trainperf.evidence.events import Observed, main_loop
 from trainperf.evidence.facts import described, loop
 from trainperf.evidence.timing import measure, times
-from trainperf.model import Event, Measure, Missing, Rank
+from trainperf.fixes.common.words import ms
+from trainperf.model import Event, Measure, Missing, Rank, Sample, Straggler, words
 from trainperf.model.parallel import GONE
 
 TIMED = {
@@ -32,70 +35,68 @@ LONGEST = 160
 ENDED = "the run ended before a step without exchange was timed"
 NOT_SWITCHED = "the exchange of gradients was not switched off in this loop"
 
+BEHIND = 0.10
+"""A rank this much slower than the median is a straggler (TraceML warns at 10 %)."""
+
+_EXPLAINS = 0.5
+"""The share of a rank's delay from which a part of its step is named as the cause."""
+
+_SLOWER_CLOCK = 0.95
+"""A GPU whose clock is below this share of another's is told apart from it."""
+
+_FULLER_BATCH = 1.05
+"""A batch larger than another by less is larger by a rest of samples."""
+
 
 def summarise(events: Sequence[Event]) -> Rank | None:
     """Read one process's events into its `Rank`; None if it neither trained nor is a rank.
 
-    One pass per kind of event, so linear in the events, which may be dropped afterwards.
     A process that does not say which rank it is counts as rank 0 (a job of one process).
     """
     process = tuple(events)
     observed = main_loop(process)
-    if observed is None:
-        return _without_loop(process)
-    place = observed.place or {}
-    facts, taken = loop(observed), times(observed)
-    return Rank(
+    whole = Observed(process, {}, ())
+    if observed is None and whole.place is None:
+        return None
+    place = whole.place or {}
+    rank = Rank(
         rank=int(place.get("rank", 0)),
         host=str(place.get("host") or ""),
-        pid=_pid(process),
-        ended=_ended(observed),
+        pid=(whole.first("hello") or {}).get("pid"),
+        ended="no training loop was seen in it",
         local_rank=place.get("local_rank"),
-        device=str(place.get("device") or "") or _device(observed),
-        gpu_uuid=_gpu_uuid(observed),
+        device=str(place.get("device") or ""),
+        threads=place.get("threads"),
+        cores=tuple(place.get("cores") or ()) or None,
+    )
+    if observed is None:
+        error = whole.last("error")
+        return (
+            replace(rank, ended=_failed(error, "before a training loop began")) if error else rank
+        )
+    facts, taken = loop(observed), times(observed)
+    device, uuid = _device(observed)
+    return replace(
+        rank,
+        ended=_ended(observed),
+        device=rank.device or device,
+        gpu_uuid=uuid,
         real=taken.real_,
         resident=taken.resident_,
         local=local(observed),
         input_=taken.input_,
         batch_size=facts.batch_size,
         epoch_steps=facts.epoch_steps,
-        threads=place.get("threads"),
-        cores=_cores(place),
     )
 
 
 def local(observed: Observed) -> Measure | Missing:
     """The step with the exchange of gradients switched off, or why there is none."""
-    blocks = any(event["p"] == "local" for event in observed.of("block"))
-    steps = any(event["p"] == "local" for event in observed.of("step"))
-    if not blocks and not steps:
+    timed = (*observed.of("block"), *observed.of("step"))
+    if not any(event["p"] == "local" for event in timed):
         cut = _ended(observed) != "measured"
         return observed.missing("local", ENDED if cut else NOT_SWITCHED)
     return measure(observed, "local")
-
-
-def _without_loop(process: tuple[Event, ...]) -> Rank | None:
-    """A rank in which no training loop was seen, though its job has one."""
-    place = Observed(process, {}, ()).place
-    if place is None:
-        return None
-    reason = Missing("no training loop was seen in it")
-    error = _error(process)
-    ended = reason.reason if error is None else _failed(error, "before a training loop began")
-    return Rank(
-        rank=int(place["rank"]),
-        host=str(place.get("host") or ""),
-        pid=_pid(process),
-        ended=ended,
-        local_rank=place.get("local_rank"),
-        device=str(place.get("device") or ""),
-        real=reason,
-        resident=reason,
-        local=reason,
-        input_=reason,
-        threads=place.get("threads"),
-        cores=_cores(place),
-    )
 
 
 def _ended(observed: Observed) -> str:
@@ -104,22 +105,13 @@ def _ended(observed: Observed) -> str:
     Where its launcher stops a rank because another one is done, it may not have said
     that all is measured: to be past the timed phases is enough.
     """
-    last: Event | None = None
-    for last in observed.of("phase"):  # noqa: B007 - the last one is what is wanted
-        pass
-    phase = "warmup" if last is None else str(last["p"])
-    if phase not in TIMED or next(observed.of("measured"), None) is not None:
+    phase = ["warmup", *(event["p"] for event in observed.of("phase"))][-1]
+    if phase not in TIMED or any(observed.of("measured")):
         return "measured"
-    error = _error(observed.loop)
-    if error is not None:
-        return _failed(error, f"in {TIMED[phase]}")
-    if next(observed.of("exit"), None) is not None:
-        return f"ended by itself in {TIMED[phase]}"
-    return f"stopped in {TIMED[phase]}"
-
-
-def _error(events: Sequence[Event]) -> Event | None:
-    return next((event for event in reversed(events) if event["e"] == "error"), None)
+    errors = list(observed.of("error"))
+    if errors:
+        return _failed(errors[-1], f"in {TIMED[phase]}")
+    return f"{'ended by itself' if any(observed.of('exit')) else 'stopped'} in {TIMED[phase]}"
 
 
 def _failed(error: Event, when: str) -> str:
@@ -133,32 +125,123 @@ def _failed(error: Event, when: str) -> str:
     return f"failed {when} with {error['type']}{': ' if line else ''}{line}"
 
 
-def _pid(process: tuple[Event, ...]) -> int | None:
-    for event in process:
-        if event["e"] == "hello":
-            return event.get("pid")
-    return None
-
-
-def _cores(place: Event) -> tuple[int, ...] | None:
-    cores = place.get("cores")
-    return tuple(cores) if cores else None
-
-
-def _device(observed: Observed) -> str:
-    """The rank's device as the framework says, where the rank did not say it itself."""
+def _device(observed: Observed) -> tuple[str, str | None]:
+    """The rank's device as the framework says, and the UUID of its first GPU."""
     event = described(observed)
     if event is None:
-        return ""
-    gpus = [one for one in event["gpus"] if one["used"]]
+        return "", None
+    gpus = [gpu for gpu in event["gpus"] if gpu["used"]]
     if gpus:
         name = str(gpus[0]["name"] or "GPU")
-        return name if len(gpus) == 1 else f"{len(gpus)} × {name}"
+        return name if len(gpus) == 1 else f"{len(gpus)} × {name}", gpus[0]["uuid"]
     logical = int(event["logical"] or 1)
-    return "CPU" if logical < 2 else f"{logical} logical CPUs"
+    return "CPU" if logical < 2 else f"{logical} logical CPUs", None
 
 
-def _gpu_uuid(observed: Observed) -> str | None:
-    event = described(observed)
-    used = [] if event is None else [one for one in event["gpus"] if one["used"]]
-    return used[0]["uuid"] if used else None
+def stragglers(ranks: Sequence[Rank], samples: Sequence[Sample] = ()) -> tuple[Straggler, ...]:
+    """The ranks that hold the others up, the one furthest behind first.
+
+    By the steps without exchange, in which each rank runs free. Where those were not
+    timed, by the input alone, which ranks drain without waiting for each other, as far as the
+    job waits for input at all. A rank counts from 10 % behind the median rank (of two: the
+    quicker one), beyond the noise of both.
+    """
+    free = [(rank, rank.local) for rank in ranks if isinstance(rank.local, Measure)]
+    fed = [(rank, rank.input_) for rank in ranks if isinstance(rank.input_, Measure)]
+    waits = [
+        rank.real.seconds - rank.resident.seconds
+        for rank in ranks
+        if isinstance(rank.real, Measure) and isinstance(rank.resident, Measure)
+    ]
+    by_input = len(free) < 2
+    timed = fed if by_input else free
+    if len(timed) < 2 or (by_input and not waits):
+        return ()
+    typical = statistics.median_low(own.seconds for _, own in timed)
+    middle, usual = next((rank, own) for rank, own in timed if own.seconds == typical)
+    late: dict[int, float] = {}
+    steps: dict[int, float] = {}
+    for rank, own in timed:
+        noise = own.noise * own.seconds + usual.noise * usual.seconds
+        behind = own.seconds - usual.seconds
+        if behind <= max(BEHIND * usual.seconds, noise):
+            continue
+        step = max(1e-9, (rank.real if isinstance(rank.real, Measure) else own).seconds)
+        if by_input:
+            step, behind = max(step, own.seconds), min(behind, statistics.median(waits))
+        else:  # nobody waits longer for a rank than a step takes
+            behind *= min(1.0, step / own.seconds)
+        if not by_input or behind >= BEHIND * step:
+            steps[rank.rank], late[rank.rank] = step, behind
+    found = []
+    for rank, _ in timed:
+        if (behind := late.get(rank.rank, 0.0)) > 0:
+            phase = "input" if _late_input(rank, middle, behind) else "step"
+            causes = [*_causes(rank, middle, ranks, phase), *_gpu(rank, middle, samples)]
+            here = {other.rank for other in ranks if other.host == rank.host}
+            if 1 < len(here) < len(ranks) and here == set(late):
+                causes.append(f"all ranks on host {rank.host} are behind, and no others")
+            share = behind / steps[rank.rank]
+            found.append(Straggler(rank.rank, phase, behind, share, "; ".join(causes)))
+    return tuple(sorted(found, key=lambda straggler: (-straggler.behind_s, straggler.rank)))
+
+
+def _late_input(rank: Rank, middle: Rank, behind: float) -> bool:
+    """Whether a delay against the median rank shows in the input alone."""
+    if isinstance(rank.input_, Missing) or isinstance(middle.input_, Missing):
+        return False
+    return rank.input_.seconds - middle.input_.seconds >= _EXPLAINS * behind
+
+
+def _causes(rank: Rank, middle: Rank, ranks: Sequence[Rank], phase: str) -> Iterator[str]:
+    """The differences of the rank from the median one, likeliest first."""
+    own_input, usual_input = rank.input_, middle.input_
+    if phase == "input" and isinstance(own_input, Measure) and isinstance(usual_input, Measure):
+        own, other = ms(own_input.seconds), ms(usual_input.seconds)
+        yield f"its input takes {own} a step, that of rank {middle.rank} {other}"
+    own_batch, usual_batch = rank.batch_size, middle.batch_size
+    if own_batch and usual_batch and own_batch > _FULLER_BATCH * usual_batch:
+        yield f"its batch holds {own_batch:,} samples, that of rank {middle.rank} {usual_batch:,}"
+    if rank.threads and middle.threads and rank.threads < middle.threads:
+        threads = words.count(rank.threads, "thread")
+        yield f"it computes with {threads}, rank {middle.rank} with {middle.threads}"
+    if rank.cores is None or middle.cores is None:
+        return
+    if len(rank.cores) < len(middle.cores):
+        cores = words.count(len(rank.cores), "core")
+        yield f"it may run on {cores}, rank {middle.rank} on {len(middle.cores)}"
+    sharing = _sharing(rank, ranks)
+    if len(sharing) > len(_sharing(middle, ranks)):
+        yield f"{words.ranks(sharing)} may run on its cores as well"
+
+
+def _sharing(rank: Rank, ranks: Sequence[Rank]) -> list[int]:
+    """The other ranks of its host that may run on cores of this one."""
+    others = (other for other in ranks if other.host == rank.host and other.rank != rank.rank)
+    return [other.rank for other in others if {*(rank.cores or ())} & {*(other.cores or ())}]
+
+
+def _gpu(rank: Rank, middle: Rank, samples: Sequence[Sample]) -> Iterator[str]:
+    """A slower clock, or a reason to slow down, that the GPU of the median rank has not.
+
+    Only where it is known which GPU of the host each of the two has, and each has its own.
+    """
+    own, other = rank.gpu, middle.gpu
+    if rank.host != middle.host or own is None or other is None or own == other:
+        return
+    clock, reasons = _clock(own, samples)
+    usual, usual_reasons = _clock(other, samples)
+    slowed = ", ".join(sorted(reasons - usual_reasons))
+    if clock and usual and clock < _SLOWER_CLOCK * usual:
+        why = f" ({slowed})" if slowed else ""
+        yield f"its GPU ran at {clock:.0f} MHz, that of rank {middle.rank} at {usual:.0f}{why}"
+    elif slowed:
+        yield f"its GPU was slowed down by {slowed}"
+
+
+def _clock(index: int, samples: Sequence[Sample]) -> tuple[float | None, set[str]]:
+    """The mean clock of a GPU, and the reasons that slowed it down."""
+    gpus = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
+    clocks = [gpu.sm_clock_mhz for gpu in gpus if gpu.sm_clock_mhz]
+    reasons = {reason for gpu in gpus for reason in gpu.throttle or ()}
+    return (statistics.fmean(clocks) if clocks else None), reasons

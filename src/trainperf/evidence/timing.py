@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from trainperf.child.timing.estimating import FEWEST, estimate
-from trainperf.evidence.events import Observed, Parts, host_times, site
+from trainperf.evidence.events import Observed, Parts, host_times
 from trainperf.evidence.usage import waited
 from trainperf.model import (
     BetweenEpochs,
@@ -225,32 +225,25 @@ def startup(observed: Observed) -> StartUp | None:
     hello, update = observed.first("hello"), observed.first("first_update")
     if hello is None or update is None:
         return None
+
+    def before(*kinds: str) -> list[Event]:
+        events = (event for kind in kinds for event in observed.all(kind))
+        return [event for event in events if event["t"] <= update["t"]]
+
     total = update["t"] - hello["t"]
-    imports = sum(event["seconds"] for event in _before(observed, "import", update))
-    before = [event for event in _before(observed, "trace", update) if event["in_step"]]
-    tracing = sum(event["d"] for event in before)
-    evaluated = sum(event["seconds"] for event in _before(observed, "evaluation", update))
-    evaluated += sum(event["seconds"] for event in _before(observed, "evaluate", update))
-    first = update["t"] - min((event["s"] for event in before), default=update["t"])
-    mapped = list(_before(observed, "row_map", update))
-    longest = max(mapped, key=lambda event: event["seconds"], default=None)
+    imports = sum(event["seconds"] for event in before("import"))
+    traces = [event for event in before("trace") if event["in_step"]]
+    tracing = sum(event["d"] for event in traces)
+    first = update["t"] - min((event["s"] for event in traces), default=update["t"])
     return StartUp(
         to_first_step_s=total,
         imports_s=imports,
         setup_s=max(0.0, total - imports - max(first, tracing)),
-        tracing_s=tracing if before else None,
-        first_step_s=first if before else None,
+        tracing_s=tracing if traces else None,
+        first_step_s=first if traces else None,
         warm_up_steps=sum(1 for event in observed.of("step") if event["p"] == "warmup"),
-        evaluation_s=evaluated or None,
-        mapped_s=sum(event["seconds"] for event in mapped) or None,
-        mapped_where=None if longest is None else site(longest["where"]),
+        evaluation_s=sum(event["seconds"] for event in before("evaluation", "evaluate")) or None,
     )
-
-
-def _before(observed: Observed, kind: str, update: Event) -> Iterator[Event]:
-    for event in observed.process:
-        if event["e"] == kind and event["t"] <= update["t"]:
-            yield event
 
 
 def between_epochs(observed: Observed) -> BetweenEpochs | None:
@@ -290,7 +283,7 @@ def _once(observed: Observed, first: Event, usual_s: float) -> float:
     if observed.framework != "tensorflow" or observed.start["kind"] == "iterator":
         return excess
     began, ended = host_times(first)
-    traces = (e["d"] for e in observed.process if e["e"] == "trace" and began <= e["s"] <= ended)
+    traces = (event["d"] for event in observed.all("trace") if began <= event["s"] <= ended)
     return min(excess, float(sum(traces)))
 
 

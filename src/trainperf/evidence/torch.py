@@ -1,10 +1,7 @@
 """A PyTorch process's own word, read from its events.
 
-The events `torch_loader`, `torch_trainer`, `torch_model`, `torch_optimizer`, `torch_calls`,
-`torch_evaluation`, `torch_sync`, `torch_log`, `torch_wait` and `torch_wide_product` have the
-fields of the values they become; `torch_split` holds the seconds and calls of all profiled
-steps (and a place), `torch_flags` and `torch_memory` the two dictionaries, `torch_products`
-and `torch_trace` the fields of a `Products` and a `Trace`.
+Most have the fields of the values they become (`EVENTS`); `torch_split` holds the seconds and
+calls of all profiled steps (and a place), `torch_flags` and `torch_memory` the two dictionaries.
 """
 
 from __future__ import annotations
@@ -59,11 +56,12 @@ def torch(
     `parts` is told of what cannot be read.
     """
     parts = parts or Parts()
-    imported = {event["name"] for event in observed.process if event["e"] == "import"}
+    imported = {event["name"] for event in observed.all("import")}
     if "torch" not in imported or observed.start.get("framework") != "torch":
         return None
     whole = (0.0, math.inf)
-    taken = parts.read_or(whole, "when a step was taken apart", _taken_apart, observed)
+    apart = parts.read_or((None, whole), "when a step was taken apart", _taken_apart, observed)
+    event, taken = apart
 
     def values(name: str, kind: type[T], within: tuple[float, float] = whole) -> list[T]:
         return parts.read_or([], name, _all, observed, kind, within)
@@ -72,7 +70,7 @@ def torch(
     evaluations = values("the evaluation", Evaluation)
     traces = values("the operators of a step", Trace)
     why = "" if traces else observed.missing("the operators of a step", UNTRACED).reason
-    split = parts.read("the parts of a step", _split, observed)
+    split = parts.read("the parts of a step", _split, observed, event)
     if not gpu:
         split = adding_up(split, real)
     syncs = values("the waits for a device", SyncPoint, taken)
@@ -83,7 +81,9 @@ def torch(
         models=tuple(values("the models of PyTorch", TorchModel)),
         optimizers=tuple(values("the optimizers", TorchOptimizer)),
         calls=calls[-1] if calls else None,
-        evaluation=max(evaluations, key=_weight, default=None),
+        evaluation=max(  # of those timed first, by their time
+            evaluations, key=lambda one: ((one.seconds or 0.0) * one.calls, one.calls), default=None
+        ),
         split_=split,
         syncs=tuple(sorted(syncs, key=lambda one: -one.seconds)),
         logs=tuple(sorted(logs, key=lambda one: -one.seconds)),
@@ -98,12 +98,7 @@ def torch(
     )
 
 
-def _weight(evaluation: Evaluation) -> tuple[float, int]:
-    """By how much one evaluation matters more than another: those timed first, by their time."""
-    return (evaluation.seconds or 0.0) * evaluation.calls, evaluation.calls
-
-
-KINDS = {
+EVENTS = {
     Loader: "torch_loader",
     TorchModel: "torch_model",
     TorchOptimizer: "torch_optimizer",
@@ -119,22 +114,22 @@ KINDS = {
 }
 
 
-def _taken_apart(observed: Observed) -> tuple[float, float]:
-    """From when until when what a profile recorded came: the one that disturbed steps least.
+def _taken_apart(observed: Observed) -> tuple[Event | None, tuple[float, float]]:
+    """The split of the profile that disturbed steps least, and when what that recorded came.
 
     Steps are profiled again where a burst fell on them; what each profile saw of them follows
     its `torch_split`.
     """
-    found = list(observed.of("torch_split"))
-    if not found:
-        return 0.0, math.inf
-    at = min(range(len(found)), key=lambda index: _step_of(found[index]))
-    ends = found[at + 1]["t"] if at + 1 < len(found) else math.inf
-    return found[at]["t"], ends
+    splits = list(observed.of("torch_split"))
+    if not splits:
+        return None, (0.0, math.inf)
 
+    def step_s(split: Event) -> float:
+        return sum(float(part[0]) for part in split["parts"].values()) / int(split["steps"])
 
-def _step_of(split: Event) -> float:
-    return sum(float(part[0]) for part in split["parts"].values()) / int(split["steps"])
+    least = min(splits, key=step_s)
+    after = (split["t"] for split in splits if split["t"] > least["t"])
+    return least, (least["t"], min(after, default=math.inf))
 
 
 def _products(observed: Observed, taken: tuple[float, float]) -> Products | None:
@@ -151,7 +146,7 @@ def _all(
     observed: Observed, kind: type[T], within: tuple[float, float] = (0.0, math.inf)
 ) -> list[T]:
     low, high = within
-    events = observed.of(KINDS[kind])
+    events = observed.of(EVENTS[kind])
     return [read_as(kind, event) for event in events if low <= event.get("t", low) < high]
 
 
@@ -160,11 +155,9 @@ def _loaders(observed: Observed) -> tuple[Loader, ...]:
     return tuple({loader.where: loader for loader in _all(observed, Loader)}.values())
 
 
-def _split(observed: Observed) -> tuple[StepPart, ...] | Missing:
-    found = list(observed.of("torch_split"))
-    if not found:
+def _split(observed: Observed, event: Event | None) -> tuple[StepPart, ...] | Missing:
+    if event is None:
         return observed.missing("split", SPLIT.reason)
-    event = min(found, key=_step_of)
     return tuple(
         StepPart(
             name,
@@ -211,10 +204,10 @@ def compiling(observed: Observed) -> Compiling:
 def _calls(observed: Observed) -> tuple[CompileCall, ...]:
     """The calls, one of each place: of a module `torch.compile` is called twice for one."""
     found: dict[object, CompileCall] = {}
-    for event in observed.process:
-        where = site(event["where"]) if event["e"] == "torch_compile_call" else None
-        if where is not None:
-            found.setdefault(where, CompileCall(where, event["dynamic"]))
+    for event in observed.all("torch_compile_call"):
+        if event["where"]:
+            call = read_as(CompileCall, event)
+            found.setdefault(call.where, call)
     return tuple(found.values())
 
 
@@ -232,13 +225,12 @@ def _recompiling(observed: Observed) -> Recompiling | None:
     last = [one for one in again if one["function"] == name][-1]
     seconds = sum(float(one["d"]) for one in within)
     lasting = sum(float(one["d"]) for one in within if _in(one, timed))
-    return Recompiling(
-        function=name,
+    return read_as(
+        Recompiling,
+        last,
         count=sum(not one["limit"] for one in again),
         steps=len(steps),
         seconds=seconds,
-        reason=str(last["reason"]),
-        where=site(last["where"]),
         lasting_s=lasting / len(timed) if timed else 0.0,
         once_s=seconds - lasting,
         limit=any(one["limit"] for one in again),
@@ -246,10 +238,9 @@ def _recompiling(observed: Observed) -> Recompiling | None:
 
 
 def _start_s(observed: Observed) -> float:
-    first = observed.first("first_update")
-    before = math.inf if first is None else first["t"]
-    made = (one for one in observed.process if one["e"] == "torch_compilation")  # before the loop
-    return sum(float(one["d"]) for one in made if one["s"] < before)
+    before = (observed.first("first_update") or {}).get("t", math.inf)
+    made = observed.all("torch_compilation")  # before the loop as well
+    return sum(float(event["d"]) for event in made if event["s"] < before)
 
 
 def _in(event: Event, steps: list[Event]) -> bool:
@@ -259,12 +250,11 @@ def _in(event: Event, steps: list[Event]) -> bool:
 def _breaks(observed: Observed) -> tuple[GraphBreak, ...]:
     """The places where graphs break, with the first reason of each: others follow from it."""
     found: dict[tuple[str, int], GraphBreak] = {}
-    for event in observed.process:
-        where = site(event["where"]) if event["e"] == "torch_graph_break" else None
-        if where is None:
-            continue
-        known = found.get((where.file, where.line))
-        reason = known.reason if known is not None else str(event["reason"])
-        skips = bool(event["skips"]) or (known is not None and known.skips)
-        found[where.file, where.line] = GraphBreak(where, reason, skips)
+    for event in observed.all("torch_graph_break"):
+        if event["where"]:
+            new = read_as(GraphBreak, event)
+            known = found.setdefault((new.where.file, new.where.line), new)
+            found[new.where.file, new.where.line] = replace(
+                new, reason=known.reason, skips=new.skips or known.skips
+            )
     return tuple(found.values())

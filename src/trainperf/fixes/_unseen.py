@@ -17,11 +17,9 @@ NEEDED = {
     "data in S3": "s3_request_latency s3_throttled",
     "a slow disk": "storage_cold_cache storage_small_files storage_throughput",
     "a container with limits": "cpu_quota memory_pressure torch_shm",
-    "a script that has it": "evaluation_between float64_input keras_eager_call keras_frozen_base "
-    "learning_rate_tiny parallel_not_worth progress_bar ranks_threads ranks_writing rnn_unroll "
-    "tf_auto_shard tf_batch_before_shuffle tf_cross_device_ops tf_interleave_parallel "
-    "tf_intra_op_threads tf_s3_paths tf_strategy_batch tf_strategy_dataset tf_strategy_scope "
-    "tf_windows torch_autocast_upcast torch_column_per_item torch_compile_blocks "
+    "a script that has it": "evaluation_between float64_input learning_rate_tiny "
+    "parallel_not_worth progress_bar ranks_threads ranks_writing tf_intra_op_threads tf_s3_paths "
+    "torch_autocast_upcast torch_column_per_item torch_compile_blocks "
     "torch_ddp_static_graph torch_ddp_unused_parameters torch_debug_modes torch_evaluation_grad "
     "torch_file_per_item torch_float64 torch_graph_breaks torch_last_batch torch_length_batches "
     "torch_loader_rebuilt torch_packing torch_padding torch_recompiling torch_uneven_shards "

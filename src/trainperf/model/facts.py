@@ -269,10 +269,9 @@ class Padding:
     mean padded length would be if the sequences seen were batched by length,
     `longest_length` if each batch were padded to its own longest; None if not known.
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
-    below; `leaf` says which tensor of a batch they are, counted as they are flattened.
-    `place` says where in a batch its sequences are, and `masked` whether the model gave the same
-    without their padding; None where that is not known. `side` is where padding stands, "start"
-    or "end" of a sequence. `packing` is None where the model is none that could be asked,
+    below. `place` says where in a batch its sequences are, and `masked` whether the model gave
+    the same without their padding; None where that is not known. `side` is where padding stands,
+    "start" or "end" of a sequence. `packing` is None where the model is none that could be asked,
     `collator` the class of Transformers that makes the batches, "" for any other.
     """
 
@@ -282,7 +281,6 @@ class Padding:
     sequences: int
     longest_length: float | None = None
     quartiles: tuple[int, ...] = ()
-    leaf: int = 0
     place: PaddedPlace | None = None
     masked: bool | None = None
     side: str = "end"

@@ -160,9 +160,6 @@ class Strategy:
     workers: int = 1
     devices: tuple[str, ...] = ()
     cross_device_ops: str = ""
-    cross_device_ops_given: bool = False
-    auto_shard: str = ""  # the policy that took effect: "AUTO", "FILE", "DATA", "OFF"
-    files: int | None = None  # files at the dataset's root, None if it has none
     scopes: int = 0  # how often its scope was entered
     models_outside: tuple[Site, ...] = ()  # models built outside of its scope
     distributed: bool | None = None  # whether the loop's dataset is a distributed one

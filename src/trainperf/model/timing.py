@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainperf.model.basics import Missing, Site, taken
+from trainperf.model.basics import Missing, taken
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,7 @@ class StartUp:
     `imports_s` is the framework's import, `setup_s` what the script did before its
     first step besides, `tracing_s` the tracing (and compiling) of the step function,
     `first_step_s` the first step with its tracing; `evaluation_s` is the part of the set-up in
-    which the model was evaluated before it had trained, `mapped_s` that in which tables of
-    `datasets` were mapped one row at a time, most of it at `mapped_where`.
+    which the model was evaluated before it had trained.
     """
 
     to_first_step_s: float
@@ -243,8 +242,6 @@ class StartUp:
     first_step_s: float | None = None
     warm_up_steps: int = 0
     evaluation_s: float | None = None
-    mapped_s: float | None = None
-    mapped_where: Site | None = None
 
 
 SLOWER = 1.10

@@ -136,27 +136,6 @@ def turned(proof: Proof, text: str) -> Proof:
     )
 
 
-def turned_trial(trial: Trial) -> Trial:
-    """The trial of a change as one of the script against it."""
-    names = {
-        Outcome.KEPT: Outcome.SLOWER,
-        Outcome.LOSES: Outcome.SLOWER,
-        Outcome.SLOWER: Outcome.KEPT,
-    }
-    outcome = names.get(trial.outcome, trial.outcome)
-    return replace(
-        trial,
-        fix=TREE,
-        outcome=outcome,
-        kept=outcome is Outcome.KEPT,
-        speedup=_inverse(trial.speedup),
-        low=_inverse(trial.high),
-        high=_inverse(trial.low),
-        one_off_s=None,
-        break_even_steps=None,
-    )
-
-
 def _inverse(value: float | None) -> float | None:
     return 1 / value if value else None
 
@@ -169,16 +148,15 @@ def checked(
     A step of the script takes as much longer as the revision is faster, or a whole run of
     `whole_s` seconds where these were compared.
     """
-    low, high, middle = before.low, before.high, before.speedup
     step_s = whole_s or tried.step_s or math.nan
     of_what = "a whole run" if whole_s else "a step"
     noise = floor(tried.control)
     outcome: Literal["passed", "failed", "undecided"] = "undecided"
     text = f"check cannot tell: {name}: {before.text}"
-    change = 0.0 if middle is None else middle - 1
-    if low is not None and high is not None:
-        steps = f"{units.seconds(step_s)} {of_what} against {units.seconds(step_s / (middle or 1))}"
-        span = f"{_percent(change)}, {_percent(low - 1)} to {_percent(high - 1)}"
+    middle, low, high = before.speedup or 1.0, before.low or 1.0, before.high
+    if before.low is not None and high is not None:
+        steps = f"{units.seconds(step_s)} {of_what} against {units.seconds(step_s / middle)}"
+        span = f"{_percent(middle)}, {_percent(low)} to {_percent(high)}"
         text = f"{steps} at {name} ({span}, limit {units.share(most)})"
         if low > 1 + max(most, noise):
             outcome, text = "failed", f"check failed: slower: {text}"
@@ -188,31 +166,24 @@ def checked(
             text = f"check cannot tell: {text}; {UNTOLD}"
     if before.same_training is False:
         text += "; the two train something else"
+    change = middle - 1
     status = int(outcome == "failed" or (strict and outcome == "undecided"))
-    reason = Reason("time", outcome, text, change, most, (low or 1) - 1, (high or 1) - 1)
+    reason = Reason("time", outcome, text, change, most, low - 1, (high or 1) - 1)
     times = CheckedTimes(
         basis="whole run" if whole_s else "step",
-        before_s=step_s / (middle or 1.0),
+        before_s=step_s / middle,
         after_s=step_s,
         change=change,
-        change_low=(low or 1.0) - 1,
+        change_low=low - 1,
         change_high=None if high is None else high - 1,
         noise_before=noise,
         noise_after=noise,
         machine_change=None,
     )
-    against = Compared(
-        file=name,
-        sha256="",
-        created="",
-        trainperf_version=trainperf.__version__,
-        script="",
-        hostname=os.uname().nodename,
-        runs=1,
-    )
+    against = Compared(name, "", "", trainperf.__version__, "", os.uname().nodename, 1)
     limits = Limits(most, None, "none", strict)
     return Check(outcome, status, text, (reason,), times, 1, limits, against)
 
 
-def _percent(share: float) -> str:
-    return f"{share * 100:+.1f} %"
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f} %"

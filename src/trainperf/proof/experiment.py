@@ -6,9 +6,8 @@ import os
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from trainperf.changes import Change, Repository, changed_run, check_interpreter, laid_over
@@ -18,7 +17,7 @@ from trainperf.errors import NothingToCompare, NotMeasured, TrainperfError
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id
-from trainperf.fixes.findings import findings_to_try, shown_findings
+from trainperf.fixes.findings import Failed, findings_to_try, shown_findings
 from trainperf.machine import with_late_answers
 from trainperf.model import (
     Diagnosis,
@@ -43,7 +42,6 @@ from trainperf.proof.answers import (
     checked,
     judged,
     turned,
-    turned_trial,
     verdict_of,
 )
 from trainperf.recording.cells import is_configuration
@@ -53,7 +51,7 @@ from trainperf.run.launch import launch
 from trainperf.run.spawn import Interrupted, interruptible
 from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Subject, Tried, planning, try_fixes
-from trainperf.trial.budget import Clock
+from trainperf.trial.budget import Clock, telling
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.faults import why
 from trainperf.trial.repeat import FOR_LIFE
@@ -87,6 +85,11 @@ class Looked:
     notes: tuple[str, ...] = ()
     output_tail: str = ""
 
+    @property
+    def batch(self) -> float | None:
+        """The samples of a step with the change, None if not seen."""
+        return None if self.evidence is None else self.evidence.loop.batch_size
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -111,7 +114,7 @@ class Experiment:
 
 
 def try_changes(
-    request: Request, changes: Sequence[Change], at_least: float, on_event: OnEvent
+    request: Request, on_event: OnEvent, changes: Sequence[Change], at_least: float
 ) -> tuple[Diagnosis, Recording]:
     """Prove `changes` on the script of `request`, one by one and those that pay together.
 
@@ -129,7 +132,7 @@ def try_changes(
 
 
 def compare_with(
-    request: Request, rev: str, most: float, strict: bool, on_event: OnEvent
+    request: Request, on_event: OnEvent, rev: str, most: float, strict: bool
 ) -> tuple[Diagnosis, Recording]:
     """Check the script of `request` against itself in a revision, "" for where its branch began.
 
@@ -150,8 +153,7 @@ def compare_with(
     check = checked(before, made.tried, most, strict, change.name, whole_s)
     check = replace(check, baseline=replace(check.baseline, sha256=commit))
     tree = turned(before, check.text)
-    trials = tuple(turned_trial(trial) for trial in made.tried.trials)
-    made = replace(made, tried=replace(made.tried, trials=trials, stack=None))
+    made = replace(made, tried=replace(made.tried, trials=(), stack=None))
     diagnosis = _assembled(made, check.text, (tree,))
     failed = f"at {change.name} the script {looked.reason}" if looked.failed else ""
     notes = (*diagnosis.notes, *([failed] if failed else []))
@@ -169,16 +171,7 @@ def experiment(
     machine = request.inspect()
     with interruptible() as interrupted:
         run = replace(request.run, began=began, trials=True)
-        made = [
-            changed_run(change, run, request.folder / f"change-{number}")
-            for number, change in enumerate(changes)
-        ]
-        for name in (name for change in changes for name in change.fixes):
-            if name not in by_id():
-                raise TrainperfError(f"--fix {name}: there is none", "trainperf explain lists them")
-        for change, (changed, _) in zip(changes, made, strict=True):
-            if changed == run and not change.fixes:
-                raise TrainperfError(f"{change.title or 'the change'} changes nothing", NO_CHANGE)
+        made = _made(request, changes, run)
         fixes = any(change.fixes for change in changes)  # which are found by probes
         first = run if fixes else replace(run, steps=None, measure_s=SCRIPT_S, extra_s=0.0)
         recording = launch(first, request.folder, on_event, interrupted)
@@ -191,31 +184,40 @@ def experiment(
             text = "Cannot tell: the script as it is could not be measured."
             return assemble(recording, evidence, (), Verdict("none", text), None), recording
         looked = list[Looked]()
-        for number, (change, (changed, notes)) in enumerate(zip(changes, made, strict=True)):
-            if change.python is not None:
-                check_interpreter(changed.command[0], evidence.framework.name)
-            changed = _with_fixes(change, changed, evidence) if change.fixes else changed
-            title = change.title or f"change {number + 1}"
-            on_event({"e": "trial", "text": f"looking at {title}", "fraction": None,
+        for number, change in enumerate(made):
+            if change.change.python is not None:
+                check_interpreter(change.run.command[0], evidence.framework.name)
+            if change.change.fixes:
+                change = replace(change, run=_with_fixes(change.change, change.run, evidence))
+            on_event({"e": "trial", "text": f"looking at {change.title}", "fraction": None,
                       "expected_s": recording.ended - recording.started})  # fmt: skip
             folder = request.folder / f"change-{number}"
-            one = Looked(title, change, changed, notes=notes)
-            looked.append(_look(one, run, folder, machine, interrupted))
-        candidates = tuple(_candidates(looked, evidence, request.allow_semantic, difference))
+            looked.append(_look(change, run, folder, machine, interrupted))
         tried = _tried(
-            candidates, looked, request, recording, evidence, began, interrupted, on_event
+            request, looked, difference, recording, evidence, began, interrupted, on_event
         )
         done = Experiment(recording, evidence, tuple(looked), tried, began, request.allow_semantic)
         if tried.ended:
             clock = Clock(began + request.run.budget_s, interrupted)
-            done = by_whole_runs(done, Script(run, request.folder, clock, partial(_say, on_event)))
+            done = by_whole_runs(done, Script(run, request.folder, clock, telling(on_event)))
         for number in range(len(made)):
             shutil.rmtree(request.folder / f"change-{number}", ignore_errors=True)
     return done
 
 
-def _say(on_event: OnEvent, text: str, share: float | None) -> None:
-    on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
+def _made(request: Request, changes: Sequence[Change], run: Run) -> list[Looked]:
+    """The run with each change in it. Raises `TrainperfError` where one cannot be made."""
+    made = []
+    for number, change in enumerate(changes):
+        for name in change.fixes:
+            if name not in by_id():
+                raise TrainperfError(f"--fix {name}: there is none", "trainperf explain lists them")
+        changed, notes = changed_run(change, run, request.folder / f"change-{number}")
+        if changed == run and not change.fixes:
+            raise TrainperfError(f"{change.title or 'the change'} changes nothing", NO_CHANGE)
+        title = change.title or f"change {number + 1}"
+        made.append(Looked(title, change, changed, notes=notes))
+    return made
 
 
 def by_whole_runs(made: Experiment, script: Script) -> Experiment:
@@ -246,15 +248,17 @@ def by_whole_runs(made: Experiment, script: Script) -> Experiment:
             trial = replace(trial, low=low, high=high)
         trials[name] = trial
 
-    for one in made.looked:
-        if not one.reason:
-            compare(one.title, one.run, one.whole_s or whole_s)
-    kept = [one for one in made.looked if trials[one.title].kept]
+    for looked in made.looked:
+        if not looked.reason:
+            compare(looked.title, looked.run, looked.whole_s or whole_s)
+    kept = [looked for looked in made.looked if trials[looked.title].kept]
     joined: Run | str = script.run
-    for one in kept:
-        joined = joined if isinstance(joined, str) else laid_over(joined, one.run, script.run)
+    for looked in kept:
+        if isinstance(joined, Run):
+            joined = laid_over(joined, looked.run, script.run)
     if len(kept) > 1 and isinstance(joined, Run):
-        compare(" + ".join(one.title for one in kept), joined, kept[0].whole_s or whole_s)
+        name = " + ".join(looked.title for looked in kept)
+        compare(name, joined, kept[0].whole_s or whole_s)
     tried = replace(made.tried, trials=tuple(trials.values()))
     made = replace(made, runs=runs, tried=tried)
     if not made.as_it_is:
@@ -266,16 +270,17 @@ def by_whole_runs(made: Experiment, script: Script) -> Experiment:
 
 
 def _tried(
-    candidates: tuple[Candidate, ...],
-    looked: Sequence[Looked],
     request: Request,
+    looked: Sequence[Looked],
+    difference: float,
     recording: Recording,
     evidence: Evidence,
     began: float,
     interrupted: Interrupted,
     on_event: OnEvent,
 ) -> Tried:
-    """The trials of the candidates, and beside them why the others have none."""
+    """The trials of those that can be tried, and beside them why the others have none."""
+    semantic = request.allow_semantic
     subject = Subject(
         recording=recording,
         evidence=evidence,
@@ -286,9 +291,9 @@ def _tried(
         began=began,
         deadline=began + request.run.budget_s,
         sequential=request.sequential,
-        allow_semantic=request.allow_semantic,
+        allow_semantic=semantic,
         neighbours_cores=busy_cores(LOOK_S),
-        changes=candidates,
+        changes=tuple(_candidates(looked, evidence, semantic, difference)),
     )
     tried = try_fixes(subject, interrupted, on_event)
     none = [
@@ -301,13 +306,9 @@ def _tried(
 
 def _with_fixes(change: Change, run: Run, evidence: Evidence) -> Run:
     """The run with the edits of fixes. Raises `TrainperfError` where one cannot be written."""
-    found = {
-        finding.id: finding
-        for finding in (
-            *findings_to_try(evidence, (), lambda fix, error: None),
-            *shown_findings(evidence, lambda fix, error: None),
-        )
-    }
+    failed: Failed = lambda fix, error: None  # noqa: E731
+    all_ = (*findings_to_try(evidence, (), failed), *shown_findings(evidence, failed))
+    found = {finding.id: finding for finding in all_}
     for name in change.fixes:
         if name not in found:
             reason = "nothing of the kind shows in this run"
@@ -382,38 +383,24 @@ def _unread(run: Run, recording: Recording) -> list[str]:
 
 def _candidates(
     looked: Sequence[Looked], evidence: Evidence, semantic: bool, difference: float
-) -> list[Candidate]:
+) -> Iterator[Candidate]:
     """Those that can be tried. An unknown change is judged by its losses, if at all."""
-    found = []
     for one in looked:
-        work = work_of(one, evidence)
+        before, after = evidence.loop.batch_size, one.batch
+        work = after / before if before and after else 1.0
         other = semantic or work != 1
-        candidate = Candidate(
-            fixes=(one.title,),
-            run=one.run,
-            equivalence=Equivalence.SEMANTICS if other else Equivalence.NUMERICS,
-            bound=None,
-            warm_up_epochs=0,
-            compiles=True,
-            apart=other and not semantic,
-            work=work,
-            difference=difference,
-        )
-        found += [] if one.reason else [candidate]
-    return found
-
-
-def work_of(one: Looked, before: Evidence) -> float:
-    """How many times the samples of a step each step holds with a change, 1 where none tells."""
-    least, most = samples_of(one, before)
-    return most / least if least and most else 1.0
-
-
-def samples_of(one: Looked, before: Evidence) -> tuple[float | None, float | None]:
-    """The samples of a step without and with a change: as they were told, else as seen."""
-    told = one.change.samples or (None, None)
-    seen = None if one.evidence is None else one.evidence.loop.batch_size
-    return told[0] or before.loop.batch_size, told[1] or seen
+        if not one.reason:
+            yield Candidate(
+                fixes=(one.title,),
+                run=one.run,
+                equivalence=Equivalence.SEMANTICS if other else Equivalence.NUMERICS,
+                bound=None,
+                warm_up_epochs=0,
+                compiles=True,
+                apart=other and not semantic,
+                work=work,
+                difference=difference,
+            )
 
 
 # ---------------------------------------------------------------------------- the answers
@@ -422,24 +409,26 @@ def samples_of(one: Looked, before: Evidence) -> tuple[float | None, float | Non
 def proofs_of(made: Experiment, at_least: float) -> tuple[Proof, ...]:
     """The answer to each change, and to those together that pay."""
     trials = {trial.fix: trial for trial in made.tried.trials}
-    control = made.tried.control
+    control, before = made.tried.control, made.evidence.loop.batch_size
+    memory, device_memory = _memory(made.evidence)
     found = []
     for one in made.looked:
         trial = trials.get(one.title) or Trial(one.title, Outcome.NOT_TRIED, "it was not tried")
-        before, after = samples_of(one, made.evidence)
-        other = ""
+        after, other = one.batch, ""
         if before and after and before != after and not made.allow_semantic:
             other = f"a step holds {after:g} samples, not {before:g}"
-        proof = judged(trial, control, at_least, other)
-        found.append(
-            _with_memory(
-                replace(
-                    proof, step_s=made.tried.step_s, samples_before=before, samples_after=after
-                ),
-                one,
-                made,
-            )
+        changed = (None, None) if one.evidence is None else _memory(one.evidence)
+        proof = replace(
+            judged(trial, control, at_least, other),
+            step_s=made.tried.step_s,
+            samples_before=before,
+            samples_after=after,
+            memory_before=memory,
+            memory_after=changed[0],
+            device_memory_before=device_memory,
+            device_memory_after=changed[1],
         )
+        found.append(proof)
     for name in made.runs.keys() - {one.title for one in made.looked}:
         found.append(judged(trials[name], control, at_least))
     stack = made.tried.stack
@@ -449,19 +438,6 @@ def proofs_of(made: Experiment, at_least: float) -> tuple[Proof, ...]:
         alike = all(trials[fix].same for fix in stack.fixes) or None
         found.append(judged(replace(whole, same=alike), control, at_least))
     return tuple(found)
-
-
-def _with_memory(proof: Proof, one: Looked, made: Experiment) -> Proof:
-    """The answer with what the script takes of the memory."""
-    before, device_before = _memory(made.evidence)
-    after, device_after = (None, None) if one.evidence is None else _memory(one.evidence)
-    return replace(
-        proof,
-        memory_before=before,
-        memory_after=after,
-        device_memory_before=device_before,
-        device_memory_after=device_after,
-    )
 
 
 def _memory(evidence: Evidence) -> tuple[int | None, int | None]:
@@ -499,34 +475,30 @@ def _assembled(made: Experiment, text: str, proofs: tuple[Proof, ...]) -> Diagno
 
 def _whole(made: Experiment, proofs: Sequence[Proof]) -> Training:
     """The whole training as it is and, where a change makes it faster or slower, with that."""
-    tried = made.tried
+    tried, before = made.tried, ledger(made.evidence)
     if made.as_it_is:
-        *others, last = made.runs.items()
-        before = replace(ledger(made.evidence), seconds_now=statistics.fmean(made.as_it_is))
-        if (others and last[0] in {one.title for one in made.looked}) or len(last[1].seconds) < 2:
+        *others, (name, last) = made.runs.items()
+        before = replace(before, seconds_now=statistics.fmean(made.as_it_is))
+        if (others and name in {one.title for one in made.looked}) or len(last.seconds) < 2:
             runs = tuple(made.as_it_is)
             return replace(before, basis="whole runs", items=(), runs=runs, reason="")
-        return by_runs(before, last[1], 1)
-    before = started_in(ledger(made.evidence), tried.start_s)
+        return by_runs(before, last, 1)
+    before = started_in(before, tried.start_s)
     stack = tried.stack
     if stack is None and len(proofs) == 1 and proofs[0].answer in ("faster", "slower"):
-        stack = _alone(next(trial for trial in tried.trials), tried.step_s)
+        (trial, *_), step_s = tried.trials, tried.step_s  # as if it were made
+        if trial.speedup is None or trial.low is None or trial.high is None or step_s is None:
+            return before
+        stack = Stack(
+            (trial.fix,),
+            trial.speedup,
+            trial.low,
+            trial.high,
+            trial.pairs,
+            trial.steps,
+            interaction=None,
+            before_step_s=step_s,
+            after_step_s=step_s / trial.speedup,
+            once_seconds=trial.one_off_s or 0.0,
+        )
     return with_changes(before, stack, lasting=True)
-
-
-def _alone(trial: Trial, step_s: float | None) -> Stack | None:
-    """A change that was not kept, as if it were made."""
-    if trial.speedup is None or trial.low is None or trial.high is None or step_s is None:
-        return None
-    return Stack(
-        (trial.fix,),
-        trial.speedup,
-        trial.low,
-        trial.high,
-        trial.pairs,
-        trial.steps,
-        interaction=None,
-        before_step_s=step_s,
-        after_step_s=step_s / trial.speedup,
-        once_seconds=trial.one_off_s or 0.0,
-    )

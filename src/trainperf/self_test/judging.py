@@ -22,8 +22,17 @@ REPAIR = 0.05
 """How far a measured speed-up may lie from that of plain runs."""
 SAME = 0.02
 """How far from 1 a script may lie against itself."""
-BUSY = 0.1
-"""Where threads waited for a core for a larger share, a figure outside its band says nothing."""
+BUSY = 0.3
+"""Where others kept more cores busy, a figure outside its band says nothing."""
+KEPT = (
+    "ending", "device", "verdict", "times", "startup", "utilization", "trials", "trying", "stack",
+    "control", "overhead", "not_measured", "notes", "seconds", "device_memory",
+)  # fmt: skip
+"""The parts of a diagnosis that say how it was measured, and belong into a bug report."""
+OF_MACHINE = (
+    "cpu_model", "cores", "visible_cores", "memory_limit", "gpus", "gpu_reason", "driver",
+    "driver_cuda", "container",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,8 +40,8 @@ class Figure:
     """One number that is known, and what trainperf measured of it.
 
     `expected` comes `from_` a plain run, or is planted. `measured` may lie off by the share
-    `allowed`, and by `waited` more: the share by which waiting for a core made steps longer, None
-    where that is not known. `reason` says why nothing was measured.
+    `allowed`. `others` are the cores that other programs kept busy meanwhile. `reason` says why
+    nothing was measured.
     """
 
     name: str
@@ -40,14 +49,9 @@ class Figure:
     expected: float
     measured: float | None
     allowed: float
-    waited: float | None
+    others: float = 0.0
     from_: str = ""
     reason: str = ""
-
-    @property
-    def band(self) -> float:
-        """The share by which the two may differ."""
-        return self.allowed + (self.waited or 0.0)
 
     @property
     def off(self) -> float | None:
@@ -56,29 +60,26 @@ class Figure:
 
     @property
     def status(self) -> Status:
-        """Whether it holds; unknown where the machine was too busy, or time was missing."""
+        """Whether it holds; unknown where others were in the way, or time was missing."""
         if self.off is None:
             return "problem" if self.reason else "unknown"
-        if abs(self.off) <= self.band:
+        if abs(self.off) <= self.allowed:
             return "ok"
-        return "unknown" if self.waited is None or self.waited > BUSY else "problem"
+        return "unknown" if self.others > BUSY else "problem"
 
     def check(self) -> Check:
         """It as a line of the report."""
         words = ratio if self.unit == "×" else seconds
         from_ = f" ({self.from_})" if self.from_ else ""
         text = f"expected {words(self.expected)}{from_}"
-        if self.off is None:
+        if self.measured is None or self.off is None:
             return Check(self.name, self.status, f"{text}, {self.reason or 'the time was over'}")
-        band = share(self.allowed)
-        if self.waited is None:
-            band += "; how long threads waited for a core is not known"
-        elif self.waited >= 0.001:
-            band = f"{share(self.band)}: {band}, and {share(self.waited)} of waiting for a core"
-        assert self.measured is not None
-        text += f", measured {words(self.measured)}: {self.off * 100:+.1f} %, may be off by {band}"
-        advice = "try again where nothing else runs" if self.status == "unknown" else ""
-        return Check(self.name, self.status, text, advice)
+        text += f", measured {words(self.measured)}: {self.off * 100:+.1f} %"
+        text += f", may be off by {share(self.allowed)}"
+        if self.status != "unknown":
+            return Check(self.name, self.status, text)
+        text += f"; others kept {self.others:.1f} cores busy"
+        return Check(self.name, self.status, text, "try again where nothing else runs")
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,12 @@ class SelfTest:
     @property
     def lines(self) -> tuple[Check, ...]:
         """All of it, a line each."""
-        return (*(one.check() for one in self.figures), *self.checks)
+        return (*(figure.check() for figure in self.figures), *self.checks)
 
     @property
     def holds(self) -> bool | None:
         """Whether the measuring holds on this machine; None where it cannot be told."""
-        found = {one.status for one in self.lines}
+        found = {line.status for line in self.lines}
         if "problem" in found:
             return False
         return None if "unknown" in found else True
@@ -126,7 +127,7 @@ def nothing_to_gain(found: list[str], kept: list[str]) -> Check:
     `found` are the findings about the input, `kept` the fixes that trials kept.
     """
     name = "hidden loader: findings"
-    wrong = [*found, *(f"{one} kept" for one in kept)]
+    wrong = [*found, *(f"{fix} kept" for fix in kept)]
     if wrong:
         return Check(name, "problem", f"expected none about the input, found {', '.join(wrong)}")
     return Check(name, "ok", "expected none about the input, found none")
@@ -143,38 +144,11 @@ def nothing_kept(name: str, trials: Sequence[Trial], trying: Trials | None) -> C
     return Check(name, "unknown" if unknown else "problem", text, advice)
 
 
-def neighbours(cores: float | None, of: float, gpus: list[str]) -> Check:
-    """The share of the machine that others took meanwhile."""
-    if gpus:
-        return Check("neighbours", "warning", f"others use {', '.join(gpus)}", "try without them")
-    if cores is None:
-        return Check("neighbours", "ok", "what others took of the cores is not told here")
-    return Check("neighbours", "ok", f"others took {cores:.1f} of {of:g} cores at most")
-
-
-KEPT = (
-    "ending", "device", "verdict", "times", "startup", "utilization", "trials", "trying", "stack",
-    "control", "overhead", "not_measured", "notes", "seconds", "device_memory",
-)  # fmt: skip
-"""The parts of a diagnosis that say how it was measured."""
-
-
 def kept_of(diagnosis: Diagnosis) -> dict[str, Any]:
     """The parts of a diagnosis that belong into a bug report, as plain values."""
     parts = {name: getattr(diagnosis, name) for name in KEPT}
-    machine = diagnosis.machine
-    parts["machine"] = {
-        "cpu": machine.cpu_model,
-        "cores": machine.cores,
-        "visible_cores": machine.visible_cores,
-        "memory": machine.memory_limit,
-        "gpus": machine.gpus,
-        "gpu_reason": machine.gpu_reason,
-        "driver": machine.driver,
-        "driver_cuda": machine.driver_cuda,
-        "container": machine.container,
-    }
-    parts["findings"] = [one.id for one in diagnosis.findings]
+    parts["machine"] = {name: getattr(diagnosis.machine, name) for name in OF_MACHINE}
+    parts["findings"] = [finding.id for finding in diagnosis.findings]
     found: dict[str, Any] = msgspec.to_builtins(parts)
     return found
 
@@ -182,7 +156,7 @@ def kept_of(diagnosis: Diagnosis) -> dict[str, Any]:
 def as_json(test: SelfTest) -> str:
     """All of a self-test; keys are added, not renamed."""
     whole = {
-        "format": 1,
+        "format": 2,
         "trainperf": trainperf.__version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
@@ -192,11 +166,8 @@ def as_json(test: SelfTest) -> str:
         "device": test.device,
         "holds": test.holds,
         "seconds": round(test.seconds, 1),
-        "lines": [asdict(one) for one in test.lines],
-        "figures": [
-            {**asdict(one), "off": one.off, "band": one.band, "status": one.status}
-            for one in test.figures
-        ],
+        "lines": [asdict(line) for line in test.lines],
+        "figures": [{**asdict(one), "off": one.off, "status": one.status} for one in test.figures],
         "diagnoses": test.diagnoses,
     }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

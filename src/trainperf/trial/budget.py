@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.model import Run
+from trainperf.model import Event, Run
 from trainperf.recording.run import Epoch
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
@@ -34,6 +34,15 @@ CACHES = f"{LEG}caches"
 
 Say = Callable[[str, float | None], None]
 """Tells the user what is going on, and which share of it is done."""
+
+
+def telling(on_event: Callable[[Event], None]) -> Say:
+    """Tell it as an event of a diagnosis."""
+
+    def say(text: str, share: float | None) -> None:
+        on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
+
+    return say
 
 
 @dataclass(frozen=True)

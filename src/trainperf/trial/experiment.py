@@ -25,7 +25,7 @@ from trainperf.model import (
 from trainperf.model.trials import NOISE
 from trainperf.recording.run import Epoch
 from trainperf.run.caches import filled
-from trainperf.trial.budget import CACHES, LATE, NO_SLICE, Bench, Clock, budget_needed
+from trainperf.trial.budget import CACHES, LATE, NO_SLICE, Bench, Clock, budget_needed, telling
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.faults import ENDED
 from trainperf.trial.legs.leg import LegFailed
@@ -119,13 +119,9 @@ def _run(
     planned: Plan, subject: Subject, clock: Clock, on_event: Callable[[Event], None]
 ) -> tuple[Tried, str]:
     """Make the trials of a plan: what came of it, and why there was nothing."""
-
-    def say(text: str, share: float | None) -> None:
-        on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
-
     assert planned.costs is not None
     given = os.environ | subject.recording.run.env
-    bench = Bench(planned.changes.run, subject.folder, planned.costs, say)
+    bench = Bench(planned.changes.run, subject.folder, planned.costs, telling(on_event))
     with filled(given, subject.folder / CACHES), Queue(bench) as queue:
         try:
             return _measure(queue, planned, subject, clock), ""

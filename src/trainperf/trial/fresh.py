@@ -46,10 +46,6 @@ class Rest:
         """The names of those that could change nothing any more, and why."""
         return {}
 
-    def goes_on(self, candidate: Candidate) -> bool:
-        """Whether others may be tried on top of a candidate, if it is the best."""
-        return False
-
 
 class FreshProcesses:
     """Compares candidates with the unchanged script, one process alive at a time.

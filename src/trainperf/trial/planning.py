@@ -30,7 +30,6 @@ from trainperf.model import (
 from trainperf.patch.patch import Edits, Written
 from trainperf.recording.run import Epoch
 from trainperf.run.caches import private
-from trainperf.run.spawn import GPU_MEMORY
 from trainperf.trial.budget import CACHES, Clock, Costs, budget_needed
 from trainperf.trial.candidates import (
     Candidate,
@@ -40,7 +39,7 @@ from trainperf.trial.candidates import (
     together,
 )
 from trainperf.trial.contest import WORTH
-from trainperf.trial.legs.pages import huge_pages
+from trainperf.trial.legs.environment import SPUN, Environment, environment, grows
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
 from trainperf.trial.ranks import count, launcher, obstacle
@@ -51,15 +50,6 @@ WARM_UP_STEPS = 6
 SLOW_STEP_S = 0.3
 SLOW_WARM_UP_STEPS = 3
 """Where a step takes as long as a slice, so many warm up: the first ones trace and allocate."""
-PASSIVE = {"OMP_WAIT_POLICY": "passive"}
-WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-"""Variables by which a user says how threads of OpenMP wait."""
-NEIGHBOURS = 0.3
-"""Cores that others take from which they are in the way; what a report tells of as well."""
-KEPT_WAITING = 0.05
-"""Share of their time for which threads must have waited for a core. A quiet machine: 1 to 2 %."""
-SPUN = 8.0
-"""How many times as long steps may take whose threads spin beside neighbours, see `spins`."""
 LEAST_SAVED = 0.02
 """What saves less of the whole training than this, at the favourable end, is not tried; nor what
 gives its steps less than a trial would be ended for, `contest.WORTH`."""
@@ -238,43 +228,24 @@ class Plan:
 
 def plan(subject: Subject, clock: Clock) -> Plan:
     """Choose what to try within the time and the memory there are, best bounds first."""
-    ranks = count(subject.recording.events)
-    env = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
+    evidence, ranks = subject.evidence, count(subject.recording.events)
     given = os.environ | subject.recording.run.env
-    passive = spins(subject.evidence, given, subject.neighbours_cores)
-    spin = may_spin(subject.evidence, given) and not passive
-    huge = huge_pages(subject.evidence, given)
-    every = subject.evidence.loop.waits_every
-    ours = {**(PASSIVE if passive else {}), **huge}
-    compiled = private(given, subject.folder / CACHES)
-    run = replace(
-        subject.recording.run,
-        seed=SEED,
-        leg=Leg(
-            warm_up_steps(subject.evidence),
-            ranks=ranks,
-            waits_every=every,
-            settles=_settles(subject.evidence, ranks),
-        ),
-        env={**env, **ours, **subject.recording.run.env, **compiled},
-    )
-    changes, chosen, skipped = _to_try(subject, run)
+    alike = environment(evidence, given, subject.neighbours_cores)
+    changes, chosen, skipped = _to_try(subject, _leg_run(subject, ranks, alike))
 
     def none(reason: str, untried: Sequence[Candidate] = (), needed: float | None = None) -> Plan:
-        left_out = (*skipped, *(one.skipped(reason) for one in untried))
+        left_out = (*skipped, *(candidate.skipped(reason) for candidate in untried))
         return Plan(changes, (), left_out, Trials("none", reason=reason, budget_needed_s=needed))
 
-    decided = any(one.outcome is not Outcome.NOT_TRIED for one in skipped)
-    chosen = with_own_caches(chosen, given, subject.folder / CACHES)
-    space = room(subject.recording, subject.machine, subject.evidence.device)
+    space = room(subject.recording, subject.machine, evidence.device)
     how = replace(
         _how(subject, space),
-        passive=passive,
-        huge_pages=bool(huge),
-        growth=grows(subject.evidence, given),
+        passive=alike.passive,
+        huge_pages=alike.huge_pages,
+        growth=grows(evidence, given),
         neighbours_cores=subject.neighbours_cores,
     )
-    costs = costs_of(subject, space.legs if how.mode == "side by side" else 1, spin)
+    costs = costs_of(subject, space.legs if how.mode == "side by side" else 1, alike.spin)
     if chosen and (obstacle := _obstacle(subject.recording)):
         return none(obstacle, chosen)
     if isinstance(costs, str):
@@ -283,30 +254,47 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         skipped += [one.skipped(endless) for one in chosen if one.warm_up_epochs]
         chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
+        decided = any(trial.outcome is not Outcome.NOT_TRIED for trial in skipped)
         reason = DECIDED if decided else "none of the findings has an edit that could be tried"
         return none(reason if subject.findings else "nothing was found to try")
     spent = clock.now() - subject.began
-    kind = choose_slices(chosen, subject.evidence, costs, clock.left, spent, ranks)
+    kind = choose_slices(chosen, evidence, costs, clock.left, spent, ranks)
     skipped += kind.skipped
     if not kind.chosen:
         return none(kind.skipped[0].reason, needed=kind.budget_needed_s)
-    chosen, idle = in_order(kind.chosen, costs, passive, subject.training)
+    chosen, idle = in_order(kind.chosen, costs, alike.passive, subject.training)
     skipped += idle
+    if at_best(costs, alike.passive).trying(1) > clock.left:
+        epochs = max(candidate.warm_up_epochs for candidate in chosen)
+        needed = budget_needed(spent, costs, len(chosen), epochs)
+        late = f"out of budget: all would need --budget {needed:.0f}s"
+        skipped += [candidate.skipped(late) for candidate in chosen]
+        return none(
+            f"the script needs {costs.start_s:.0f} s to warm up and {max(0.0, clock.left):.0f} s "
+            f"of the budget were left; with --budget {needed:.0f}s its fixes would be tried",
+            needed=needed,
+        )
     held = slices_text(chosen) if how.mode == "side by side" else how.mode_reason
     how = replace(how, mode_reason=held, budget_needed_s=kind.budget_needed_s)
-    if at_best(costs, passive).trying(1) > clock.left:
-        epochs = max(one.warm_up_epochs for one in chosen)
-        needed = budget_needed(spent, costs, len(chosen), epochs)
-        skipped += [
-            one.skipped(f"out of budget: all would need --budget {needed:.0f}s") for one in chosen
-        ]
-        reason = (
-            f"the script needs {costs.start_s:.0f} s to warm up and {max(0.0, clock.left):.0f} s "
-            f"of the budget were left; with --budget {needed:.0f}s its fixes would be tried"
-        )
-        how = replace(how, mode="none", reason=reason, budget_needed_s=needed)
-        return Plan(changes, (), tuple(skipped), how, costs)
-    return Plan(changes, tuple(chosen), tuple(skipped), how, costs, frozenset(ours))
+    return Plan(changes, tuple(chosen), tuple(skipped), how, costs, frozenset(alike.variables))
+
+
+def _leg_run(subject: Subject, ranks: int, alike: Environment) -> Run:
+    """The observed run as a leg."""
+    run, evidence = subject.recording.run, subject.evidence
+    seed = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
+    compiled = private(os.environ | run.env, subject.folder / CACHES)
+    return replace(
+        run,
+        seed=SEED,
+        leg=Leg(
+            warm_up_steps(evidence),
+            ranks=ranks,
+            waits_every=evidence.loop.waits_every,
+            settles=_settles(evidence, ranks),
+        ),
+        env={**seed, **alike.variables, **run.env, **compiled},
+    )
 
 
 def _to_try(subject: Subject, run: Run) -> tuple[Changes, list[Candidate], list[Trial]]:
@@ -315,36 +303,27 @@ def _to_try(subject: Subject, run: Run) -> tuple[Changes, list[Candidate], list[
     if subject.changes:
         given = GivenChanges(run, (), edits, changes=subject.changes)
         joined = [given.join((change.name,)) for change in subject.changes]
-        return given, [one for one in joined if isinstance(one, Candidate)], []
-    beneath = tuple(one.id for one in subject.beneath)
+        return given, [change for change in joined if isinstance(change, Candidate)], []
+    beneath = tuple(finding.id for finding in subject.beneath)
     changes = Changes(run, (*findings, *subject.beneath), edits, beneath)
     chosen, untried = candidates(run, findings, by_id(), edits, semantic)
     chosen, decided = decided_in_the_loop(chosen, findings, subject.evidence)
-    made = []
+    made, compiled = list[Candidate](), set[str]()
+    given_env = os.environ | subject.recording.run.env
     for one in chosen:
         candidate = changes.on_top(one) if beneath else one
         if isinstance(candidate, str):
             untried.append(one.skipped(candidate))
-        else:
-            made.append(candidate)
+            continue
+        if candidate.compiles and one.fixes[0] in compiled:
+            # What another way to make its fix compiles it must not find. The first way keeps the
+            # caches that all legs share, which are there for what it is put together with.
+            folder = subject.folder / CACHES / f"{one.fixes[0]}-{len(made)}"
+            env = {**candidate.run.env, **private(given_env, folder)}
+            candidate = replace(candidate, run=replace(candidate.run, env=env))
+        compiled.add(one.fixes[0])
+        made.append(candidate)
     return changes, made, [*untried, *decided]
-
-
-def with_own_caches(
-    chosen: Sequence[Candidate], given: Mapping[str, str], folder: Path
-) -> list[Candidate]:
-    """The candidates, of which none finds what another way to make its fix has compiled.
-
-    Compiling is what tells these ways apart. The first keeps the caches that all legs share, which
-    are there for what it is put together with.
-    """
-    made, seen = list[Candidate](), set[str]()
-    for one in chosen:
-        again = one.compiles and one.fixes[0] in seen
-        seen.update(one.fixes)
-        own = private(given, folder / f"{one.fixes[0]}-{len(made)}") if again else {}
-        made.append(replace(one, run=replace(one.run, env={**one.run.env, **own})))
-    return made
 
 
 def in_order(
@@ -420,39 +399,6 @@ def _endless(costs: Costs) -> str:
     if costs.epoch_s > LONGEST_EPOCH_S:
         return f"it shows after a whole epoch, of {costs.epoch_s / costs.step_s:,.0f} steps here"
     return ""
-
-
-def may_spin(evidence: Evidence, environment: Mapping[str, str]) -> bool:
-    """Whether the script computes with several threads of OpenMP, and says not how they wait."""
-    if evidence.framework.name != "torch" or evidence.device.kind != "CPU":
-        return False
-    given = any(environment.get(name) for name in WAITING)
-    return not given and environment.get("OMP_NUM_THREADS") != "1"
-
-
-def spins(evidence: Evidence, environment: Mapping[str, str], busy: float | None) -> bool:
-    """Whether threads of OpenMP that wait for one another keep neighbours from ending their turn.
-
-    They spin by default, for a step of the loop is short; beside busy neighbours the one they
-    wait for does not run meanwhile. nanoGPT on two cores, one of them shared: 411 ms a step, 52 ms
-    where they slept, and no two steps alike. Nothing can be compared so. `busy` are the cores
-    that neighbours take now, None if not known.
-    """
-    if not may_spin(evidence, environment):
-        return False
-    if busy is not None and busy > NEIGHBOURS:
-        return True
-    try:
-        use = evidence.phase("real")
-    except NotMeasured:
-        return False
-    return (use.others_cores or 0.0) > NEIGHBOURS and (use.waited or 0.0) > KEPT_WAITING
-
-
-def grows(evidence: Evidence, environment: Mapping[str, str]) -> bool:
-    """Whether TensorFlow is told to take what it needs of a GPU, which the user has not done."""
-    told = environment.keys() & GPU_MEMORY.keys()
-    return evidence.framework.name == "tensorflow" and evidence.device.kind != "CPU" and not told
 
 
 def warm_up_steps(evidence: Evidence) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
+from typing import Any
 
 from trainperf.model import Run
 from trainperf.recording.run import Epoch
@@ -35,8 +35,6 @@ TURN_S = 2.0
 MORE_S = 15.0
 MORE_TIMES = 3.0
 """A leg may take so much longer to start than the slowest that has, if it does not compile."""
-FEW_SLOTS = 3
-"""With no more than so many none is kept alive that is decided."""
 OVERDUE = 2.0
 """From so many times the usual start on a leg is none of those that start next."""
 
@@ -47,7 +45,7 @@ class Queue:
     Who runs out of memory beside others is tried alone, in fresh processes, and from then on no
     more live beside each other than did then. Where two legs fit the control meets the unchanged
     script first, then each candidate does; where one fits each runs by itself. Use as a context
-    manager: no process is left when it closes. A `base` is a leg of the script that runs already.
+    manager: no process is left when it closes.
     """
 
     def __init__(
@@ -55,7 +53,6 @@ class Queue:
         bench: Bench,
         over: Rule = enough,
         controlled: bool = True,
-        base: Leg | None = None,
     ) -> None:
         self.bench = bench
         self._over = over
@@ -63,7 +60,7 @@ class Queue:
         self._guard = bench.guard()
         self._made: list[Leg] = []
         self._slots = bench.costs.slots
-        self._base = base or self._leg("", bench.run)
+        self._base = self._leg("", bench.run)
         self._reference = self._base  # the leg whose training the others are compared with
         self._control = self._leg("control", bench.run)
         self._series: dict[Epoch | None, Series] = {}
@@ -73,33 +70,18 @@ class Queue:
         self._entered: list[Contest] = []
         self._left_out: list[Measured] = []
         self._alone: dict[str, Candidate] = {}
-        self._leading: Contest | None = None  # its leg may go on as another's base
         self._fresh = FreshProcesses(bench, self._guard)
 
     def __enter__(self) -> Queue:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self.close()
-        self._guard.__exit__(kind, error, trace)
+        self._guard.__exit__(*error)
 
     def close(self) -> None:
         """End the script's legs, of which the baseline stays."""
-        leading = () if self._leading is None else (self._leading.leg,)
-        end_all((self._base, self._control, *leading))
-
-    def leading(self, run: Run) -> Leg | None:
-        """Hand over the leg of the best change, if it is of this run and still goes on."""
-        contest, self._leading = self._leading, None
-        if contest is None or (contest.leg.alive and contest.leg.run == run):
-            return None if contest is None else contest.leg
-        contest.leg.end()
-        return None
+        end_all((self._base, self._control))
 
     @property
     def beside(self) -> bool:
@@ -158,7 +140,7 @@ class Queue:
             failure = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
             self._no_more(failure)
         finally:
-            end_all([contest.leg for contest in self._entered if contest is not self._leading])
+            end_all([contest.leg for contest in self._entered])
         self._take_out()
         found = [self._measured(contest) for contest in self._entered if not contest.again]
         found += self._tried_alone(clock.keeping(rest.keep(found)))
@@ -173,19 +155,18 @@ class Queue:
         Returns the names of the new ones, which are none of those `known`.
         """
         new = [candidate for candidate in rest.more(told) if candidate.name not in known]
-        tried = [contest.candidate for contest in self._open if contest.candidate is not None]
-        needless = rest.needless([*self._waiting, *tried], told)
-        self._left_out += [
-            Measured(candidate, None, None, needless=needless[candidate.name])
-            for candidate in self._waiting
-            if candidate.name in needless
-        ]
-        self._waiting = [*new, *(one for one in self._waiting if one.name not in needless)]
-        for contest in self._open:
-            if contest.candidate is not None and contest.candidate.name in needless:
-                contest.needless, contest.decided = needless[contest.candidate.name], True
-                contest.leg.end()
-                self._end_twin(contest)
+        tried = {contest.candidate.name: contest for contest in self._open if contest.candidate}
+        candidates = [contest.candidate for contest in tried.values() if contest.candidate]
+        for name, reason in rest.needless([*self._waiting, *candidates], told).items():
+            if name in tried:
+                tried[name].needless, tried[name].decided = reason, True
+                tried[name].leg.end()
+                self._end_twin(tried[name])
+                continue
+            gone = next(candidate for candidate in self._waiting if candidate.name == name)
+            self._waiting.remove(gone)
+            self._left_out.append(Measured(gone, None, None, needless=reason))
+        self._waiting = [*new, *self._waiting]
         return [candidate.name for candidate in new]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
@@ -221,10 +202,6 @@ class Queue:
     def _controls(self) -> list[Contest]:
         return [series.control for series in self._series.values()]
 
-    @property
-    def _controls_decided(self) -> bool:
-        return all(control.decided for control in self._controls)
-
     # ------------------------------------------------------------------- who is next
 
     def _enter(self, clock: Clock) -> None:
@@ -232,7 +209,7 @@ class Queue:
 
         None that changes the experiment comes before one that does not.
         """
-        if self._slots == 2 and not self._controls_decided:
+        if self._slots == 2 and not all(control.decided for control in self._controls):
             return
         held = 1 + (self._slots > 2)
         while self._waiting:
@@ -293,17 +270,16 @@ class Queue:
         judged = [contest for contest in self._entered if contest.twin is not None]
         first = [*judged, *self._controls] if judged else self._entered[:1]
         first += [contest for contest in self._entered if contest.joins]
-        waits = [one for one in self._open if self._series_of(one.holds).waits(one)]
+        waits = [contest for contest in self._open if self._series_of(contest.holds).waits(contest)]
         rates = {
             contest: self._rate(contest, contest in first)
             for contest in self._open
             if contest not in waits
         }
         for series in self._series.values():
-            control, own = series.control, self._own(series)
-            if not control.decided and self._control_helps(series):
-                waiting_for = [contest for contest in waits if contest in own]
-                rates[control] = self._rate(control, control in first, waiting_for)
+            if not series.control.decided and self._control_helps(series):
+                own = [contest for contest in waits if contest.holds == series.holds]
+                rates[series.control] = self._rate(series.control, series.control in first, own)
         return rates
 
     @property
@@ -455,7 +431,7 @@ class Queue:
         if candidate is None:
             judged = any(other.twin and not other.decided for other in self._own(series))
             contest.decided = contest.decided or (not judged and series.met_itself())
-            if self._slots == 2 and self._controls_decided:
+            if self._slots == 2 and all(control.decided for control in self._controls):
                 contest.leg.end()
             return
         if contest.decided:  # with its twin
@@ -473,23 +449,8 @@ class Queue:
             return
         contest.decided = bool(contest.failure) or over or beaten(contest, self._entered)
         if contest.decided:
-            if not self._leads(contest):
-                contest.leg.end()
+            contest.leg.end()
             self._end_twin(contest)
-
-    def _leads(self, contest: Contest) -> bool:
-        """Whether a decided contest is the best of those that others may be put on top of."""
-        before, candidate = self._leading, contest.candidate
-        if contest.failure or contest.ratio is None or candidate is None:
-            return False
-        if self._slots <= FEW_SLOTS or not contest.gains or not self._rest.goes_on(candidate):
-            return False
-        if before is not None and before.ratio is not None:
-            if before.ratio.speedup >= contest.ratio.speedup:
-                return False
-            before.leg.end()
-        self._leading = contest
-        return True
 
     def _end_twin(self, contest: Contest) -> None:
         """Decide the other process of a change with it."""
@@ -557,7 +518,7 @@ class Queue:
         self._entered = [contest for contest in self._entered if contest not in short]
         candidates = [contest.candidate for contest in short if contest.candidate is not None]
         self._alone |= {candidate.name: candidate for candidate in candidates}
-        if short and self._slots == 2 and self._controls_decided:
+        if short and self._slots == 2 and all(control.decided for control in self._controls):
             self._control.end()
 
     def _tried_alone(self, clock: Clock) -> list[Measured]:

@@ -15,7 +15,7 @@ from functools import partial
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Length, Outcome, Trial
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.budget import LATE, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import WORTH
 from trainperf.trial.fresh import Rest
@@ -96,7 +96,7 @@ def in_rounds(
         return _round(engine, planned, clock, late, steps)
     first = [one for one in planned.chosen if one in of_input or one is planned.chosen[0]]
     others = [one for one in planned.chosen if one not in first]
-    came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps, another=True)
+    came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps)
     kept = came.stacked.fixes
     if not kept:
         rest = replace(planned, chosen=tuple(others))
@@ -113,20 +113,20 @@ def in_rounds(
     changed = changes.join(kept)
     if not second.chosen or second.costs is None or isinstance(changed, str):
         return came.then(Came(skipped=second.skipped))
-    base = engine.leading(changed.run)
     engine.close()
     assert planned.costs is not None
     costs = replace(second.costs, epoch_s=planned.costs.epoch_s)  # a cache is filled in a first one
     folder = engine.bench.folder / "on-top"
     bench = replace(engine.bench, run=changed.run, costs=costs, folder=folder)
     try:
-        with Queue(bench, base=base) as queue:
+        with Queue(bench) as queue:
             later = _round(queue, replace(second, costs=costs), clock, late, steps)
             later = replace(later, step_on_top_s=queue.baseline().step_s)
     except LegFailed as failed:
-        why = late() if clock.over() else f"with {', '.join(kept)} the script {failed}"
+        over = clock.over() or str(failed) == LATE
+        why = late() if over else f"with {', '.join(kept)} the script {failed}"
         trials = {one.fixes[0]: one.skipped(why) for one in second.chosen}
-        later = Came(trials, planned=second.chosen, late=clock.over())
+        later = Came(trials, planned=second.chosen, late=over)
     return came.then(replace(later, skipped=second.skipped))
 
 
@@ -136,13 +136,12 @@ def _round(
     clock: Clock,
     late: Callable[[], str],
     steps: int | None,
-    another: bool = False,
 ) -> Came:
     """Try what is planned, each alone, and put together what pays.
 
     The training has so many `steps`, None if not known. Raises `LegFailed`.
     """
-    costs, ahead = planned.costs, Ahead(engine, planned, another)
+    costs, ahead = planned.costs, Ahead(engine, planned)
     assert costs is not None
     measured = engine.compare(planned.chosen, clock, ahead)
     joined = [one for one in measured if one.candidate.pairs and not one.late]
@@ -200,16 +199,11 @@ def _partners(sorted_out: SortedOut) -> list[str]:
 class Ahead(Rest):
     """Puts winners together while others are still tried, and keeps time for what comes after.
 
-    What is measured then takes the place of the last stacks. After it there may be `another` round.
+    What is measured then takes the place of the last stacks.
     """
 
     engine: Queue
     planned: Plan
-    another: bool = False
-
-    def goes_on(self, candidate: Candidate) -> bool:
-        """Whether another round may be on top of it: where there is one, if it is of the input."""
-        return self.another and (candidate.input or candidate.pairs > 0)
 
     def keep(self, measured: Sequence[Measured]) -> float:
         """Seconds needed to measure the winners together, where they are not, and once more."""

@@ -29,7 +29,7 @@ from trainperf.model import (
 from trainperf.patch.patch import Edits, Written
 from trainperf.rewrite.diff import changed_lines
 from trainperf.trial import Tried, planning
-from trainperf.trial.budget import Clock
+from trainperf.trial.budget import Clock, telling
 from trainperf.trial.candidates import variants
 from trainperf.trial.outcome import floor
 from trainperf.trial.repeat import FOR_LIFE, WHOLE_RUNS_S
@@ -97,9 +97,6 @@ def confirm(
     tried, calls = in_place(found, tried)
     after = with_calls(after, calls)
 
-    def say(text: str, share: float | None) -> None:
-        on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
-
     planned = before if observed_s is None else _of_steps(before, observed_s)
     first = [Version(planned.seconds_now)]
     if (tried.stack is not None or calls) and tried.patch is not None:
@@ -115,7 +112,7 @@ def confirm(
         return tried, after
     if not more:
         clock = clock.keeping(max(0.0, clock.left - plain_s))
-    script = Script(run, folder, clock, say)
+    script = Script(run, folder, clock, telling(on_event))
     runs = plain_runs(script, versions, once)
     if len(first) > 1:
         if not runs.seconds and not runs.failure:

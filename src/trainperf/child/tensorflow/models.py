@@ -221,7 +221,6 @@ def record_padding(driver: Driver) -> None:
             lengths=sorted(lengths),
             padded=sum(padded) / len(padded),
             batch=len(lengths) // len(batches),
-            leaf=number,
             longest=sum(longest) / len(longest),
             side="start" if ahead else "end",
             masked=_masks(driver, model, rows if number == 0 else None),

@@ -21,17 +21,10 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import at, if_measured, ms
 from trainperf.fixes.findings import shown_findings
-from trainperf.fixes.tf_data._mapped import mapped
 from trainperf.fixes.tf_data.cache import TfCache
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
-from trainperf.source.arguments import argument
-from trainperf.source.bodies import function_of
-from trainperf.source.effects import drawing
-from trainperf.source.iterations import arguments, stored
-from trainperf.source.module import Module
-from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import names_in, root
+from trainperf.source.statements import root
 
 LONG_FILL = 20
 """Steps a fill must cost to be spoken of: fewer drown in what an epoch's start costs anyway."""
@@ -44,6 +37,17 @@ FEWEST = 16
 
 PER_ELEMENT = ("ReadFile", "Decode", "WholeFileReader", "SampleDistortedBoundingBox")
 """Ops, by the start of their names, that take one file or image and no batch of them."""
+
+ELEMENTWISE = frozenset({
+    "Abs", "Add", "AddV2", "Cast", "Ceil", "ClipByValue", "Const", "Cos", "Div", "DivNoNan",
+    "Elu", "Equal", "Exp", "ExpandDims", "Floor", "FloorDiv", "FloorMod", "Greater",
+    "GreaterEqual", "Identity", "Less", "LessEqual", "Log", "Log1p", "LogicalAnd", "LogicalNot",
+    "LogicalOr", "Maximum", "Minimum", "Mul", "Neg", "NoOp", "NotEqual", "OneHot",
+    "PartitionedCall", "Placeholder", "Pow", "RealDiv", "Reciprocal", "Relu", "Round", "Rsqrt",
+    "SelectV2", "Sigmoid", "Sign", "Sin", "Sqrt", "Square", "SquaredDifference", "Sub", "Tanh",
+})  # fmt: skip
+"""Ops that treat each number by itself, whatever axes stand in front, or put an axis in: that at a
+wrong place the model takes no more."""
 
 BATCHING = ("batch", "padded_batch", "ragged_batch")
 PASSED = ("prefetch", "shuffle", "repeat")
@@ -230,8 +234,8 @@ class TfVectorisedMap(Fix):
 
     ## What changes
     `.map(f).batch(n)` becomes `.batch(n).map(f)`: one call per batch. The function sees one more
-    axis in front. Where it treats each number by itself (casts, scales, one-hot codes) it is
-    moved as it is; any other has to be written for it.
+    axis in front. Where its operations treat each number by itself (casts, scales, one-hot codes)
+    it is moved as it is; any other has to be written for it.
 
     ## When not to
     When the function decodes files or images, which have different sizes.
@@ -274,6 +278,7 @@ class TfVectorisedMap(Fix):
             where=where,
             # what pads a batch would have its padding scaled as well
             rewritable=batch.op == "batch"
+            and ELEMENTWISE.issuperset(stage.ops)
             and len(where) == 2
             and all(site.exact for site in where),
             advice="Batch first, and let the function work on whole batches.",
@@ -286,9 +291,6 @@ class TfVectorisedMap(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Move the map behind the batch, where its function may as well have batches."""
         first, batch = calls = sorted(finding.where, key=_end)
-        module, function = mapped(script, first)
-        if function is None or not elementwise(module, function):
-            raise CannotRewrite("the function may not do the same to a batch as to each sample")
         if script.around(first)[-1] is not script.around(batch)[-1]:
             _check_one_name(script, calls)
         script.move_call_behind(first, batch)
@@ -336,68 +338,3 @@ def _check_one_name(script: Script, calls: Sequence[Site]) -> None:
 
 def _end(site: Site) -> tuple[int, int]:
     return site.end_line, site.end_col
-
-
-# --------------------------------------------------- functions that may be given batches
-
-_OF_ONE = {
-    "cast", "identity", "abs", "square", "sqrt", "exp", "sign", "negative", "clip_by_value",
-    "convert_image_dtype", "one_hot", "expand_dims", "float32", "zeros_like", "ones_like", "tanh",
-    "sigmoid", "log", "log1p", "saturate_cast", "stop_gradient", "preprocess_input", "relu",
-    "subtract", "add", "multiply", "divide", "maximum", "minimum", "pow",
-}  # fmt: skip
-"""Functions of TensorFlow and Keras that treat each number by itself; `one_hot` and `expand_dims`
-where they add the last axis."""
-
-_MODULES = ("tensorflow.", "keras.")
-_STATEMENTS = (ast.Assign, ast.Return, ast.Expr)
-_ACROSS = (ast.MatMult, ast.comprehension, ast.IfExp, ast.NamedExpr, ast.List)
-_DEPTH = 3
-
-
-def elementwise(module: Module, function: Function | ast.Lambda, depth: int = _DEPTH) -> bool:
-    """Whether a function only treats each number by itself, whatever axes stand in front.
-
-    Arrays from outside that it combines its argument with are laid against the last axes, as
-    before; of two arguments one would be laid against the other's samples.
-    """
-    lines = function.body if isinstance(function, FUNCTIONS) else [ast.Expr(function.body)]
-    plain = all(isinstance(statement, _STATEMENTS) for statement in lines)
-    if not plain or function.args.vararg or function.args.kwarg or not depth:
-        return False
-    own = arguments(function)
-    for statement in lines:
-        if isinstance(statement, ast.Assign) and names_in(statement.value) & own:
-            own = own | stored([statement])
-    nodes = (node for statement in lines for node in ast.walk(statement))
-    return all(_keeps_axes(module, node, own, depth) for node in nodes)
-
-
-def _keeps_axes(module: Module, node: ast.AST, own: set[str], depth: int) -> bool:
-    if isinstance(node, ast.expr) and not names_in(node) & own:
-        return drawing(module, ast.Expr(node)) is None  # it would draw once for a batch
-    if isinstance(node, ast.BinOp) and names_in(node.left) & own and names_in(node.right) & own:
-        return False
-    if isinstance(node, ast.Assign):  # `x, y = x` takes the first axis apart
-        return all(isinstance(target, ast.Name) for target in node.targets)
-    if isinstance(node, ast.Subscript):  # `["image"]` of a dictionary, `[..., None]`
-        if isinstance(module.constant(node.slice), str):
-            return True
-        dots, *last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        new = [module.constant(axis) is None or module.name(axis) == _NEW for axis in last]
-        return module.constant(dots) is Ellipsis and new == [True]
-    if not isinstance(node, ast.Call):
-        return not isinstance(node, _ACROSS)
-    local, name = function_of(module, node.func), module.name(node.func) or ""
-    if isinstance(local, FUNCTIONS):
-        return elementwise(module, local, depth - 1)
-    short = name.rpartition(".")[2]
-    if short == "expand_dims" and module.constant(argument(node, "axis", 1)) != -1:
-        return False
-    if short == "one_hot" and argument(node, "axis") is not None:
-        return False
-    data = [value for value in node.args if names_in(value) & own]
-    return name.startswith(_MODULES) and short in _OF_ONE and len(data) < 2
-
-
-_NEW = "tensorflow.newaxis"

@@ -17,11 +17,7 @@ from trainperf.fixes.tf_data._mapped import put_in
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred
-from trainperf.source.module import Module
-from trainperf.source.origins.parameters import callers
-from trainperf.source.origins.project import Project
-from trainperf.source.scopes import FUNCTIONS
-from trainperf.source.statements import called, root
+from trainperf.source.statements import called
 
 ENOUGH = 64
 """Sequences that have to be seen before their lengths say anything of the others."""
@@ -64,9 +60,9 @@ class TfPadding(Fix):
 
     ## What changes
     A `map` behind `batch` cuts each batch to its longest row, rounded up a little. Arrays given
-    to `fit` become such a dataset; `padded_batch` is no longer given the length. Only zeros go
-    that all rows of a batch have at that end, and only where this run has shown that the model
-    gives the same without them and the script has no other model.
+    to `fit` become such a dataset. Only zeros go that all rows of a batch have at that end, and
+    only where this run has shown that the model gives the same without them and the script has no
+    other model.
 
     ## When not to
     When the model needs one length, or the script puts batches together in one array.
@@ -112,7 +108,7 @@ class TfPadding(Fix):
         return "XLA would compile the step for each length of a batch"
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Cut the batches of a pipeline or of `fit`, or let `padded_batch` find the length."""
+        """Cut the batches of a pipeline or of `fit`."""
         cut_batches(script, finding.where, finding.data)
 
 
@@ -159,19 +155,19 @@ class TfPaddingBuckets(Fix):
             f"    bucket_boundaries={boundaries},\n"
             f"    bucket_batch_sizes=[batch_size] * {len(boundaries) + 1},\n"
             ").prefetch(tf.data.AUTOTUNE)",
-            data={"boundaries": boundaries, "leaf": padding.leaf},
+            data={"boundaries": boundaries},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Batch by length, in place of `padded_batch` or for the arrays given to `fit`."""
-        site, boundaries = finding.where[0], list(finding.data["boundaries"])
-        if called(script.call(site)) == "fit":
-            fit = _fit_of_arrays(script, site)
-            open_inputs(script, site)
-            made = put_in(script, site.file, BY_LENGTH)
-            fit.give(script, site, f"{made}({fit.arrays}, {fit.batch_size}, {boundaries})", {})
-        else:
-            _into_buckets(script, site, boundaries, finding.data["leaf"])
+        """Batch the arrays given to `fit` by length."""
+        site = finding.where[0]
+        if called(script.call(site)) != "fit":
+            raise CannotRewrite("which samples a bucket would hold is not seen in the source")
+        fit = _fit_of_arrays(script, site)
+        open_inputs(script, site)
+        made = put_in(script, site.file, BY_LENGTH)
+        arrays = f"{fit.arrays}, {fit.batch_size}, {list(finding.data['boundaries'])}"
+        fit.give(script, site, f"{made}({arrays})", {})
 
 
 def _stages(evidence: Evidence) -> list[Stage]:
@@ -252,20 +248,16 @@ def cut_batches(script: Script, where: Sequence[Site], data: Mapping[str, Any]) 
     `where` is that call, and the one of `fit` behind it. `data` has "side", the end of the rows
     that holds their padding, "multiple", of which lengths are, and "alone", whether the rows come
     first in a tuple and nothing else in it goes along with their steps. Raises `CannotRewrite`
-    where the arrays, or the lengths, are not written out, or something else may read padding.
+    where the arrays are not written out, or something else may read padding.
     """
     site = where[0]
     name = called(script.call(site))
-    fixed = _lengths(script, site) if name == "padded_batch" else []
     if name == "fit":
         _cut_arrays(script, site, data)
-    elif len(fixed) == 1:  # `([200], [])` becomes `([None], [])`
-        open_inputs(script, site)
-        script.replace_node(site.file, fixed[0], "None")
-    elif name in PIPELINE and not fixed:
+    elif name in PIPELINE:
         _cut_behind(script, where, data)
     else:
-        raise CannotRewrite("where sequences are padded is not seen, or several are")
+        raise CannotRewrite("where sequences are padded is not seen")
 
 
 def _cut_behind(script: Script, where: Sequence[Site], data: Mapping[str, Any]) -> None:
@@ -274,8 +266,14 @@ def _cut_behind(script: Script, where: Sequence[Site], data: Mapping[str, Any]) 
         raise CannotRewrite("batches hold more than one sequence and its label")
     site = where[0]
     project = script.project(list(dict.fromkeys(place.file for place in reversed(where))))
-    _check_one_model(project)
-    _check_not_joined(project)
+    compiled = [
+        call
+        for file in project.holding("compile")
+        for call in file.methods("compile")
+        if file.name(call.func) not in ("re.compile", "regex.compile")
+    ]
+    if len(compiled) != 1:  # whether another masks as well, this run has not seen
+        raise CannotRewrite("several models may be given these batches, or which is not seen")
     for place in {place.file: place for place in where}.values():
         open_inputs(script, place)
     name = put_in(script, site.file, _cutter(data))
@@ -288,70 +286,15 @@ def _cutter(data: Mapping[str, Any]) -> str:
     return CUT.format(multiple=multiple, steps=STEPS[side], cut=PARTS[side])
 
 
-def _check_one_model(project: Project) -> None:
-    """Refuse where another model may be given the batches: this run has not seen if it masks."""
-    compiled = [
-        (file, call)
-        for file in project.holding("compile")
-        for call in file.methods("compile")
-        if file.name(call.func) not in ("re.compile", "regex.compile")
-    ]
-    if len(compiled) != 1 or _runs_again(project, *compiled[0]):
-        raise CannotRewrite("several models may be given these batches, or which is not seen")
-
-
-def _runs_again(project: Project, file: Module, node: ast.Call, depth: int = 0) -> bool:
-    """Whether a call stands in a loop, or in a function that is called in one or from several."""
-    function = file.function(node)
-    if file.loops(node) or depth > 5:
-        return True
-    if not isinstance(function, FUNCTIONS):
-        return function is not None
-    calls = callers(project, file, function)
-    return len(calls) > 1 or any(_runs_again(project, *call, depth + 1) for call in calls)
-
-
-def _check_not_joined(project: Project) -> None:
-    """Refuse where batches are put together again, which takes rows of one length."""
-    apart, joined = ("unbatch", "rebatch"), ("concatenate", "concat", "vstack")
-    for file in project.holding(*apart, *joined):
-        if any(file.methods(*apart)):
-            raise CannotRewrite("samples are taken out of their batches again")
-        for call in file.methods(*joined):
-            rows = call.args[0] if call.args else None
-            if isinstance(rows, ast.ListComp) and _is_first(rows.elt, rows.generators[0].target):
-                raise CannotRewrite("batches of sequences are put together in one array")
-
-
-def _is_first(node: ast.expr, target: ast.expr) -> bool:
-    """Whether an expression is of the first of the names that a loop has: `x.numpy()` of `x, y`."""
-    first = target.elts[0] if isinstance(target, ast.Tuple) else None
-    return isinstance(first, ast.Name) and first.id == root(node)
-
-
-def _lengths(script: Script, site: Site) -> list[ast.expr]:
-    """The lengths that a call of `padded_batch` names."""
-    shapes = argument(script.call(site), "padded_shapes", 1)
-    return [
-        node.elts[0]
-        for node in ast.walk(shapes or ast.Constant(None))
-        if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1
-        if isinstance(node.elts[0], ast.Name | ast.Attribute)
-        or isinstance(getattr(node.elts[0], "value", None), int)
-    ]
-
-
 def _cut_arrays(script: Script, site: Site, data: Mapping[str, Any]) -> None:
     fit = _fit_of_arrays(script, site)
     open_inputs(script, site)
     name = put_in(script, site.file, _cutter(data), OF_ARRAYS)
-    rest: dict[str, str | None] = {}
+    rest: dict[str, str] = {}
     validated = fit.rest.get("validation_data")
     if isinstance(validated, ast.Tuple) and len(validated.elts) == 2:
-        size = fit.rest.get("validation_batch_size")
-        of = fit.batch_size if size is None else ast.unparse(size)
         arrays = ", ".join(ast.unparse(array) for array in validated.elts)
-        rest = {"validation_batch_size": None, "validation_data": f"{name}({arrays}, {of}, False)"}
+        rest = {"validation_data": f"{name}({arrays}, {fit.batch_size}, False)"}
     fit.give(script, site, f"{name}({fit.arrays}, {fit.batch_size}, True)", rest)
 
 
@@ -359,7 +302,9 @@ def _cut_arrays(script: Script, site: Site, data: Mapping[str, Any]) -> None:
 
 FIT = ("x", "y", "batch_size")
 KERAS_DEFAULT = "32"
-REFUSED = ("validation_split", "sample_weight", "steps_per_epoch", "shuffle")
+REFUSED = (
+    "validation_split", "validation_batch_size", "sample_weight", "steps_per_epoch", "shuffle"
+)  # fmt: skip
 """Arguments of `fit` that mean something else for a dataset, or that it does not take."""
 
 
@@ -372,10 +317,10 @@ class Fit:
     batch_size: str
     rest: Mapping[str, ast.expr]
 
-    def give(self, script: Script, site: Site, made: str, other: Mapping[str, str | None]) -> None:
-        """Give it a dataset in place of the arrays; `other` arguments change too, None drops."""
+    def give(self, script: Script, site: Site, made: str, other: Mapping[str, str]) -> None:
+        """Give it a dataset in place of the arrays; `other` arguments change too."""
         rest = {**{name: ast.unparse(value) for name, value in self.rest.items()}, **other}
-        parts = [f"{name}={text}" for name, text in rest.items() if text is not None]
+        parts = [f"{name}={text}" for name, text in rest.items()]
         script.replace_call(site, f"{self.function}({', '.join([made, *parts])})")
 
 
@@ -409,23 +354,3 @@ def open_inputs(script: Script, site: Site) -> None:
             raise CannotRewrite("the shape of the model's input is not written out")
         if ast.unparse(shape.elts[0]) != "None":
             script.replace_node(site.file, shape.elts[0], "None")
-
-
-def _into_buckets(script: Script, site: Site, boundaries: list[int], leaf: int) -> None:
-    """Put `bucket_by_sequence_length` in place of `padded_batch`, with its other arguments."""
-    call, tf = script.call(site), script.module_name(site.file, "tensorflow", site)
-    names = ("batch_size", "padded_shapes", "padding_values", "drop_remainder")
-    given = {name: argument(call, name, place) for place, name in enumerate(names)}
-    size = given.pop("batch_size")
-    if called(call) != "padded_batch" or size is None:
-        raise CannotRewrite("where sequences are padded, or to what batch size, is not seen")
-    text = ast.unparse(size)
-    text = text if isinstance(size, ast.Name | ast.Constant | ast.Attribute) else f"({text})"
-    parts = [
-        f"lambda *element: {tf}.shape({tf}.nest.flatten(element)[{leaf}])[0]",
-        str(boundaries),
-        f"[{text}] * {len(boundaries) + 1}",
-        *(f"{name}={ast.unparse(value)}" for name, value in given.items() if value is not None),
-    ]
-    script.drop_call(site)
-    script.append_call(site, f".bucket_by_sequence_length({', '.join(parts)})")

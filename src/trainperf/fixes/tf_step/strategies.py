@@ -3,127 +3,19 @@
 from __future__ import annotations
 
 import ast
-import math
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.step import at_most, resident_seconds
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.ranks._exchange import (
-    AT_MOST_ALL,
     WORTH_CHANGING,
     exchange_said,
-    exchange_seconds,
     exchange_share,
 )
 from trainperf.fixes.rows import Callee
 from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.rewrite import Script
-
-BY_FILE = ("AUTO", "FILE")
-"""Policies that share out whole files, where the dataset reads files."""
-
-BY_DATA = """\
-options = tf.data.Options()
-options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-dataset = dataset.with_options(options)
-"""
-
-
-class TfAutoShard(Fix):
-    """Share out samples among the workers instead of files: `AutoShardPolicy.DATA`.
-
-    ## Why it is slow
-    A dataset that reads files is shared out by whole files. Where there are few, some workers
-    get more than others, or none: an epoch lasts as long as the worker with most.
-
-    ## What changes
-    With `AutoShardPolicy.DATA` each of n workers takes every n-th sample. All have the same
-    number; which worker computes which sample changes.
-
-    ## When not to
-    - Every worker then reads all files and throws away what is not its own. Where reading is
-      what takes long, write the data into more files: a multiple of the number of workers.
-    - When the dataset is sharded by hand (`shard`, an `InputContext`).
-    """
-
-    category = "sync"
-    equivalence = Equivalence.NUMERICS
-    between_epochs = True
-    without_edit = "whether to shard by samples or to write more files takes a decision"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find files shared out among workers, of which some get more than others."""
-        found = evidence.strategy
-        if found is None or found.workers < 2 or not found.files or found.auto_shard not in BY_FILE:
-            return None
-        files, workers = found.files, found.workers
-        most = math.ceil(files / workers)
-        idle = percent(1 - files / workers / most)
-        return Cause(
-            title=f"Too few files ({files}) for {workers} workers",
-            text=f"The {found.cls} shares out whole files (AutoShardPolicy.{found.auto_shard}): "
-            f"some workers get {most} of {files}, others fewer or none, and {idle} of an epoch is "
-            "waiting.",
-            saves=Saving(
-                "whole epochs, if the files are equally long and reading is not what the workers "
-                "wait for",
-                ratio=most * workers / files,
-            ),
-            where=(found.dataset_where,) if found.dataset_where else (),
-            advice="Set AutoShardPolicy.DATA, or write the data into more files.",
-            snippet=BY_DATA,
-        )
-
-
-FAST = ("NcclAllReduce", "CollectiveAllReduce")
-"""NCCL, and TensorFlow's own choice (2.21), over NCCL where all devices are GPUs."""
-
-
-class TfCrossDeviceOps(Fix):
-    """Exchange gradients by the fastest `cross_device_ops` of these devices.
-
-    ## Why it is slow
-    `ReductionToOneDevice` gathers all gradients on one device; `HierarchicalCopyAllReduce`
-    copies them along the links of one machine of its time. NCCL uses all links between GPUs at
-    once; on a CPU TensorFlow's own choice, a collective, packs small gradients together.
-
-    ## What changes
-    `cross_device_ops` of the strategy: NCCL on GPUs, TensorFlow's own choice elsewhere. The
-    sums are the same; they are added up in another order, so the last digits differ.
-
-    ## When not to
-    - NCCL is for NVIDIA GPUs under Linux only.
-    - When it was set because NCCL hangs or fails on this machine.
-    """
-
-    category = "sync"
-    equivalence = Equivalence.NUMERICS
-    without_edit = "why other means of exchange were set is not in the source"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a `MirroredStrategy` that is told to exchange by other than the fastest."""
-        found = evidence.strategy
-        if found is None or found.cls != "MirroredStrategy" or found.replicas < 2:
-            return None
-        if not found.cross_device_ops_given or found.cross_device_ops.partition(" ")[0] in FAST:
-            return None
-        gpus = evidence.device.kind == "GPU"
-        better = "tf.distribute.NcclAllReduce()" if gpus else "None"
-        return Cause(
-            title=f"{found.cross_device_ops} exchanges the gradients",
-            text=f"{exchange_said(evidence)}; {found.replicas} "
-            f"{'GPUs' if gpus else 'devices of the CPU'} exchange them by the "
-            f"{found.cross_device_ops} that the script asks for.",
-            saves=Saving(AT_MOST_ALL, exchange_seconds(evidence)),
-            where=(found.where,) if found.where else (),
-            advice="Exchange gradients by NCCL."
-            if gpus
-            else "Leave cross_device_ops out: TensorFlow's own choice suits these devices.",
-            snippet=f"strategy = tf.distribute.MirroredStrategy(cross_device_ops={better})",
-            sure=exchange_share(evidence) >= WORTH_CHANGING,
-        )
 
 
 class TfStrategyBatch(Fix):
@@ -152,26 +44,14 @@ class TfStrategyBatch(Fix):
         found, batch = evidence.strategy, evidence.loop.batch_size
         if found is None or found.replicas < 2 or evidence.input_bound:
             return None
-        share, known = exchange_share(evidence), evidence.parallel.break_even_batch_
-        even = known if isinstance(known, float) else None
-        # Twice the batch from which the devices pay: there the exchange takes half of that.
-        if even and batch and batch / found.replicas >= 2 * even:
-            return None
-        part = (
-            f" Each replica computes {batch / found.replicas:.3g} of {batch} samples."
-            if batch
-            else ""
-        )
-        pays = f" {found.replicas} devices pay from about {even:.0f} samples each." if even else ""
-        where = found.batch_where or evidence.loop.where
+        share, where = exchange_share(evidence), found.batch_where or evidence.loop.where
         return Cause(
             title=f"Each replica's part of the batch is small: {percent(share)} of a step is "
             "exchange",
-            text=f"{exchange_said(evidence)}, whatever the size of the batch.{part}{pays}",
+            text=f"{exchange_said(evidence)}, whatever the size of the batch.",
             saves=Saving(
                 f"samples per second with {found.replicas} times the batch: one exchange for as "
-                "many times more samples, all else growing with the batch; more where other "
-                "parts of a step do not grow",
+                "many times more samples, all else growing with the batch",
                 ratio=found.replicas / (found.replicas * (1 - share) + share),
             ),
             where=(where,) if where else (),
@@ -219,19 +99,15 @@ class TfStrategyDataset(Fix):
         if evidence.loop.kind != "iterator":
             return None
 
-        def saved() -> float:
-            try:
-                own = evidence.times.resident - exchange_seconds(evidence)
-            except NotMeasured:
-                own = evidence.times.resident
-            return own * (1 - 1 / found.replicas)
-
         return Cause(
             title="Every replica computes the whole batch",
             text=f"The loop's dataset is not distributed, so each of the {found.replicas} replicas "
             f"of the {found.cls} is given every sample of a batch, in a step of "
             f"{ms(evidence.times.real)}.",
-            saves=Saving(f"each replica computes 1/{found.replicas} of what it does now", saved),
+            saves=Saving(
+                f"each replica computes 1/{found.replicas} of what it does now",
+                lambda: resident_seconds(evidence) * (1 - 1 / found.replicas),
+            ),
             where=tuple(site for site in (found.where, found.dataset_where) if site is not None),
             advice="Distribute the dataset, and divide the loss by the size of the global batch.",
             snippet=DISTRIBUTE,

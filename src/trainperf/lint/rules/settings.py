@@ -14,9 +14,6 @@ _DOUBLE = tuple(f"torch.{name}"
                 for name in ("float64", "double", "DoubleTensor", "cuda.DoubleTensor"))  # fmt: skip
 _OPTIMIZERS = ("torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD", "torch.optim.Adagrad")
 _FUSED = ("fused", "differentiable")
-_STRATEGY = "tensorflow.distribute.MirroredStrategy"
-_SLOW_OPS = tuple(f"tensorflow.distribute.{name}"
-                  for name in ("ReductionToOneDevice", "HierarchicalCopyAllReduce"))  # fmt: skip
 _SEEDED = ("determinis", "reproduc", "seed")
 _MODULES = ("os", "multiprocessing", "torch.multiprocessing", "psutil")
 _COUNTS = tuple(f"{module}.cpu_count" for module in _MODULES)
@@ -85,12 +82,6 @@ ROWS = (
         "the graph has a copy of the cell for each time step: long sequences may take minutes to "
         "compile, and cuDNN cannot be used",
         Argument(_RECURRENT, "unroll", None, (True,), repair="False"),
-    ),
-    row(
-        "tf_cross_device_ops",
-        "A strategy with `ReductionToOneDevice` or `HierarchicalCopyAllReduce`.",
-        "gradients go without the links between GPUs that NCCL uses, which may be slower",
-        Argument((_STRATEGY,), "cross_device_ops", 1, _SLOW_OPS),
     ),
     row(
         "tf_intra_op_threads",

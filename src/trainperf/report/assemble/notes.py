@@ -50,12 +50,6 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
     startup = evidence.startup
     if startup is not None and startup.tracing_s and startup.tracing_s > 5:
         yield f"tracing the first step took {ms(startup.tracing_s)}, once"
-    if startup is not None and startup.mapped_s and startup.mapped_s > 5:
-        place = "" if startup.mapped_where is None else f" ({at(startup.mapped_where)})"
-        yield (
-            f"`map` gave its function one row at a time{place}: {ms(startup.mapped_s)} of the "
-            "set-up; with `batched=True` it is given many at once, as fast tokenizers want them"
-        )
     real = evidence.times.real_
     if isinstance(real, Measure) and not real.blocks:
         yield f"only {real.steps} steps could be timed, so the times are rough"

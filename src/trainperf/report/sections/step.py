@@ -272,7 +272,6 @@ def _startup(startup: StartUp | None, total: float) -> str:
             ("imports", startup.imports_s, ""),
             (f"set-up{' and first step' if first is None else ''}", startup.setup_s, ""),
             ("evaluation", startup.evaluation_s, " of that"),
-            ("`map` of single rows", startup.mapped_s, " of that"),
             ("first step", first, ""),
             ("tracing", startup.tracing_s, "" if first is None else " of that"),
         )

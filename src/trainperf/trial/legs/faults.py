@@ -30,32 +30,43 @@ KILLED = re.compile(r"\((SIG[A-Z0-9]+)\) received by PID (\d+)")
 Events = Mapping[int, Sequence[Event]]
 
 
-def why(status: int, events: Events, folder: Path, ranks: int = 1) -> str:
-    """Why a leg ended by itself, with the exit status of what was started.
+def why(
+    status: int | None,
+    events: Events,
+    folder: Path,
+    ranks: int = 1,
+    gone: Sequence[int] = (),
+) -> str:
+    """Why a leg ended, with the exit status of what was started, None while that still runs.
 
-    Where one of several ranks fails, the others, and what started them, fail because of
-    it: the first error counts.
+    Of several ranks some are `gone`: what took the first of them took the others along. A rank that
+    was killed makes the others fail in their next exchange, but for those that the launcher ends
+    by SIGTERM; of several errors the earliest counts.
     """
-    errors = [
-        (event["t"], pid, event)
-        for pid, recorded in events.items()
-        for event in recorded
-        if event["e"] == "error"
-    ]
-    if errors:
-        _, pid, error = (min if ranks > 1 else max)(errors, key=lambda one: one[0])
-        return _fails(error, _rank(pid, events))
-    if status < 0:
-        return f"was {killed(signal_name(status))}"
-    for name, number in KILLED.findall(_tail(folder)) if ranks > 1 else ():
-        if name != signal.SIGTERM.name:  # that is what torchrun sends to the others
+    errors = sorted(
+        (event["t"], pid) for pid, own in events.items() for event in own if event["e"] == "error"
+    )
+    if ranks > 1:  # a helper of theirs may have failed, and done no harm
+        errors = [one for one in errors if place(events[one[1]]) is not None] or errors
+    failed = {pid for _, pid in errors}
+    told = KILLED.findall(_tail(folder)) if ranks > 1 else []
+    for name, number in told:
+        if name != signal.SIGTERM.name and int(number) not in failed:
             return f"lost {_rank(int(number), events) or 'a rank'}, {killed(name)}"
+    if errors:
+        _, pid = errors[0 if ranks > 1 else -1]
+        error = next(event for event in events[pid] if event["e"] == "error")
+        return _fails(error, _rank(pid, events))
+    if gone:
+        if any(event["e"] == "exit" for event in events.get(gone[0], ())):
+            return ENDED
+        return f"lost {_rank(gone[0], events)}, which was killed or ended without an error"
+    if status is not None and status < 0:
+        return f"was {killed(signal_name(status))}"
     if not training(events):
         tail = _tail(folder).strip().rpartition("\n")[2][:200]
         return "made no step" + (f": {tail}" if status and tail else "")
-    if status:
-        return f"ended with exit status {status}"
-    return ENDED
+    return f"ended with exit status {status}" if status else ENDED
 
 
 def ran_out_of_memory(status: int | None, events: Events, folder: Path) -> bool:
@@ -68,39 +79,6 @@ def ran_out_of_memory(status: int | None, events: Events, folder: Path) -> bool:
     if errors:
         return any(OUT_OF_MEMORY.search(f"{one['type']}: {one['text']}") for one in errors)
     return status == -signal.SIGKILL or OUT_OF_MEMORY.search(_tail(folder)) is not None
-
-
-def why_ranks(gone: Sequence[int], events: Events, folder: Path) -> str:
-    """Why ranks are gone, seen at once: what took the first of them took the others along.
-
-    A rank that was killed makes the others fail in their next exchange, but for those that the
-    launcher ends by SIGTERM; of several errors the earliest counts. One that failed may end by
-    a signal as well, as what it leaves behind breaks off.
-    """
-    told = {int(number): name for name, number in KILLED.findall(_tail(folder))}
-    failed = {
-        pid: event["t"]
-        for pid, recorded in events.items()
-        for event in reversed(recorded)
-        if event["e"] == "error" and place(recorded) is not None
-    }
-    shot = [pid for pid in gone if pid not in failed and told.get(pid, "SIGTERM") != "SIGTERM"]
-    first = next(iter(shot), None) or min(failed, key=lambda pid: failed[pid], default=gone[0])
-    return why_rank(first, events, folder)
-
-
-def why_rank(pid: int, events: Events, folder: Path) -> str:
-    """Why one rank is gone while what started it still runs, or has just ended."""
-    rank = _rank(pid, events)
-    errors = [event for event in events.get(pid, ()) if event["e"] == "error"]
-    if errors:
-        return _fails(errors[0], rank)
-    if any(event["e"] == "exit" for event in events.get(pid, ())):
-        return ENDED
-    for name, number in KILLED.findall(_tail(folder)):
-        if int(number) == pid:
-            return f"lost {rank}, {killed(name)}"
-    return f"lost {rank}, which was killed or ended without an error"
 
 
 def unpatched(sources: Iterable[str], events: Events) -> str | None:

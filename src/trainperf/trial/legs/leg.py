@@ -24,7 +24,7 @@ from trainperf.run.event_files import EventFiles
 from trainperf.run.output import Output
 from trainperf.run.spawn import prepare, run_file_of, start
 from trainperf.run.stopping import Guard, clear, stop_session
-from trainperf.trial.legs.faults import ENDED, ran_out_of_memory, unpatched, why, why_ranks
+from trainperf.trial.legs.faults import ENDED, ran_out_of_memory, unpatched, why
 from trainperf.trial.legs.ports import with_own_port
 from trainperf.trial.legs.processes import Processes
 from trainperf.trial.ranks import by_rank
@@ -401,10 +401,7 @@ class Leg:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(TOLD_S)  # it may tell what became of the rank
         self._files.read()
-        if gone:
-            self.failure = why_ranks(gone, self.events, self.folder)
-        elif status is not None:
-            self.failure = why(status, self.events, self.folder, self.ranks)
+        self.failure = why(status, self.events, self.folder, self.ranks, gone)
         self.short_of_memory = ran_out_of_memory(status, self.events, self.folder)
 
     def _note(self, event: Event) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +57,7 @@ def shared_port(run: Run, launcher: str) -> str:
         return FIXED.format("TF_CONFIG")
     if launcher == "torchrun":
         return UNSEEN
-    if _exported(run.command) is not None or ASKS.search(text):
+    if ASKS.search(text):
         return ""
     if SETS.search(text):
         return FIXED.format("the script")
@@ -76,11 +75,14 @@ def with_own_port(run: Run, several: bool = True) -> Run:
         return replace(run, command=_torchrun_at(run.command, at, port))
     at = accelerate(run.command)
     if at is not None:
-        return replace(run, command=_accelerate_at(run.command, at, port))
+        command = run.command
+        if value(command, at, OF_ACCELERATE) is not None:
+            return replace(run, command=replaced(command, at, OF_ACCELERATE, str(port)))
+        word = f"{OF_ACCELERATE[0]}={port}"
+        return replace(run, command=(*command[:at], word, *command[at:]))
     if not several:
         return run
-    env = {**run.env, MASTER_PORT: str(port)}
-    return replace(run, command=_exporting(run.command, port), env=env)
+    return replace(run, env={**run.env, MASTER_PORT: str(port)})
 
 
 def free_port() -> int:
@@ -106,27 +108,6 @@ def _torchrun_at(command: tuple[str, ...], at: int, port: int) -> tuple[str, ...
     if backend not in (None, "static"):
         return (*command[:at], f"--rdzv-endpoint=localhost:{port}", *command[at:])
     return (*command[:at], "--standalone", *command[at:])
-
-
-def _accelerate_at(command: tuple[str, ...], at: int, port: int) -> tuple[str, ...]:
-    if value(command, at, OF_ACCELERATE) is not None:
-        return replaced(command, at, OF_ACCELERATE, str(port))
-    return (*command[:at], f"{OF_ACCELERATE[0]}={port}", *command[at:])
-
-
-def _exported(command: Sequence[str]) -> int | None:
-    """Where `mpirun -x MASTER_PORT=…` gives the port to the ranks."""
-    for index, word in enumerate(command[:-1]):
-        if word == "-x" and command[index + 1].startswith(f"{MASTER_PORT}="):
-            return index + 1
-    return None
-
-
-def _exporting(command: tuple[str, ...], port: int) -> tuple[str, ...]:
-    at = _exported(command)
-    if at is None:
-        return command
-    return (*command[:at], f"{MASTER_PORT}={port}", *command[at + 1 :])
 
 
 def _script_text(run: Run) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psutil
 
 from trainperf.machine.host import memory_limit
-from trainperf.model import Device, Event, Gpu, GpuSample, Machine, Recording, Sample
+from trainperf.model import Device, Event, GpuSample, Machine, Recording, Sample
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available now, legs may take so much."""
@@ -42,7 +42,7 @@ def room(recording: Recording, machine: Machine, device: Device | None = None) -
     left out.
     """
     samples = before_extras(recording)
-    limits = [Room(MANY), *_of_modes(recording, machine)]
+    limits = [Room(MANY)]
     rss = max((one.host.rss for one in samples if one.host is not None), default=0)
     if rss:
         free = machine.memory_available * MEMORY_SHARE
@@ -52,15 +52,6 @@ def room(recording: Recording, machine: Machine, device: Device | None = None) -
         limits.append(Room(fit, _text("/dev/shm", recording.shm_used, machine.shm_free)))
     limits += _of_gpus(recording, samples, device)
     return min(limits, key=lambda one: one.legs)
-
-
-def _of_modes(recording: Recording, machine: Machine) -> list[Room]:
-    """GPUs that take one process at a time, where all do and the script uses one."""
-    if not any(_gpus_used(one) for one in _events(recording, "framework")) or {
-        gpu.compute_mode for gpu in machine.gpus
-    } != {"exclusive"}:
-        return []
-    return [Room(1, "the GPU takes one process at a time (compute mode)")]
 
 
 def before_extras(recording: Recording) -> Sequence[Sample]:
@@ -75,8 +66,8 @@ def _of_gpus(recording: Recording, samples: Sequence[Sample], device: Device | N
     named = list(_events(recording, "framework"))
     if named and not any(map(_gpus_used, named)):
         return []  # what others do on GPUs is no concern of a script on the CPU
-    places = {one.index: one.slice for one in device.used} if device and len(named) == 1 else {}
-    limits = list(_by_driver(recording, samples, places))
+    own = {one.index for one in device.used} if device and len(named) == 1 else set()
+    limits = list(_by_driver(recording, samples, own))
     limits += _by_framework(_events(recording, "gpu_memory"))
     if named and not limits:
         limits.append(Room(TWO, NOT_TOLD))
@@ -88,44 +79,29 @@ def _gpus_used(framework: Event) -> bool:
 
 
 def _by_driver(
-    recording: Recording, samples: Sequence[Sample], places: Mapping[int | None, int | None]
+    recording: Recording, samples: Sequence[Sample], used: set[int | None]
 ) -> Iterator[Room]:
-    """By NVML: what the processes of the run held, else what was used more than before it.
+    """By NVML: what the processes of the run held, else what was taken more than before it.
 
-    `places` are the GPUs that the run used, each with its slice in MIG mode, if they are known.
+    `used` are the GPUs that the run computed on, if they are known. What a card in MIG mode holds
+    is others' as well.
     """
     readings: dict[int, list[GpuSample]] = {}
     for sample in samples:
-        for one in sample.gpus:
-            if one.memory_used is not None:
-                readings.setdefault(one.index, []).append(one)
+        for reading in sample.gpus:
+            if reading.memory_used is not None:
+                readings.setdefault(reading.index, []).append(reading)
     own = {index: [_own(one, recording) for one in seen] for index, seen in readings.items()}
     told = any(any(held) for held in own.values())
     for gpu in recording.gpus:
-        if places and None not in places and gpu.index not in places:
-            continue
         seen, held = readings.get(gpu.index, []), own.get(gpu.index, [])
-        if gpu.mig:
-            yield from _of_slice(gpu, places.get(gpu.index), seen)
+        elsewhere = used and None not in used and gpu.index not in used
+        if elsewhere or gpu.mig or not seen or not gpu.memory_total or (told and not any(held)):
             continue
-        if not seen or not gpu.memory_total or (told and not any(held)):
-            continue
-        used = [one.memory_used or 0 for one in seen]
-        others = max(map(int.__sub__, used, held)) if told else used[0]
-        needed = max(held) if told else max(used) - used[0]
+        taken = [one.memory_used or 0 for one in seen]
+        others = max(map(int.__sub__, taken, held)) if told else taken[0]
+        needed = max(held) if told else max(taken) - taken[0]
         yield from _fit(needed, gpu.memory_total - others, f"the memory of GPU {gpu.index}")
-
-
-def _of_slice(gpu: Gpu, place: int | None, seen: Sequence[GpuSample]) -> Iterator[Room]:
-    """By the readings of a slice of a card; what the card holds is others' as well."""
-    total = None if place is None else gpu.slices[place].memory_total
-    if place is None or total is None:
-        return
-    known = [one.slices_used[place] for one in seen if place < len(one.slices_used)]
-    used = [one for one in known if one is not None]
-    if used:
-        what = f"the memory of its slice of GPU {gpu.index}"
-        yield from _fit(max(used) - used[0], total - used[0], what)
 
 
 def _by_framework(told: Iterable[Event]) -> Iterator[Room]:

@@ -47,8 +47,8 @@ def record(driver: Driver) -> None:
     if built is None:
         return
     seen: dict[str, Any] = {}
-    with Attempt(driver.process, "sharding of the dataset"):
-        seen = spread(driver.dataset(), described(built)["workers"])
+    with Attempt(driver.process, "spreading of the dataset"):
+        seen = spread(driver.dataset())
     strategies.write(strategy=built.strategy, **seen)
     reductions = strategies.exchange.reductions()
     if replicas(built.strategy) < 2 or not reductions:

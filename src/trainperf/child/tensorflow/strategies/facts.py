@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..batches import ADAPTER_CALLS, chain, op_types, undistributed
+from ..batches import ADAPTER_CALLS, chain, undistributed
 
 NAMES = {
     "CollectiveAllReduceStrategy": "MultiWorkerMirroredStrategy",
@@ -17,11 +17,10 @@ NAMES = {
 
 @dataclass
 class Built:
-    """A strategy of the user's: where it was built, what was given, how it was used."""
+    """A strategy of the user's: where it was built, how it was used."""
 
     strategy: Any
     where: dict[str, Any] | None
-    given: bool = False
     scopes: int = 0
 
 
@@ -45,7 +44,6 @@ def described(built: Built) -> dict[str, Any]:
         "workers": int(getattr(extended, "_num_workers", 1)),
         "devices": [str(device) for device in devices(extended)],
         "cross_device_ops": operations(extended),
-        "cross_device_ops_given": built.given,
         "scopes": built.scopes,
     }
 
@@ -94,75 +92,26 @@ def worker_hosts(extended: Any) -> list[str]:
 # How the loop's dataset is spread over workers and replicas, and where it was made.
 
 
-READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 BATCH_CALLS = ("batch", "padded_batch", "ragged_batch")
 
 
-def spread(dataset: Any, workers: int) -> dict[str, Any]:
-    """A loop's dataset as the event `tf_strategy` has it; nothing if there is none.
-
-    `auto_shard` is the policy that takes effect: "" where there is one worker and
-    nothing to shard, or where a function makes the dataset of each worker.
-    """
+def spread(dataset: Any) -> dict[str, Any]:
+    """A loop's dataset as the event `tf_strategy` has it; nothing if there is none."""
     if dataset is None:
         return {}
     from tensorflow.python.distribute import input_lib
 
     kinds = (input_lib.DistributedDataset, input_lib.DistributedDatasetsFromFunction)
-    by_function = isinstance(dataset, input_lib.DistributedDatasetsFromFunction)
+    distributed = {"distributed": isinstance(dataset, kinds)}
     plain = undistributed(dataset)
     if plain is None:
-        return {"distributed": isinstance(dataset, kinds)}
+        return distributed
     nodes = chain(plain)
-    files = file_count(nodes)
     return {
-        "distributed": isinstance(dataset, kinds),
-        "files": files,
-        "auto_shard": "" if by_function or workers < 2 else policy(plain, files),
+        **distributed,
         "dataset_where": _last_site(nodes, ()),
         "batch_where": _last_site(nodes, BATCH_CALLS),
     }
-
-
-def policy(dataset: Any, files: int | None) -> str:
-    """The auto-shard policy that takes effect: "FILE", "DATA", "OFF", "HINT".
-
-    AUTO shards by files where the dataset reads some, else by elements (TensorFlow's
-    `AutoShardDataset`).
-    """
-    options = dataset.options().experimental_distribute
-    name = str(getattr(options.auto_shard_policy, "name", "AUTO"))
-    if name != "AUTO":
-        return name
-    return "FILE" if files is not None else "DATA"
-
-
-def file_count(nodes: list[Any]) -> int | None:
-    """Files at the root of a chain; None where it reads none, or does not tell how many."""
-    for node in nodes:
-        names = getattr(node, "_filenames", None)
-        if names is not None:
-            return _count(names)
-    reads = any(
-        op.startswith(READERS)
-        for node in nodes
-        if (function := getattr(node, "_map_func", None)) is not None
-        for op in op_types(function)
-    )
-    if not reads or not nodes:
-        return None
-    spec = getattr(nodes[0], "element_spec", None)
-    dtype = getattr(spec, "dtype", None)
-    return _count(nodes[0]) if dtype is not None and dtype.name == "string" else None
-
-
-def _count(names: Any) -> int | None:
-    if hasattr(names, "cardinality"):
-        count = int(names.cardinality())
-        return count if count >= 0 else None
-    shape = getattr(names, "shape", None)
-    known = shape.num_elements() if shape is not None else None
-    return int(known) if known is not None else None
 
 
 def _last_site(nodes: list[Any], calls: tuple[str, ...]) -> dict[str, Any] | None:

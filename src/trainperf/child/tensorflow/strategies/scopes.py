@@ -60,13 +60,6 @@ class Strategies:
         self.built.append(Built(strategy, where))
         self.write()
 
-    def given(self, strategy: Any) -> None:
-        """The call that built a strategy says how replicas are to communicate."""
-        for one in self.built:
-            if one.strategy is strategy:
-                one.given = True
-                self.write()
-
     def scope(self, strategy: Any) -> None:
         for one in self.built:
             if one.strategy is strategy:
@@ -164,10 +157,8 @@ def watch_mirrored(loops: Any, module: Any) -> None:
 
 
 def watch_jobs(loops: Any, module: Any) -> None:
-    """See strategies of several processes being built, and what they exchange."""
-    strategies = loops.strategies
-    strategies.exchange.watch(module.CollectiveAllReduceExtended)
-    replace(module.CollectiveAllReduceStrategy, "__init__", _make_workers(strategies))
+    """See what strategies of several processes exchange."""
+    loops.strategies.exchange.watch(module.CollectiveAllReduceExtended)
 
 
 def watch_strategies(loops: Any, module: Any) -> None:
@@ -196,26 +187,6 @@ def _make_mirrored(strategies: Strategies) -> Any:
             if most is not None:
                 devices = _first_devices(devices, most)
             original(self, devices=devices, cross_device_ops=cross_device_ops)
-            if cross_device_ops is not None:
-                strategies.given(self)
-
-        return __init__
-
-    return make
-
-
-def _make_workers(strategies: Strategies) -> Any:
-    def make(original: Any) -> Any:
-        def __init__(  # noqa: N807
-            self: Any, cluster_resolver: Any = None, communication_options: Any = None
-        ) -> None:
-            if communication_options is None:
-                original(self, cluster_resolver)
-                return
-            original(self, cluster_resolver, communication_options)
-            asked = getattr(communication_options.implementation, "value", "AUTO")
-            if asked != "AUTO" or communication_options.bytes_per_pack:
-                strategies.given(self)
 
         return __init__
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.trial.legs.pages import HUGE_PAGES, available, huge_pages
+from trainperf.trial.legs.environment import HUGE_PAGES, available, huge_pages
 
 
 @pytest.fixture

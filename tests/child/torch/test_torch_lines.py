@@ -261,7 +261,7 @@ def test_a_fault_of_ours_leaves_the_steps_alone_and_is_a_reason(loop, monkeypatc
     def fails(*_: Any) -> Any:
         raise RuntimeError("no such line")
 
-    monkeypatch.setattr(lines.LineTrace, "_new", fails)
+    monkeypatch.setattr(lines, "name_of", fails)
     event, losses = traced(loop(*SPARSE))
     assert event["reason"] == "RuntimeError: no such line"
     again = loop(*SPARSE)

@@ -192,6 +192,7 @@ def flags(driver: Any) -> dict[str, Any]:
     """
     torch: Any = sys.modules["torch"]
     loops = driver.loops
+    threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     reads: dict[str, Callable[[], Any]] = {
         "matmul_precision": torch.get_float32_matmul_precision,
         "cudnn_benchmark": lambda: bool(torch.backends.cudnn.benchmark),
@@ -202,7 +203,7 @@ def flags(driver: Any) -> dict[str, Any]:
         "profiler": lambda: torch.autograd._profiler_enabled() or _recent(loops, "profiler"),
         "launch_blocking": lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "threads": torch.get_num_threads,
-        "omp_num_threads": lambda: _whole_number(os.environ.get("OMP_NUM_THREADS", "")),
+        "omp_num_threads": lambda: int(threads) if threads.isdigit() else None,
         "alloc_conf": lambda: (
             os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
         ),
@@ -210,9 +211,12 @@ def flags(driver: Any) -> dict[str, Any]:
             torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         ),
         "cpp_compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,
-        "float64_batch": lambda: _float64_batch(driver, torch),
+        "float64_batch": lambda: any(leaf.dtype == torch.float64 for leaf in leaves),
         "denormal": lambda: _denormal(driver, torch),
     }
+    leaves = list(batches.leaves(driver.batch))
+    if driver.batch is None:
+        del reads["float64_batch"]
     found: dict[str, Any] = {}
     for name, read in reads.items():
         try:
@@ -230,11 +234,6 @@ def _recent(loops: Any, flag: str) -> bool:
     """Whether a mode is turned on anew in each step: `with detect_anomaly(): backward()`."""
     _, at = loops.flag_sites.get(flag, (None, None))
     return at is not None and at > 0 and loops.updates - at <= _RECENT
-
-
-def _whole_number(text: str) -> int | None:
-    first = text.split(",")[0].strip()
-    return int(first) if first.isdigit() else None
 
 
 def _denormal(driver: Any, torch: Any) -> dict[str, float]:
@@ -276,12 +275,6 @@ _LOOKED_AT = 2**16
 """Elements of a tensor that are looked at, at least, where it has as many."""
 _COPIED = 2**22
 """Elements of a tensor up to which it is copied to be looked at, where it does not lie in order."""
-
-
-def _float64_batch(driver: Any, torch: Any) -> bool:
-    if driver.batch is None:
-        raise LookupError("no batch was seen")
-    return any(leaf.dtype == torch.float64 for leaf in batches.leaves(driver.batch))
 
 
 def gpus_seen(driver: Any) -> list[dict[str, Any]]:
@@ -450,13 +443,11 @@ def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
         return short[:, :longest] if short.dim() > 1 and short.shape[1] == steps else short
 
     with evaluated(module):
-        whole, short = (_outputs(module, changed(arguments, one)) for one in (some, cut))
+        whole, short = (
+            [leaf.float() for leaf in batches.leaves(module(*args, **kwargs))]
+            for args, kwargs in (changed(arguments, some), changed(arguments, cut))
+        )
     return _alike(whole, short, steps, longest)
-
-
-def _outputs(module: Any, arguments: Any) -> list[Any]:
-    args, kwargs = arguments
-    return [leaf.float() for leaf in batches.leaves(module(*args, **kwargs))]
 
 
 def _alike(whole: list[Any], cut: list[Any], steps: int, longest: int) -> bool:

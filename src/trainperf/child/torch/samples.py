@@ -7,7 +7,6 @@ must agree.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
 from typing import Any
 
 from . import batches as torch_batches
@@ -90,8 +89,10 @@ def _tokens(batch: Any, models: list[Any]) -> tuple[int, int | None] | None:
     named = dict(members(batch)[1]) or dict(enumerate(torch_batches.leaves(batch)))
     tensors = {key: one for key, one in named.items() if torch_batches.is_tensor(one)}
     held = [tensors["input_ids"]] if "input_ids" in tensors else tensors.values()
+    parts = [part for model in models for part in model.modules()]
+    configs = [getattr(model, "config", None) for model in models]
     for ids in held:
-        tables = _tables(ids, models)
+        tables = _tables(ids, parts)
         if not tables:
             continue
         others = {key: one for key, one in tensors.items() if one is not ids}
@@ -99,16 +100,20 @@ def _tokens(batch: Any, models: list[Any]) -> tuple[int, int | None] | None:
         follow = any(
             one.numel() == ids.numel() and one.dtype == ids.dtype for one in others.values()
         )
-        if not (masks or follow or any(map(_of_sequences, models))):
+        names = {cls.__name__ for part in parts for cls in type(part).__mro__}
+        reads = any(hasattr(config, "vocab_size") for config in configs)
+        if not (masks or follow or reads or names.intersection(SEQUENCES)):
             continue
         if masks:
             return ids.numel(), int((masks[0] != 0).sum())
-        pad = next(_padded_with(models, tables), None)
-        return ids.numel(), None if pad is None else int((ids != pad).sum())
+        # The index of padding, by the embedding of the tokens or the model's configuration.
+        told = [getattr(config, "pad_token_id", None) for config in configs]
+        pads = [pad for pad in (*(one.padding_idx for one in tables), *told) if type(pad) is int]
+        return ids.numel(), int((ids != pads[0]).sum()) if pads else None
     return None
 
 
-def _tables(ids: Any, models: list[Any]) -> list[Any]:
+def _tables(ids: Any, modules: list[Any]) -> list[Any]:
     """The embeddings in which a tensor could be looked up; none if it holds no sequences."""
     import torch
 
@@ -116,7 +121,6 @@ def _tables(ids: Any, models: list[Any]) -> list[Any]:
     if not whole or ids.dim() != 2 or max(ids.shape) < SHORTEST:
         return []
     low, high = (int(each) for each in ids.aminmax())
-    modules = (one for model in models for one in model.modules())
     tables = [one for one in modules if isinstance(one, torch.nn.Embedding)]
     return [one for one in tables if 0 <= low <= high < one.num_embeddings]
 
@@ -128,18 +132,3 @@ def _is_mask(key: Any, one: Any, ids: Any) -> bool:
     ones = one != 0
     begins = key == "attention_mask" or bool(ones[:, 0].all())
     return begins and bool((ones == one).all())
-
-
-def _of_sequences(model: Any) -> bool:
-    names = {each.__name__ for one in model.modules() for each in type(one).__mro__}
-    return bool(names.intersection(SEQUENCES)) or hasattr(
-        getattr(model, "config", None), "vocab_size"
-    )
-
-
-def _padded_with(models: list[Any], tables: list[Any]) -> Iterator[int]:
-    """The index of padding, by the embedding of the tokens or the model's configuration."""
-    held = [getattr(getattr(model, "config", None), "pad_token_id", None) for model in models]
-    for index in (*(one.padding_idx for one in tables), *held):
-        if type(index) is int:
-            yield index

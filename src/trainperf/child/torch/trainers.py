@@ -118,28 +118,18 @@ def _origin(made: Any) -> tuple[dict[str, Any] | None, str, str]:
             if not (of_made and name == "__post_init__"):
                 break
         elif name in OF_FILES:
-            kind, source = _of_file(str(frame.f_locals.get(OF_FILES[name], "")))
+            source = os.path.abspath(str(frame.f_locals.get(OF_FILES[name], "")))
+            words = (os.path.abspath(word.rpartition("=")[2]) for word in sys.argv[1:])
+            kind = "file" if source in words else "elsewhere"  # the command names it, or not
         elif name in OF_COMMAND:
             kind, source = "command", OF_COMMAND[name]
         elif kind == "call" and not (of_made or frames.is_ours(frame.f_code.co_filename)):
             kind = "elsewhere"
-        if kind == "command" and not _of_command(frame):
-            kind = "elsewhere"
+        words = frame.f_locals.get("args") if kind == "command" else None
+        if isinstance(words, (list, tuple)) and list(words)[-1:] != sys.argv[1:][-1:]:
+            kind = "elsewhere"  # a parser reads other words than those of the command
         frame = frame.f_back
     return frames.site(frame), kind, source
-
-
-def _of_file(name: str) -> tuple[str, str]:
-    """The kind and path of a file that settings are read from: the command names it, or not."""
-    path = os.path.abspath(name)
-    named = (os.path.abspath(word.rpartition("=")[2]) for word in sys.argv[1:])
-    return "file" if path in named else "elsewhere", path
-
-
-def _of_command(frame: FrameType) -> bool:
-    """Whether a parser reads the words of the command, and not others that it was given."""
-    words = frame.f_locals.get("args")
-    return not isinstance(words, (list, tuple)) or list(words)[-1:] == sys.argv[1:][-1:]
 
 
 def _plain(values: dict[str, Any], names: Any) -> dict[str, Any]:
@@ -164,6 +154,9 @@ def record(driver: Any) -> None:
         now = _plain({name: getattr(held, name, None)}, (name,))
         if now != {name: before}:
             settings.update(now)
+    roots = (cls.__module__.partition(".")[0] for cls in type(held).__mro__)
+    libraries = (sys.modules.get(root) for root in roots if root in LIBRARIES)
+    versions = (str(getattr(library, "__version__", "")) for library in libraries)
     driver.record.write(
         "torch_trainer",
         library=made.library,
@@ -173,17 +166,8 @@ def record(driver: Any) -> None:
         source=made.source,
         settings=settings,
         defaults=made.defaults,
-        version=_version(held),
+        version=next(versions, ""),
     )
-
-
-def _version(held: Any) -> str:
-    """The version of the library that an object is of, "" where it does not tell."""
-    for cls in type(held).__mro__:
-        root = cls.__module__.partition(".")[0]
-        if root in LIBRARIES:
-            return str(getattr(sys.modules.get(root), "__version__", ""))
-    return ""
 
 
 def _of_callers(loops: Any, frame: FrameType | None) -> tuple[Made, Any] | None:

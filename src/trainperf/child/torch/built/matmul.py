@@ -29,10 +29,21 @@ def record(driver: Any) -> None:
         driver.record.write("missing", what=matmul.WHAT, reason="a CUDA graph is being captured")
         return
     dtype = _dtype(driver, torch)
+    # TF32: the older question raises once the newer setting was used (2.9).
+    newer = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
+    allowed = (
+        newer == "tf32"
+        if newer in ("tf32", "ieee")
+        else torch.get_float32_matmul_precision() != "highest"
+    )
+    tf32 = dtype == torch.float32 and allowed and torch.cuda.get_device_capability(index)[0] >= 8
+    # Bytes that nobody has: free on the device, or in the allocator's cache.
+    free, _ = torch.cuda.mem_get_info(index)
+    cached = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
     product = matmul.Product(
-        dtype=_named(torch, dtype, index),
+        dtype="tf32" if tf32 else str(dtype).removeprefix("torch."),
         itemsize=dtype.itemsize,
-        free=_free(torch, index),
+        free=max(int(free), int(cached)),
         make=lambda size: _call(torch, index, dtype, size),
         clock=time.perf_counter,
     )
@@ -58,16 +69,9 @@ def _call(torch: Any, index: int, dtype: Any, size: int) -> Callable[[int], None
     return call
 
 
-def _free(torch: Any, index: int) -> int:
-    """Bytes that nobody has: free on the device, or in the allocator's cache."""
-    free, _ = torch.cuda.mem_get_info(index)
-    cached = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
-    return max(int(free), int(cached))
-
-
 def _dtype(driver: Any, torch: Any) -> Any:
     """That of the autocast region around the forward, else that of most weights."""
-    region = (getattr(driver.loops, "autocast", "") or "").removeprefix("torch.")
+    region = driver.loops.autocast.removeprefix("torch.")
     if region in ("float16", "bfloat16"):
         return getattr(torch, region)
     sizes: dict[Any, int] = {}
@@ -76,19 +80,3 @@ def _dtype(driver: Any, torch: Any) -> Any:
             if weight.dtype in (torch.float16, torch.bfloat16, torch.float32):
                 sizes[weight.dtype] = sizes.get(weight.dtype, 0) + weight.numel()
     return max(sizes, key=lambda one: sizes[one]) if sizes else torch.float32
-
-
-def _named(torch: Any, dtype: Any, index: int) -> str:
-    """The dtype in words: "tf32" where float32 products are computed in it."""
-    name = str(dtype).removeprefix("torch.")
-    if name == "float32" and _tf32(torch):
-        return "tf32" if torch.cuda.get_device_capability(index)[0] >= 8 else name
-    return name
-
-
-def _tf32(torch: Any) -> bool:
-    """Whether TF32 is allowed: the older question raises once the newer setting was used (2.9)."""
-    newer = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
-    if newer in ("tf32", "ieee"):
-        return bool(newer == "tf32")
-    return bool(torch.get_float32_matmul_precision() != "highest")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +117,10 @@ class _Taking:
         # Before any item is made here: what a dataset opens when it is first asked
         # would be inherited by the workers.
         first_s = self._workers_start()
-        items = Items(_detached(self.loader), self.loader)
+        # Of a dataset that only workers use shallow copies of its objects: what it opens when first
+        # asked must not stay open in the process that forks them.
+        dataset = self.loader.dataset
+        items = Items(_copied(dataset) if self.loader.num_workers else dataset, self.loader)
         reason = self._items(items, indices)
         if reason:
             self._rest_missing(COLLATE, reason)
@@ -131,7 +134,14 @@ class _Taking:
             self.facts["worker_start_s"] = max(0.0, first_s - self.seconds)
         for name, time_it in ((COPY, copied_s), (PIN, pinned_s)):
             if name in self.names:
-                self._stage(name, partial(self._handed, time_it))
+                self._stage(
+                    name,
+                    lambda seconds, time_it=time_it: (  # type: ignore[misc]
+                        {"missing": "no batch was made"}
+                        if self.batch is None
+                        else self._timed(time_it(self.batch, seconds), value_bytes(self.batch))
+                    ),
+                )
 
     def _stage(self, name: str, time_it: Callable[[float], dict[str, Any]]) -> str:
         """Time and record one stage; return "" or why it has no time."""
@@ -216,11 +226,6 @@ class _Taking:
             )
         return self._timed(warm_s(times), value_bytes(self.batch), first_s=times[0])
 
-    def _handed(self, time_it: Any, seconds: float) -> dict[str, Any]:
-        if self.batch is None:
-            return {"missing": "no batch was made"}
-        return self._timed(time_it(self.batch, seconds), value_bytes(self.batch))
-
     def _workers_start(self) -> float | None:
         """Seconds to the first batch of workers that are started once more, None if not known."""
         if self.loader.num_workers == 0 or Spent.of(self.loader):
@@ -271,40 +276,32 @@ def describe(loader: Any, name: str) -> dict[str, Any]:
         }
     elif name == COLLATE:
         code = settings.users_code(loader.collate_fn)
-        arguments = {"collate_fn": _name(loader.collate_fn), "batch_size": batch_size(loader)}
+        called = getattr(loader.collate_fn, "func", loader.collate_fn)
+        name_of = getattr(called, "__name__", type(called).__name__)
+        arguments = {"collate_fn": str(name_of), "batch_size": batch_size(loader)}
     elif name == PIN:
         arguments = {"pin_memory": loader.pin_memory}
     elif name == COPY:
         arguments = {"workers": loader.num_workers}
     users = name == ITEM or code is not None
+    head = None if code is None else frames.definition(code)
+    cardinality = None
+    with suppress(Exception):  # no length, or one of the user's that fails
+        cardinality = len(loader.dataset if name == ITEM else loader._index_sampler)
     return {
         "op": name,
         "where": where if users else None,
         "by_user": users,
         "arguments": arguments,
-        "function": _function(code),
-        "cardinality": _cardinality(loader, name),
+        "function": None
+        if head is None
+        else {
+            "name": code.co_qualname.replace("<locals>.", ""),
+            "file": head["file"],
+            "line": head["line"],
+        },
+        "cardinality": cardinality,
     }
-
-
-def _function(code: Any) -> dict[str, Any] | None:
-    if code is None:
-        return None
-    head = frames.definition(code)
-    name = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
-    return {"name": name, "file": head["file"], "line": head["line"]}
-
-
-def _name(function: Any) -> str:
-    function = getattr(function, "func", function)
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _cardinality(loader: Any, name: str) -> int | None:
-    try:
-        return len(loader.dataset) if name == ITEM else len(loader._index_sampler)
-    except Exception:  # no length, or one of the user's that fails
-        return None
 
 
 def _plain_indices(loader: Any) -> list[Any]:
@@ -318,14 +315,6 @@ def _plain_indices(loader: Any) -> list[Any]:
         return list(range(last))
     size = size or 1
     return [list(range(at, min(at + size, last))) for at in range(0, last, size)]
-
-
-def _detached(loader: Any) -> Any:
-    """The dataset, or for one that only workers use, shallow copies of its objects.
-
-    What it opens when first asked must not stay open in the process that forks them.
-    """
-    return loader.dataset if loader.num_workers == 0 else _copied(loader.dataset)
 
 
 def _copied(dataset: Any, depth: int = 0) -> Any:

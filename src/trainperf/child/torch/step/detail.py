@@ -148,13 +148,6 @@ class Detail:
             self._loops.autocast = split.calls()["autocast"]
             self._loops.keeps_graph = self.hooks.seen.retains
 
-    def stop_between(self) -> None:
-        """Take the hooks out; record only the evaluations that were seen between epochs."""
-        self._undo()
-        self._ledger.settle()
-        for one in Split(self._ledger, self.hooks.seen).evaluations():
-            self._process.record.write("torch_evaluation", **one)
-
     def forked(self) -> None:
         """In a forked worker nothing is timed, and no GPU is waited for or asked."""
         self._syncs.forked()

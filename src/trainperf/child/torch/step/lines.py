@@ -110,8 +110,8 @@ class LineTrace:
         self._overridden: Any = self._torch.overrides.has_torch_function
         self.over = False
         self.fault = ""
-        reference = weakref.ref(self)
-        driver.process.after_fork(lambda: _forked(reference))
+        forked = weakref.WeakMethod(self._forked)
+        driver.process.after_fork(lambda: (forked() or int)())
 
     def refusal(self) -> str:
         """Why the mode cannot be used now, "" if it can."""
@@ -133,7 +133,12 @@ class LineTrace:
         elif not any(mode is self._mode for mode in self._stack()):
             self._mode.__enter__()
             self._driver.loops.lines = self
-            self._function.apply = classmethod(self._applied)
+            # Modes are told nothing of `autograd.Function.apply`.
+            self._function.apply = classmethod(
+                lambda owner, *args, **kwargs: self.call(
+                    self._apply.__get__(None, owner), args, kwargs
+                )
+            )
             self._torch.overrides.has_torch_function = self._overrides
             for place in self._places(sys._getframe(1)):
                 file = place.f_code.co_filename
@@ -155,6 +160,12 @@ class LineTrace:
         self._torch.overrides.has_torch_function = self._overridden
         if any(mode is self._mode for mode in self._stack()[-1:]):
             self._mode.__exit__(None, None, None)
+
+    def _forked(self) -> None:
+        if not self.over:
+            self.stop()
+            # A process that the tracer was copied into would keep its operators for good.
+            self._torch._C._autograd._enable_record_function(False)
 
     def compiled(self) -> None:
         """TorchDynamo is given something, and cannot compile it as one graph under the mode."""
@@ -200,10 +211,6 @@ class LineTrace:
                 self.over = True
         return None
 
-    def _applied(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
-        """`autograd.Function.apply`, of which modes are told nothing."""
-        return self.call(self._apply.__get__(None, owner), args, kwargs)
-
     def _overrides(self, given: Any) -> bool:
         """`has_torch_function`, as without us: PyTorch's layers ask it before their fast path."""
         if not any(mode is self._mode for mode in self._stack()[-1:]):
@@ -236,11 +243,20 @@ class LineTrace:
         key = (frame.f_code, frame.f_lasti, name)
         mark = self._marks.get(key)
         if mark is None:
-            mark = self._marks[key] = self._new(frame, name, function, direct)
+            places = self._places(frame)
+            where: dict[str, Any] = {**(site(places[0]) or {}), **users_site(places[0])}
+            made = UsersLine(where, line_text(places[0]), tuple(places))
+            line = self._lines.setdefault((where["file"], where["line"], where["function"]), made)
+            called = f"trainperf line {where['line']}: {name} ({len(self._marks)})"
+            place = places[0] if direct else None
+            mark = self._marks[key] = Mark(called, name_of(function), line, place)
         self._calls += 1
         line = mark.line
         if self._marked and len(line.elements) < MOST_ELEMENTS:
-            line.elements += filter(None, (self._largest(args, kwargs),))
+            tensor, given = self._torch.Tensor, [*args, *kwargs.values()]
+            firsts = [one[0] if isinstance(one, (tuple, list)) and one else one for one in given]
+            sizes = [one.numel() for one in firsts if isinstance(one, tensor)]
+            line.elements += [max(sizes)] if any(sizes) else []
         if not self._observer.on or self._torch._C._len_torch_dispatch_stack():
             return mark, None  # a mode of the script's would see what we call, or keep it
         with self._around(OWN):
@@ -259,16 +275,6 @@ class LineTrace:
             self._codes[code] = kind
         return kind
 
-    def _new(self, frame: FrameType, name: str, function: Any, direct: bool) -> Mark:
-        places = self._places(frame)
-        where: dict[str, Any] = {**(site(places[0]) or {}), **users_site(places[0])}
-        key = (where["file"], where["line"], where["function"])
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = UsersLine(where, line_text(places[0]), tuple(places))
-        marked = f"trainperf line {where['line']}: {name} ({len(self._marks)})"
-        return Mark(marked, name_of(function), line, places[0] if direct else None)
-
     def _places(self, frame: FrameType | None) -> list[Place]:
         """The user's own lines on a stack, the innermost first."""
         places = []
@@ -277,14 +283,6 @@ class LineTrace:
                 places.append(Place(frame.f_code, frame.f_lasti, line_of(frame)))
             frame = frame.f_back
         return places
-
-    def _largest(self, args: Any, kwargs: Any) -> int:
-        tensor, most = self._torch.Tensor, 0
-        for given in (*args, *kwargs.values()):
-            for one in given[:1] if isinstance(given, (tuple, list)) else (given,):
-                if isinstance(one, tensor):
-                    most = max(most, one.numel())
-        return most
 
     def _stack(self) -> list[Any]:
         c = self._torch._C
@@ -329,6 +327,16 @@ class LineTrace:
 
     def _told(self, line: UsersLine) -> dict[str, Any]:
         each = len(self._windows) * 1e9
+        # The innermost loop around it, or around its callers, that turns within a step.
+        loop = next(
+            (
+                users_site(place) | {"line": node.lineno}
+                for place in line.callers
+                for node in loops_at(place, inside=True)
+                if (place.f_code.co_filename, node.lineno) not in self._loops
+            ),
+            None,
+        )
         return {
             "where": line.where,
             "text": line.text,
@@ -338,18 +346,9 @@ class LineTrace:
             "backward_s": line.backward / each,
             "device_s": line.device / each,
             "name": max(line.functions, key=lambda name: line.functions[name], default=""),
-            "loop": self._loop(line),
+            "loop": loop,
             "looks": self._observer.seen(line.looks, self._turns),
         }
-
-    def _loop(self, line: UsersLine) -> dict[str, Any] | None:
-        """The innermost loop around a line that turns within a step, or around its callers."""
-        for place in line.callers:
-            file = place.f_code.co_filename
-            for node in loops_at(place, inside=True):
-                if (file, node.lineno) not in self._loops:
-                    return users_site(place) | {"line": node.lineno}
-        return None
 
 
 def _mode(torch: Any, call: Callable[[Any, Any, Any], Any]) -> Any:
@@ -360,14 +359,6 @@ def _mode(torch: Any, call: Callable[[Any, Any, Any], Any]) -> Any:
             return call(func, args, kwargs or {})
 
     return Lines()
-
-
-def _forked(reference: Callable[[], LineTrace | None]) -> None:
-    trace = reference()
-    if trace is not None and not trace.over:
-        trace.stop()
-        # A process that the tracer was copied into would keep its operators for good.
-        sys.modules["torch"]._C._autograd._enable_record_function(False)
 
 
 def name_of(function: Any) -> str:

@@ -166,7 +166,12 @@ class Observer:
         device = given["query"].device.type
         if self._torch.is_autocast_enabled(device):
             dtype = self._torch.get_autocast_dtype(device)
-            given = {name: _cast(value, dtype) for name, value in given.items()}
+            given = {
+                name: value.to(dtype)
+                if hasattr(value, "dtype") and value.is_floating_point()
+                else value
+                for name, value in given.items()
+            }
         if not self._math(given):
             return None
         needed = list(CHANGES)
@@ -294,7 +299,13 @@ class Values:
 
     def of(self, tensor: Any) -> int:
         """The value of a tensor: equal numbers hold the same. Raises `Unknown`."""
-        sample = self._sample(tensor)
+        sample = ""
+        if tensor.device.type == "cpu":
+            # A few elements: an array of NumPy's may share its memory, and be written into.
+            if not tensor.is_contiguous() and tensor.numel() > LARGE:
+                raise Unknown
+            flat = tensor.detach().reshape(-1)
+            sample = repr(flat[:: max(1, flat.numel() // SAMPLED)][: 2 * SAMPLED].tolist())
         reference, version, value = self._known.get(id(tensor), (None, 0, 0))
         before: Any = reference() if reference is not None else None
         if before is not tensor or version != tensor._version:
@@ -306,19 +317,6 @@ class Values:
     def put(self, tensor: Any, value: int) -> None:
         if not tensor.is_inference():
             self._known[id(tensor)] = weakref.ref(tensor), tensor._version, value
-
-    def _sample(self, tensor: Any) -> str:
-        """A few of its elements: an array of NumPy's may share its memory, and be written into."""
-        if tensor.device.type != "cpu":
-            return ""
-        if not tensor.is_contiguous() and tensor.numel() > LARGE:
-            raise Unknown
-        flat = tensor.detach().reshape(-1)
-        return repr(flat[:: max(1, flat.numel() // SAMPLED)][: 2 * SAMPLED].tolist())
-
-
-def _cast(value: Any, dtype: Any) -> Any:
-    return value.to(dtype) if hasattr(value, "dtype") and value.is_floating_point() else value
 
 
 def _changed(given: dict[str, Any], names: list[str]) -> dict[str, Any]:

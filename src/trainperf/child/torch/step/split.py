@@ -41,9 +41,7 @@ class Split:
     def __init__(self, ledger: Ledger, seen: CallArguments) -> None:
         self._ledger = ledger
         self._seen = seen
-        self._evaluations = {
-            key.place for key in [*ledger.sums, *ledger.outside] if key.part == EVALUATION
-        }
+        self._evaluations = {key.place for key in ledger.sums if key.part == EVALUATION}
         self._evaluations = {one for one in self._evaluations if not self._trains(one)}
 
     def record(self, write: Write) -> None:
@@ -145,13 +143,12 @@ class Split:
         }
 
     def evaluations(self) -> list[dict[str, Any]]:
-        """The forwards that no update follows, by where they are called, in steps or not."""
+        """The forwards in steps that no update follows, by where they are called."""
         found = []
         for place in self._evaluations:
             sums = [
                 one
-                for part in (self._ledger.sums, self._ledger.outside)
-                for key, one in part.items()
+                for key, one in self._ledger.sums.items()
                 if key.part == EVALUATION and key.place == place and self._seen.has_weights(key.of)
             ]
             calls = sum(one.calls for one in sums)

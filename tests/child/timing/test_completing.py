@@ -101,17 +101,6 @@ def test_ranks_leave_out_the_probes_that_they_cannot_make_in_step_each_by_its_na
     assert set(missing(driver)) == (set() if in_step else set(driver.names))
 
 
-def test_a_dataset_that_cannot_be_told_costs_nothing_but_itself() -> None:
-    class Odd(Fake):
-        def source(self) -> None:
-            raise KeyError(0)
-
-    driver: Any = Odd()
-    completing.describe(driver)
-    assert driver.faults == ["the dataset of the loop: 0"]
-    assert driver.record.of("facts")
-
-
 def test_a_loop_that_ended_early_is_described_by_its_facts_only(driver: Any) -> None:
     taken: list[float] = []
     driver.extras = [("stages", driver.spoilt), ("facts", taken.append)]

@@ -13,7 +13,7 @@ import torch
 
 from emulation import fake_cuda
 from kit.child import FakeProcess, Watcher, text_at
-from trainperf.child.timing.device.clock import Mark
+from trainperf.child.timing.device import Mark
 from trainperf.child.torch.loops import TorchClock, TorchLoops
 from trainperf.child.torch.step import products
 from trainperf.child.torch.step.detail import Detail

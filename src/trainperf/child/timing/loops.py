@@ -19,7 +19,7 @@ from .calls import Calls, InPlace
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
-    from .device.clock import HostClock
+    from .device import HostClock
     from .training import Training
 
 BARE_UPDATES = 3

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..timing.completing import ALONE
-from ..timing.device.clock import HostClock, Mark
+from ..timing.device import HostClock, Mark
 from ..timing.loops import Loops
 from ..timing.losses import plain_loss
 from . import batches as torch_batches

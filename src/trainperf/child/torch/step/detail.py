@@ -27,7 +27,7 @@ from .products import Products
 from .split import Split
 
 if TYPE_CHECKING:
-    from ...timing.device.clock import Mark
+    from ...timing.device import Mark
     from ...timing.loops import Loops
 
 

@@ -37,9 +37,6 @@ class Fake:
     def loops(self) -> Any:
         return self
 
-    def last_extras(self, driver: Any) -> list[Any]:
-        return []
-
     def probe_names(self) -> tuple[str, ...]:
         return self.names
 

@@ -16,14 +16,14 @@ from ..timing.device import HostClock
 from ..timing.drivers.loop_drivers import CallDriver, IteratorDriver, UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
-from . import facts, matmul, models, probes, stages, strategies
+from . import facts, models, probes, stages, strategies
 from .drivers import ArgumentDriver
 from .exchange import Exchange
 from .graph_lines import Origins, TensorFlowTracer
 from .retraces import Retraces
 
 if TYPE_CHECKING:
-    from ..timing.loops import Extra, Tracer
+    from ..timing.loops import Tracer
     from ..timing.training import Training
 
 RECURRING = 5
@@ -101,9 +101,6 @@ class TensorFlowLoops(Loops):
     @property
     def exchange(self) -> Any:
         return self.replicas.exchange()
-
-    def last_extras(self, driver: Any) -> list[Extra]:
-        return matmul.extras(driver)
 
     def steps_per_call(self, driver: Any) -> int:
         """The `steps_per_execution` of a model that `fit` trains, else 1."""

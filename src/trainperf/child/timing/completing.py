@@ -40,7 +40,7 @@ def describe(driver: Any) -> None:
 
 def extras(driver: Any) -> list[Extra]:
     """The extra measurements in order; several ranks leave out what they cannot do in step."""
-    found = [*driver.exchange_extras(), *driver.extras, *driver.loops.last_extras(driver)]
+    found = [*driver.exchange_extras(), *driver.extras]
     if driver.world is None or driver.loops.probes_in_step:
         return found
     lacks(driver, PROBES, ALONE)

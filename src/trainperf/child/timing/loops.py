@@ -163,10 +163,6 @@ class Loops:
         """Measurements of the exchange alone."""
         return []
 
-    def last_extras(self, driver: Any) -> list[Extra]:
-        """The last measurements: what the device gives at best."""
-        return []
-
     def batches_of_pass(self, dataset: Any) -> float | None:
         """How many batches come of one pass over what a dataset repeats, if it does."""
         return None

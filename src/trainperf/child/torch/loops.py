@@ -199,11 +199,6 @@ class TorchLoops(Loops):
     def exchange(self) -> Exchange | None:
         return exchanges.exchange(self)
 
-    def last_extras(self, driver: Any) -> list[Extra]:
-        from .built import matmul
-
-        return matmul.extras(driver)
-
     def exchange_extras(self, driver: Any) -> list[Extra]:
         from .exchange import all_reduce
 

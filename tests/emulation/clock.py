@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulation.device import Device, Event
-from trainperf.child.timing.device.clock import Mark
+from trainperf.child.timing.device import Mark
 
 
 class MarkedClock:

@@ -142,7 +142,7 @@ def test_fit_on_two_devices_is_timed_with_and_without_the_exchange(tmp_path):
     strategy = last(recording, "tf_strategy")
     assert strategy["cls"] == "MirroredStrategy"
     assert strategy["where"]["line"] == line_of(source, "strategy = ")
-    assert (strategy["replicas"], strategy["workers"], strategy["scopes"]) == (2, 1, 1)
+    assert (strategy["replicas"], strategy["workers"]) == (2, 1)
     assert [device[-5:] for device in strategy["devices"]] == ["CPU:0", "CPU:1"]
     assert strategy["cross_device_ops"] == "CollectiveAllReduce (RING)"
     assert strategy["models_outside"] == []
@@ -150,12 +150,7 @@ def test_fit_on_two_devices_is_timed_with_and_without_the_exchange(tmp_path):
     exchange = last(recording, "exchange")
     weights = 64 * 2048 + 2048 + 2048 * 2048 + 2048 + 2048 + 1
     assert exchange["bytes"] == 4 * weights
-    assert exchange["buckets"] == [4 * weights]
     assert (exchange["method"], exchange["replicas"]) == ("MirroredStrategy", 2)
-    alone = last(recording, "all_reduce")
-    assert (alone["bytes"], alone["devices"]) == (4 * weights, 2)
-    assert max(size for size, _ in alone["calls"]) == 4 * 2048 * 2048
-    assert last(recording, "link")["kind"] == "shared memory"
     assert min(blocks(recording, "local")) < min(blocks(recording, "real"))
     in_step = [event for event in events(recording, "trace") if event["in_step"]]
     assert len(in_step) == 1  # the graph without exchange is ours
@@ -178,7 +173,7 @@ def test_a_model_built_outside_of_the_scope_is_named_and_exchanges_nothing(tmp_p
     strategy = last(recording, "tf_strategy")
     sites = {site["line"] for site in strategy["models_outside"]}
     assert sites == {line_of(source, "return tf.keras.Seq"), line_of(source, "scale = ")}
-    assert (strategy["scopes"], strategy["distributed"]) == (0, False)
+    assert strategy["distributed"] is False
     assert events(recording, "exchange") == []
     assert blocks(recording, "local") == []
 
@@ -205,9 +200,7 @@ def test_a_loop_of_the_users_own_on_two_devices_is_seen(tmp_path, batches, distr
     assert strategy["dataset_where"]["line"] == line_of(source, "data = data.shuffle")
     assert strategy["batch_where"]["line"] == line_of(source, "data = data.shuffle")
     assert strategy["cross_device_ops"] == "ReductionToOneDevice"
-    assert last(recording, "exchange")["buckets"] == [
-        4 * size for size in (64 * 64, 64, 64 * 64, 64, 64, 1)
-    ]
+    assert last(recording, "exchange")["bytes"] == 4 * (2 * 64 * 64 + 3 * 64 + 1)
     assert last(recording, "facts")["epoch_steps"] == 32
     function = last(recording, "step_function")
     assert (function["name"], function["traces"]) == ("step", 1)
@@ -230,9 +223,7 @@ def test_two_workers_go_through_all_phases_together(tmp_path):
     assert steps[0] == steps[1]
     assert {phase for phase, _, _ in steps[0]} >= {"real", "local", "resident"}
     assert all(any(e["e"] == "input" for e in one) for one in ranks.values())
-    for kind in ("exchange", "all_reduce"):
-        assert len(events(recording, kind)) == 2, missing(recording)
-    assert last(recording, "link")["kind"] == "loopback"
+    assert len(events(recording, "exchange")) == 2, missing(recording)
     strategy = last(recording, "tf_strategy")
     assert (strategy["cls"], strategy["workers"]) == ("MultiWorkerMirroredStrategy", 2)
     # no rank went on with empty batches: such a step is traced anew
@@ -255,7 +246,5 @@ model.fit(data.batch(8, drop_remainder=True).repeat(20), epochs=100, verbose=2)
     recording = run(tmp_path, source)
     assert recording.ending is Ending.MEASURED, recording.output_tail
     rows, dense = 4 * 4 * (4 * 16 + 4), 4 * (4 * 16 + 1)  # four samples of four words a replica
-    exchange = last(recording, "exchange")
-    assert (exchange["bytes"], sorted(exchange["buckets"])) == (rows + dense, [dense, rows])
-    assert last(recording, "all_reduce")["bytes"] == rows + dense
+    assert last(recording, "exchange")["bytes"] == rows + dense
     assert blocks(recording, "local")

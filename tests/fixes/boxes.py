@@ -113,8 +113,6 @@ CARDS = (
     ),
 )
 """What the driver tells of one that is well."""
-SECOND_SOCKET = box(gpus=(replace(CARDS[0], cores=(1,)),))
-"""Of two cores the second is next to the GPU."""
 GPU_BOX = cores(8, gpus=CARDS, driver_cuda="12.4")
 
 _G5 = InstanceType("g5.xlarge", 4, 16 * GIB, gpus=1, ebs_bytes_s=437.5e6, nvme_bytes=250 * 10**9)

@@ -172,7 +172,7 @@ def names_what_it_edits(fix: Fix, finding: Finding) -> None:
         # the head of a function has a line only
         assert all(site.exact or not site.col for site in finding.where)
     variables = fix.environment(finding)
-    assert fix.sets_environment == bool(variables)
+    assert (fix.sets_environment and finding.rewritable) == bool(variables)
     for name, value in variables.items():
         assert re.fullmatch(r"[A-Z][A-Z0-9_]*", name)
         assert isinstance(value, str)

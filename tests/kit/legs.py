@@ -26,7 +26,7 @@ TRIES = 3
 LOOP = """
 import json, os, queue, signal, sys, threading, time
 from types import SimpleNamespace
-from _trainperf_child.timing.device.clock import HostClock
+from _trainperf_child.timing.device import HostClock
 from _trainperf_child.timing.drivers.driver import Driver
 from _trainperf_child.timing.loops import Loops
 from _trainperf_child.process.process import Process

@@ -131,36 +131,3 @@ def test_swapping_is_counted_in_bytes(tmp_path: Path) -> None:
     write(root, {"proc/vmstat": "pgfault 1\npswpin 110\npswpout 50\n"})
     use = watch.use()
     assert (use.swapped_in, use.swapped_out) == (10 * os.sysconf("SC_PAGE_SIZE"), 0)
-
-
-def test_digits_of_other_scripts_blank_lines_and_endless_numbers_are_no_error(
-    tmp_path: Path,
-) -> None:
-    root = version_2(
-        tmp_path,
-        **{
-            f"{JOB}/cpu.max": "² ٣\n",
-            "sys/fs/cgroup/pod/cpu.max": f"{'9' * 5000} 100000\n",
-            f"{JOB}/cpu.stat": f"nr_periods ²\nnr_throttled {'9' * 5000}\n",
-            f"{JOB}/memory.max": "9" * 5000,
-            f"{JOB}/memory.current": "\n\n",
-            f"{JOB}/memory.pressure": "x\n\n \nsome\nsome total=²\n",
-            f"{JOB}/io.pressure": "\nx\n\nsome avg10=0 total=12\n\n",
-            f"{JOB}/memory.events": "oom ²\n",
-        },
-    )
-    use = ContainerWatch(root).use()
-    assert (use.quota_cores, use.memory_limit, use.memory_pressure) == (None, None, None)
-    assert (use.memory_events, use.io_pressure) == ((), 0.0)
-
-
-def test_looking_often_opens_nothing_in_between(tmp_path: Path) -> None:
-    root = version_2(
-        tmp_path, **{f"{JOB}/memory.max": str(GIB), f"{JOB}/memory.current": "5", "x/y": ""}
-    )
-    watch = ContainerWatch(root)
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(100):
-        watch.look()
-        watch.use()
-    assert len(os.listdir("/proc/self/fd")) == before

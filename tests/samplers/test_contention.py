@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.samplers import contention
-from trainperf.samplers.contention import RunQueue, core_times, schedstat
+from trainperf.samplers.contention import RunQueue, schedstat
 
 pytestmark = pytest.mark.alone
 
@@ -62,19 +61,3 @@ def test_counts_that_cannot_be_read_are_none(tmp_path: Path, text: str) -> None:
     assert schedstat(str(tmp_path)) is None
     (tmp_path / "schedstat").write_text("12 3 4\n")
     assert schedstat(str(tmp_path)) == (12, 3)
-
-
-def test_the_cores_get_busier_by_what_is_done() -> None:
-    before = core_times()
-    spin(0.3)
-    after = core_times()
-    assert before is not None
-    assert after is not None
-    assert after.busy_s - before.busy_s > 0.1
-
-
-def test_where_the_kernel_does_not_tell_that_is_no_idle_machine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(contention, "core_times", lambda: None)
-    assert contention.busy_cores(0.0) is None

@@ -129,20 +129,6 @@ def test_a_process_that_ended_and_was_not_waited_for_gives_no_sample() -> None:
         assert sampler.sample() is None
 
 
-def test_denied_io_counters_are_absent_and_the_rest_is_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def denied(self: psutil.Process) -> Any:
-        raise psutil.AccessDenied(self.pid)
-
-    monkeypatch.setattr(psutil.Process, "io_counters", denied)
-    with running(SLEEP) as process:
-        sample = HostSampler(process.pid).sample()
-    assert sample is not None
-    assert sample.read_bytes_s is None
-    assert sample.rss > 0
-
-
 class Tree(process_tree.ProcessTree):
     """A tree whose readings are given: own and reaped CPU seconds by process."""
 

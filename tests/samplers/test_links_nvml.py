@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kit.stubs import build_nvml_stub, run_against_stub
+from kit.stubs import run_against_stub
 from trainperf.model import Link
 from trainperf.samplers import links
 
@@ -31,10 +31,6 @@ def between(stub: Path, **settings: Any) -> Link | None:
 # ------------------------------------------------------------------------- not known
 
 
-def test_one_gpu_is_connected_with_nothing(nvml_stub: Path) -> None:
-    assert between(nvml_stub, GPUS=1, NVLINK="0-Sx18") is None
-
-
 def test_without_a_driver_nothing_is_known() -> None:
     assert links.between([0, 1]) is None
 
@@ -48,11 +44,6 @@ def test_a_gpu_that_does_not_answer_is_not_taken_for_one_without_nvlink(
     nvml_stub: Path, function: str, code: int
 ) -> None:
     assert between(nvml_stub, NVLINK=SWITCH, ERRORS=f"{function}={code}@1") is None
-
-
-def test_an_old_driver_that_does_not_know_nvlink_tells_nothing(tmp_path: Path) -> None:
-    stub = build_nvml_stub(tmp_path, "NO_nvmlDeviceGetNvLinkState")
-    assert between(stub, NVLINK=SWITCH) is None
 
 
 def test_pcie_that_is_not_told_is_not_known(nvml_stub: Path) -> None:
@@ -90,11 +81,6 @@ def test_what_a_link_gives_is_told_by_its_version(
 
 def test_gpus_without_nvlink_have_pcie_at_its_best_generation(nvml_stub: Path) -> None:
     assert between(nvml_stub) == Link("PCIe", 16 * 1.969e9, "NVML: PCIe 4 x16")
-
-
-def test_the_slowest_gpu_counts_at_the_width_it_has(nvml_stub: Path) -> None:
-    found = between(nvml_stub, GPUS=3, GENERATION="3@1", WIDTH="4@1")
-    assert found == Link("PCIe", 4 * 0.985e9, "NVML: PCIe 3 x4")
 
 
 def test_nvlink_that_joins_only_some_gpus_is_not_what_all_exchange_over(nvml_stub: Path) -> None:

@@ -26,7 +26,7 @@ def finding(
 # ---------------------------------------------------------------------------- findings
 
 A, B = finding("a", 1.5), finding("b", 2.0)
-UNUSED = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
+UNUSED = finding("gpu_build", None, "environment", Equivalence.ENVIRONMENT)
 OWN = finding("own_function", 1.4, "host", data={"takes": True})
 LARGER = finding("batch_size", 1.9, "model", Equivalence.SEMANTICS)
 ITEM = finding("torch_item_work", 9.0)
@@ -45,7 +45,7 @@ FAR = finding("s3_other_region", None, "storage")
         # of equals the one with a patch, then the name decides
         ([replace(B, id="c"), B, replace(B, id="d", bound=2.001, rewritable=True)], "d b c"),
         # a GPU that is not used, and a function of the user's own that takes the step
-        ([finding("a", 30.0), OWN, UNUSED], "gpu_unused own_function a"),
+        ([finding("a", 30.0), OWN, UNUSED], "gpu_build own_function a"),
         ([A, replace(OWN, data={"takes": False})], "a own_function"),
         ([OWN, WORKERS], "torch_workers own_function"),
         # a change of the experiment counts half

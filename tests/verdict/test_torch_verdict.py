@@ -114,6 +114,10 @@ def test_what_batches_made_in_turn_cannot_cost_is_not_put_down_to_them(
     assert says in said(f"torch_healthy | times.resident = 0.071; {beside}").text
 
 
+def test_an_input_that_each_step_opens_is_named_however_quick_it_is_once_it_is_open() -> None:
+    assert "opened anew for each batch" in said("torch_loop_next_iter | times.input = 1e-4").text
+
+
 def test_parts_that_neighbours_slowed_are_judged_by_their_shares() -> None:
     """The function that calls the model was seen as often, and is not blamed for it."""
     answer = said(f"{BARE}; torch.split[rest].seconds = 0.2")

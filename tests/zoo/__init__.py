@@ -112,12 +112,16 @@ SCRIPTS = {
         "",
         "averaged_in_numpy config_object crowded_threads decaying_squares dropped_attention "
         "eager_agent eager_attention fit_each_window folds_anew front_padded frozen_base "
-        "growing_graph histograms_each_step inline_tape kept_sessions loaded_again "
-        "loader_keywords mirrored_cpus null_context outside_the_scope predict_between_fits "
-        "predicted_each_batch ranking_loop same_batch_twice saving_often shadow_by_lambda "
-        "sharded_checkpoints small_batch threads_in_workers unrolled waiting_numpy_function "
-        "weather_windows work_for_nothing zipped_shards",
+        "growing_graph histograms_each_step inline_tape kept_sessions keras_doubles left_debugging "
+        "loaded_again loader_keywords mirrored_cpus null_context numpy_doubles outside_the_scope "
+        "predict_between_fits predicted_each_batch ranking_loop same_batch_twice saving_often "
+        "shadow_by_lambda sharded_checkpoints small_batch threads_in_workers unrolled "
+        "waiting_numpy_function weather_windows work_for_nothing zipped_shards",
     ),
+    **_of("tests/real", "", "compiled_lengths", extra_s=20.0),
+    **_of("tests/real", "", "ranks_alike", launcher=RANKS, env={"OMP_NUM_THREADS": "4"}),
+    **_of("tests/real", "", "uneven_parts", launcher=RANKS),
+    "uneven_pretrained": Script("tests/real/uneven_parts.py", ("pretrained",), RANKS),
     **_of(
         f"{TESTS}/seeds",
         "seed_",

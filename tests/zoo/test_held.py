@@ -22,12 +22,12 @@ UNSEEN = {
     "a GPU": "CudaDevice.index CudaDevice.mig CudaDevice.slice Device.of_others DeviceWait Gpu "
     "Loader.pin_memory Machine.driver_cuda MigSlice PhaseUse.gpu Rank.gpu Torch.memory "
     "Line.device_s TorchModel.scattered Trace.device_s Trace.gap_s Trace.tensor_core_s "
-    "Trace.together_s Trace.unqueued_s facts.cuda_failed facts.cuda_visible_devices facts.matmul "
+    "Trace.together_s Trace.unqueued_s facts.cuda_failed facts.cuda_visible_devices "
     "flags.alloc_conf flags.cudnn_benchmark flags.launch_blocking",
     "several GPUs": "facts.data_parallel facts.model_devices facts.nccl_environment",
     "AWS": "Channel Instance InstanceType Objects Price Volume.limit_basis Volume.limit_bytes_s "
     "Volume.model facts.s3_paths",
-    "a cluster": "Parallel.absent Parallel.notes Strategy.workers",
+    "a cluster": "Parallel.absent Strategy.workers",
     "a container with limits": "ContainerUse.memory_events ContainerUse.memory_limit "
     "ContainerUse.memory_peak ContainerUse.quota_cores ContainerUse.throttled_s "
     "ContainerUse.throttled_share Machine.quota_cores PhaseUse.throttled_share",
@@ -35,15 +35,14 @@ UNSEEN = {
     "a longer run": "OverTime",
     "a record cut short": "Evidence.unread",
     "a script that has it": "Access BetweenEpochs.callbacks_s CallbackCost.epoch_s "
-    "CompileCall.dynamic Ddp.comm_hook Ddp.given Ddp.graph_is_static Evaluation GraphBreak "
+    "Ddp.comm_hook GraphBreak.skips "
     "Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
     "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
     "ModelFacts.steps_per_execution Outside.whole Packing Padding.collator "
-    "Products.losses Reads.at_least Recompiling Retracing.jit "
-    "Retracing.relaxed StartUp.evaluation_s "
+    "Reads.at_least Retracing.jit Retracing.relaxed StartUp.evaluation_s "
     "TorchModel.trained TorchOptimizer.builtin TorchOptimizer.foreach "
     "TorchOptimizer.scheduled Trainer facts.functions_run_eagerly facts.intra_op_threads "
-    "facts.ranks_writing flags.deterministic flags.float64_batch",
+    "flags.deterministic",
 }
 """What no recording holds, by what it takes to record it; of a class without a field, no value."""
 
@@ -76,7 +75,7 @@ def held(value: Any) -> Iterator[str]:
 
 
 def read() -> set[str]:
-    """The names of attributes that are read, and of entries: `facts.matmul`."""
+    """The names of attributes that are read, and of entries: `facts.model_devices`."""
     found = set()
     for folder in READERS:
         for file in (zoo.REPOSITORY / "src/trainperf" / folder).rglob("*.py"):

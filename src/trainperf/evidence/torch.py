@@ -30,7 +30,7 @@ from trainperf.model import (
     Trainer,
 )
 from trainperf.model.torch.compiling import CompileCall, Compiling, GraphBreak, Recompiling
-from trainperf.model.torch.step import HOOK_S, DeviceWait, Products, WideProduct
+from trainperf.model.torch.step import HOOK_S, DeviceWait
 
 T = TypeVar("T")
 
@@ -88,7 +88,6 @@ def torch(
         syncs=tuple(sorted(syncs, key=lambda one: -one.seconds)),
         logs=tuple(sorted(logs, key=lambda one: -one.seconds)),
         waits=tuple(sorted(waits, key=lambda one: -one.calls)),
-        products=parts.read_or(None, "the products of a step", _products, observed, taken),
         flags=parts.read_or({}, "the flags of PyTorch", _last, observed, "torch_flags"),
         memory=parts.read_or({}, "the memory of the device", _last, observed, "torch_memory"),
         trace=traces[-1] if traces else None,
@@ -109,8 +108,6 @@ EVENTS = {
     Trace: "torch_trace",
     Trainer: "torch_trainer",
     DeviceWait: "torch_wait",
-    Products: "torch_products",
-    WideProduct: "torch_wide_product",
 }
 
 
@@ -130,16 +127,6 @@ def _taken_apart(observed: Observed) -> tuple[Event | None, tuple[float, float]]
     least = min(splits, key=step_s)
     after = (split["t"] for split in splits if split["t"] > least["t"])
     return least, (least["t"], min(after, default=math.inf))
-
-
-def _products(observed: Observed, taken: tuple[float, float]) -> Products | None:
-    """The products of the step that was watched, with the places of those in float32."""
-    found = _all(observed, Products, taken)
-    if not found:
-        return None
-    wide = [one for one in observed.of("torch_wide_loss") if taken[0] <= one["t"] < taken[1]]
-    losses = tuple(read_as(WideProduct, event) for event in wide)
-    return replace(found[-1], places=tuple(_all(observed, WideProduct, taken)), losses=losses)
 
 
 def _all(
@@ -198,7 +185,7 @@ def _last(observed: Observed, kind: str) -> dict[str, Any]:
 def compiling(observed: Observed) -> Compiling:
     """All that is known of compiling in the script."""
     recompiling, breaks = _recompiling(observed), _breaks(observed)
-    return Compiling(_calls(observed), recompiling, breaks, _start_s(observed))
+    return Compiling(_calls(observed), recompiling, breaks)
 
 
 def _calls(observed: Observed) -> tuple[CompileCall, ...]:
@@ -235,12 +222,6 @@ def _recompiling(observed: Observed) -> Recompiling | None:
         once_s=seconds - lasting,
         limit=any(one["limit"] for one in again),
     )
-
-
-def _start_s(observed: Observed) -> float:
-    before = (observed.first("first_update") or {}).get("t", math.inf)
-    made = observed.all("torch_compilation")  # before the loop as well
-    return sum(float(event["d"]) for event in made if event["s"] < before)
 
 
 def _in(event: Event, steps: list[Event]) -> bool:

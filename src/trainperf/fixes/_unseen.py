@@ -6,24 +6,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 NEEDED = {
-    "a GPU": "gpu_build gpu_clocks gpu_ecc gpu_mig gpu_pcie gpu_persistence gpu_shared "
-    "gpu_throttled gpu_unused rnn_cell_wrapped rnn_cudnn torch_alloc_conf torch_checkpointing "
-    "torch_cudnn_benchmark torch_flatten_parameters torch_hidden_waits torch_launch_blocking "
+    "a GPU": "gpu_build gpu_clocks gpu_mig gpu_pcie gpu_shared gpu_throttled rnn_cell_wrapped "
+    "rnn_cudnn torch_alloc_conf torch_checkpointing torch_cudnn_benchmark "
+    "torch_flatten_parameters torch_hidden_waits torch_launch_blocking "
     "torch_matmul_precision torch_pin_memory torch_transfers",
-    "several GPUs": "devices_take_turns nccl_settings nccl_transport one_gpu_of_many "
-    "ranks_far_from_gpu torch_data_parallel",
+    "several GPUs": "devices_take_turns nccl_settings one_gpu_of_many torch_data_parallel",
     "an instance of AWS": "instance_cores instance_memory instance_network instance_storage "
     "s3_other_region sagemaker_input_mode",
     "data in S3": "s3_request_latency s3_throttled",
     "a slow disk": "storage_cold_cache storage_small_files storage_throughput",
     "a container with limits": "cpu_quota memory_pressure torch_shm",
-    "a script that has it": "evaluation_between float64_input learning_rate_tiny "
-    "parallel_not_worth progress_bar ranks_threads ranks_writing tf_intra_op_threads tf_s3_paths "
-    "torch_autocast_upcast torch_column_per_item torch_compile_blocks "
-    "torch_ddp_static_graph torch_ddp_unused_parameters torch_debug_modes torch_evaluation_grad "
-    "torch_file_per_item torch_float64 torch_graph_breaks torch_last_batch torch_length_batches "
-    "torch_loader_rebuilt torch_packing torch_padding torch_recompiling torch_uneven_shards "
-    "torch_unsharded_data",
+    "a script that has it": "evaluation_between learning_rate_tiny parallel_not_worth progress_bar "
+    "tf_intra_op_threads tf_s3_paths torch_column_per_item torch_file_per_item torch_last_batch "
+    "torch_length_batches torch_loader_rebuilt torch_packing torch_padding",
 }
 UNSEEN: Mapping[str, str] = MappingProxyType(
     {id_: needed for needed, ids in NEEDED.items() for id_ in ids.split()}

@@ -196,15 +196,17 @@ class Evidence:
         over, or to the cores that both want. Two things are told apart: an input so
         quick that it cannot be what was lost, and tracing or compiling (replayed batches have
         shapes that were traced before). Batches that are made in turn with the steps
-        cost what making them takes: there is nobody to hand over or to share cores. In a
+        cost what making them takes: there is nobody to hand over or to share cores. What an
+        input takes once it is open says nothing where each step opens it. In a
         loop over a dataset both must fit what was seen: see `_input_explains`.
         """
         if self.utilization >= INPUT_BOUND_BELOW or not self.waiting_is_real:
             return False
-        if self.loop.kind == "iterator" and not self._input_explains():
+        once = self.loop.opened_each is None
+        if once and self.loop.kind == "iterator" and not self._input_explains():
             return False
         lost = self.times.real - self.times.resident
-        if isinstance(self.times.input_, Measure):
+        if once and isinstance(self.times.input_, Measure):
             least = (
                 (1 - INPUT_BOUND_BELOW) * self.times.real if self.in_turn else LEAST_INPUT * lost
             )

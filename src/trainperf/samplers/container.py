@@ -119,7 +119,10 @@ class ContainerWatch:
         self.look()
         seconds = max(0.0, self._clock() - self._started)
         passed = most_throttled(self._throttling, self._quota.read())
-        swapped = _swapped(self._root)
+        before, after = self._swapped, _swapped(self._root)
+        swapped: tuple[int | None, int | None] = (None, None)
+        if before is not None and after is not None:
+            swapped = max(0, after[0] - before[0]), max(0, after[1] - before[1])
         stalls = {name: self._pressed(name, seconds) for name in _RESOURCES}
         events = self._read_events()
         return ContainerUse(
@@ -135,8 +138,8 @@ class ContainerWatch:
                 (name, max(0, count - self._events.get(name, 0))) for name, count in events.items()
             ),
             io_pressure=stalls["io"],
-            swapped_in=_grown(self._swapped, swapped, 0),
-            swapped_out=_grown(self._swapped, swapped, 1),
+            swapped_in=swapped[0],
+            swapped_out=swapped[1],
             pressure_of=self._pressure_of,
         )
 
@@ -227,7 +230,3 @@ def _swapped(root: Path) -> tuple[int, int] | None:
         return None
     page = os.sysconf("SC_PAGE_SIZE")
     return found["pswpin"] * page, found["pswpout"] * page
-
-
-def _grown(before: tuple[int, int] | None, after: tuple[int, int] | None, which: int) -> int | None:
-    return None if before is None or after is None else max(0, after[which] - before[which])

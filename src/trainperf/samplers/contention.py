@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 
@@ -37,7 +39,10 @@ class RunQueue:
         """
         found: dict[str, tuple[int, int]] = {}
         for pid in pids:
-            found |= _threads(pid)
+            folder = f"/proc/{pid}/task"
+            with suppress(OSError):  # it is gone
+                counts = {one: schedstat(f"{folder}/{one}") for one in os.listdir(folder)}
+                found |= {one: count for one, count in counts.items() if count is not None}
         before, self._last = self._last, found
         if not before or not found or not any(running for running, _ in found.values()):
             return None
@@ -47,16 +52,6 @@ class RunQueue:
             running += max(0, now[0] - then[0])
             waiting += max(0, now[1] - then[1])
         return Queued(running * NANO, waiting * NANO)
-
-
-def _threads(pid: int) -> dict[str, tuple[int, int]]:
-    """The counts of each thread of a process; empty if it is gone."""
-    folder = f"/proc/{pid}/task"
-    try:
-        counts = {thread: schedstat(f"{folder}/{thread}") for thread in os.listdir(folder)}
-    except OSError:
-        return {}
-    return {thread: found for thread, found in counts.items() if found is not None}
 
 
 def schedstat(folder: str) -> tuple[int, int] | None:
@@ -88,9 +83,16 @@ def core_times() -> CoreTimes | None:
     except (OSError, AttributeError, NotImplementedError, psutil.Error):
         return None
     mine = [one for number, one in enumerate(times) if number in allowed] or times
-    # Guest time is in user time already.
-    busy = sum(one.user + one.nice + one.system + one.irq + one.softirq for one in mine)
-    return CoreTimes(float(busy), float(sum(getattr(one, "steal", 0.0) for one in mine)))
+    stolen = sum(getattr(one, "steal", 0.0) for one in mine)
+    return CoreTimes(sum(map(busy_seconds, mine)), float(stolen))
+
+
+def busy_seconds(times: Any) -> float:
+    """Seconds that cores were busy, without what a hypervisor gave to others.
+
+    Guest time is in user time already.
+    """
+    return float(times.user + times.nice + times.system + times.irq + times.softirq)
 
 
 def busy_cores(seconds: float) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainperf.recording.run import Link
@@ -80,27 +80,17 @@ def _slowest(nvml: Any, handles: Sequence[Any]) -> Link | None:
     }
     found = [_nvlinks(nvml, handle, places) for handle in handles]
     if _connected([one.peers for one in found]):
-        return _nvlink(found)
+        known = [one.bytes_s for one in found if one.bytes_s is not None]
+        least = min(found, key=lambda one: (one.bytes_s or 0.0, len(one.versions)))
+        count, versions = len(least.versions), {*least.versions}
+        name = f"NVLink {versions.pop()}".strip() if len(versions) == 1 else "NVLink"
+        speed = min(known) if len(known) == len(found) else None
+        return Link("NVLink", speed, f"NVML: {count} {name} link{'' if count == 1 else 's'}")
     pcie = _pcie(nvml, handles)
     if any(one.peers for one in found):
-        return Link(
-            pcie.kind,
-            pcie.bytes_s,
-            f"{pcie.source}; NVLink joins only some of the {len(handles)} GPUs",
-        )
+        source = f"{pcie.source}; NVLink joins only some of the {len(handles)} GPUs"
+        return replace(pcie, source=source)
     return pcie
-
-
-def _nvlink(found: Sequence[_NvLinks]) -> Link:
-    known = [one.bytes_s for one in found if one.bytes_s is not None]
-    least = min(found, key=lambda one: (one.bytes_s or 0.0, len(one.versions)))
-    count, versions = len(least.versions), {*least.versions}
-    name = f"NVLink {versions.pop()}".strip() if len(versions) == 1 else "NVLink"
-    return Link(
-        "NVLink",
-        min(known) if len(known) == len(found) else None,
-        f"NVML: {count} {name} link{'' if count == 1 else 's'}",
-    )
 
 
 def _pcie(nvml: Any, handles: Sequence[Any]) -> Link:

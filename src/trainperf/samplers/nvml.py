@@ -9,10 +9,6 @@ from trainperf.recording.machine.machine import Gpu
 from trainperf.recording.run import GpuSample
 from trainperf.samplers.nvml_device import GpuDevice, as_text
 
-# Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.
-_NO_PERMISSION, _DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND = 4, 9, 12
-_FUNCTION_NOT_FOUND, _MISMATCH, _GPU_NOT_FOUND = 13, 18, 28
-
 NO_BINDING = "the Python package nvidia-ml-py cannot be imported"
 NO_DRIVER = "no NVIDIA driver found (libnvidia-ml.so.1 is missing)"
 NOT_LOADED = (
@@ -24,6 +20,17 @@ NOT_PERMITTED = (
     " capability `utility`; else ask for access to /dev/nvidiactl"
 )
 NO_GPU = "the NVIDIA driver is there, but it sees no GPU"
+
+_REASONS = {
+    4: NOT_PERMITTED,
+    9: NOT_LOADED,
+    12: NO_DRIVER,
+    13: "the NVIDIA driver is too old for its management library to be used",
+    18: "the NVIDIA driver was updated while it was running"
+    " (library and kernel module differ): reboot, or reload the module",
+    28: NO_GPU,
+}
+"""By return codes of nvml.h. Compared as numbers: bindings differ in the classes they have."""
 
 PCIE_EVERY = 5
 """One GPU's PCIe counters are read in every so many samples, the GPUs in turn.
@@ -57,7 +64,10 @@ class NvmlSampler:
             return
         try:
             self.driver = as_text(_try(self._nvml, "nvmlSystemGetDriverVersion"))
-            self.driver_cuda = _cuda_version(self._nvml)
+            names = ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion")
+            version = next(filter(None, (_try(self._nvml, name) for name in names)), None)
+            if version:  # 1000 for the major version, 10 for the minor one
+                self.driver_cuda = f"{version // 1000}.{version % 1000 // 10}"
             self._find()
         except Exception as error:  # a broken driver must not end the diagnosis
             self.reason = f"the NVIDIA driver gave an answer that makes no sense: {error}"
@@ -123,22 +133,9 @@ def _open() -> tuple[Any, str]:
     try:
         pynvml.nvmlInit()
     except Exception as error:
-        return None, _init_reason(error)
+        otherwise = f"the NVIDIA driver's management library does not start: {error}"
+        return None, _REASONS.get(getattr(error, "value", -1), otherwise)
     return pynvml, ""
-
-
-def _init_reason(error: Exception) -> str:
-    known = {
-        _LIBRARY_NOT_FOUND: NO_DRIVER,
-        _NO_PERMISSION: NOT_PERMITTED,
-        _DRIVER_NOT_LOADED: NOT_LOADED,
-        _GPU_NOT_FOUND: NO_GPU,
-        _FUNCTION_NOT_FOUND: "the NVIDIA driver is too old for its management library to be used",
-        _MISMATCH: "the NVIDIA driver was updated while it was running"
-        " (library and kernel module differ): reboot, or reload the module",
-    }
-    reason = known.get(getattr(error, "value", -1))
-    return reason or f"the NVIDIA driver's management library does not start: {error}"
 
 
 def _try(nvml: Any, name: str, *arguments: Any) -> Any:
@@ -146,11 +143,3 @@ def _try(nvml: Any, name: str, *arguments: Any) -> Any:
         return getattr(nvml, name)(*arguments)
     except Exception:
         return None
-
-
-def _cuda_version(nvml: Any) -> str | None:
-    # nvmlSystemGetCudaDriverVersion counts 1000 for the major and 10 for the minor version.
-    version = _try(nvml, "nvmlSystemGetCudaDriverVersion_v2")
-    if version is None:
-        version = _try(nvml, "nvmlSystemGetCudaDriverVersion")
-    return f"{version // 1000}.{version % 1000 // 10}" if version else None

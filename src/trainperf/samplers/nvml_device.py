@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +26,15 @@ _SINCE_LOADED = 0  # NVML_VOLATILE_ECC
 _MODES: dict[int, ComputeMode] = {0: "shared", 2: "prohibited", 3: "exclusive"}
 """nvmlComputeMode_t; 1 (one thread) is no longer supported."""
 
-# NVML_GPM_METRIC_* in nvml.h: utilisations in percent, PCIe in MiB/s.
-_SM, _TENSOR, _DRAM, _PCIE_TX, _PCIE_RX = 2, 5, 10, 20, 21
-_METRICS = (_SM, _TENSOR, _DRAM, _PCIE_TX, _PCIE_RX)
-_MIB = 1024 * 1024
+_SHARE, _MIB = 0.01, 1024.0 * 1024
+_METRICS = {
+    2: ("sm_active", _SHARE),
+    5: ("tensor_active", _SHARE),
+    10: ("dram_active", _SHARE),
+    20: ("pcie_tx_bytes_s", _MIB),
+    21: ("pcie_rx_bytes_s", _MIB),
+}
+"""NVML_GPM_METRIC_* in nvml.h, with our names: utilisations in percent, PCIe in MiB/s."""
 
 # The bits of nvmlClocksEventReasons in nvml.h (nvmlClocksThrottleReasons before driver
 # 535, same values). Bit 1, "GPU idle", is left out: an idle GPU lacks work, not clock.
@@ -46,17 +49,6 @@ _WORDS = {
     0x80: "power brake",
     0x100: "display clocks",
 }
-
-
-@dataclass(frozen=True)
-class GpmReading:
-    """Means since the last reading: shares of 1, and bytes a second over PCIe."""
-
-    sm_active: float | None = None
-    tensor_active: float | None = None
-    dram_active: float | None = None
-    pcie_rx_bytes_s: float | None = None
-    pcie_tx_bytes_s: float | None = None
 
 
 def cores_near(pci: Any, root: Path = Path("/")) -> tuple[int, ...] | None:
@@ -108,12 +100,14 @@ class GpuDevice:
         )
         processes = self._processes()
         counters = self._read_gpm()
-        asked = "nvmlDeviceGetPcieThroughput"
-        received, sent = counters.pcie_rx_bytes_s, counters.pcie_tx_bytes_s
-        if pcie and received is None:
-            received = _kilo(self._ask(asked, arguments=(nvml.NVML_PCIE_UTIL_RX_BYTES,)))
-        if pcie and sent is None:
-            sent = _kilo(self._ask(asked, arguments=(nvml.NVML_PCIE_UTIL_TX_BYTES,)))
+        for name, which in (
+            ("pcie_rx_bytes_s", nvml.NVML_PCIE_UTIL_RX_BYTES),
+            ("pcie_tx_bytes_s", nvml.NVML_PCIE_UTIL_TX_BYTES),
+        ):
+            if pcie and name not in counters:
+                kilobytes = self._ask("nvmlDeviceGetPcieThroughput", arguments=(which,))
+                if kilobytes is not None:
+                    counters[name] = kilobytes * 1000.0
         return GpuSample(
             index=self.gpu.index,
             utilization_percent=None if use is None else float(use.gpu),
@@ -121,16 +115,17 @@ class GpuDevice:
             power_w=_watts(power),
             sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=(nvml.NVML_CLOCK_SM,)),
             throttle=None if bits is None else throttle_words(bits),
-            pcie_rx_bytes_s=received,
-            pcie_tx_bytes_s=sent,
             processes=None if processes is None else len(processes),
-            memory_of=_memory_of(processes or ()),
-            sm_active=counters.sm_active,
-            tensor_active=counters.tensor_active,
-            dram_active=counters.dram_active,
+            # In a container the numbers are often those of the host, and then of no process here.
+            memory_of={
+                int(one.pid): int(used)
+                for one in processes or ()
+                if (used := getattr(one, "usedGpuMemory", None))
+            },
             pcie_generation=self._ask("nvmlDeviceGetCurrPcieLinkGeneration") if link else None,
             pcie_width=self._ask("nvmlDeviceGetCurrPcieLinkWidth") if link else None,
             slices_used=tuple(self._memory_of(handle, "used") for handle in self._slices),
+            **counters,
         )
 
     def close(self) -> None:
@@ -143,8 +138,11 @@ class GpuDevice:
         memory = self._ask("nvmlDeviceGetMemoryInfo")
         capability = self._ask("nvmlDeviceGetCudaComputeCapability")
         processes = self._processes()
+        use = self._ask("nvmlDeviceGetUtilizationRates") if processes else None
         mig = self._ask("nvmlDeviceGetMigMode")
         persistence = self._ask("nvmlDeviceGetPersistenceMode")
+        counted = (_UNCORRECTED, _SINCE_LOADED)
+        errors = self._ask("nvmlDeviceGetTotalEccErrors", arguments=counted)
         divided = mig is not None and bool(mig[0])  # the current mode, not the pending one
         return Gpu(
             index=index,
@@ -161,10 +159,10 @@ class GpuDevice:
             pcie_width=self._ask("nvmlDeviceGetMaxPcieLinkWidth"),
             gpm=self._gpm is not None,
             persistence=None if persistence is None else bool(persistence),
-            ecc_errors=self._ecc_errors(),
+            ecc_errors=None if errors is None else int(errors),
             mig=None if mig is None else divided,
             other_processes=None if processes is None else len(processes),
-            busy_before=self._busy() if processes else None,
+            busy_before=float(use.gpu) / 100 if processes and use is not None else None,
             application_clock_mhz=self._ask(
                 "nvmlDeviceGetApplicationsClock", arguments=(self._nvml.NVML_CLOCK_SM,)
             ),
@@ -203,18 +201,6 @@ class GpuDevice:
         )
         return found
 
-    def _busy(self) -> float | None:
-        use = self._ask("nvmlDeviceGetUtilizationRates")
-        return None if use is None else float(use.gpu) / 100
-
-    def _ecc_errors(self) -> int | None:
-        """Uncorrected errors of its memory since the driver was loaded (volatile counters)."""
-        errors = self._ask(
-            "nvmlDeviceGetTotalEccErrors",
-            arguments=(_UNCORRECTED, _SINCE_LOADED),
-        )
-        return None if errors is None else int(errors)
-
     def _ask(self, *names: str, arguments: tuple[Any, ...] = ()) -> Any:
         """Return the first answer among functions of the same meaning, or None."""
         for name in names:
@@ -234,7 +220,7 @@ class GpuDevice:
             self._note("gpm", error)
         return None
 
-    def _read_gpm(self) -> GpmReading:
+    def _read_gpm(self) -> dict[str, float]:
         if self._gpm is not None:
             try:
                 return self._gpm.read()
@@ -242,7 +228,7 @@ class GpuDevice:
                 self._note("gpm", error)
                 if "gpm" in self._refused:
                     self.close()
-        return GpmReading()
+        return {}
 
     def _note(self, name: str, error: Exception) -> None:
         """Remember what is not worth asking again; raise if the GPU is gone."""
@@ -260,21 +246,8 @@ def as_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _memory_of(processes: Iterable[Any]) -> dict[int, int]:
-    """The bytes that each process holds of the GPU, of those of which the driver says it.
-
-    In a container the numbers are often those of the host, and then of no process here.
-    """
-    told = ((one.pid, getattr(one, "usedGpuMemory", None)) for one in processes)
-    return {int(pid): int(used) for pid, used in told if used}
-
-
 def _watts(milliwatts: int | None) -> float | None:
     return None if milliwatts is None else milliwatts / 1000
-
-
-def _kilo(kilobytes: int | None) -> float | None:
-    return None if kilobytes is None else kilobytes * 1000.0
 
 
 # GPU performance monitoring: what the chip's own counters say (Hopper and later).
@@ -300,8 +273,8 @@ class Gpm:
             raise
         self._request = nvml.c_nvmlGpmMetricsGet_t()
 
-    def read(self) -> GpmReading:
-        """Return the means since the last call, or since the start."""
+    def read(self) -> dict[str, float]:
+        """Return the means since the last call, or since the start: shares, bytes a second."""
         before, after = self._snapshots
         self._nvml.nvmlGpmSampleGet(self._handle, after)
         request = self._request
@@ -312,17 +285,15 @@ class Gpm:
             request.metrics[place].metricId = metric
         self._nvml.nvmlGpmMetricsGet(request)
         self._snapshots.reverse()
-        got = {
-            request.metrics[place].metricId: _value(request.metrics[place])
-            for place in range(len(_METRICS))
-        }
-        return GpmReading(
-            sm_active=_share(got.get(_SM)),
-            tensor_active=_share(got.get(_TENSOR)),
-            dram_active=_share(got.get(_DRAM)),
-            pcie_rx_bytes_s=_bytes(got.get(_PCIE_RX)),
-            pcie_tx_bytes_s=_bytes(got.get(_PCIE_TX)),
-        )
+        found = {}
+        for place in range(len(_METRICS)):
+            metric = request.metrics[place]
+            name, unit = _METRICS[metric.metricId]
+            # Two snapshots too close together give NaN for some metrics.
+            if metric.nvmlReturn == 0 and math.isfinite(metric.value):
+                value = max(0.0, float(metric.value) * unit)
+                found[name] = min(1.0, value) if unit == _SHARE else value
+        return found
 
     def close(self) -> None:
         """Free the snapshots."""
@@ -332,21 +303,6 @@ class Gpm:
                 self._nvml.nvmlGpmSampleFree(snapshot)
             except Exception:
                 pass
-
-
-def _value(metric: Any) -> float | None:
-    # Two snapshots too close together give NaN for some metrics.
-    if metric.nvmlReturn != 0 or not math.isfinite(metric.value):
-        return None
-    return float(metric.value)
-
-
-def _share(percent: float | None) -> float | None:
-    return None if percent is None else min(1.0, max(0.0, percent / 100))
-
-
-def _bytes(mib_s: float | None) -> float | None:
-    return None if mib_s is None else max(0.0, mib_s * _MIB)
 
 
 def throttle_words(bits: int) -> tuple[str, ...]:

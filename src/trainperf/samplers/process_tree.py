@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import psutil
@@ -97,7 +98,8 @@ class ProcessTree:
         self._strangers.intersection_update(alive)
         new = [p for p in alive if p not in self._members and p not in self._strangers]
         parents = {pid: _parent(pid) for pid in new}
-        ours = {pid for pid in new if self._is_root_or_in_session(pid)}
+        leads = self._session
+        ours = {p for p in new if p == self._pid or (leads is not None and _session(p) == leads)}
         # A grandchild may have a smaller number than its parent: go on until none is added.
         added = True
         while added:
@@ -112,15 +114,8 @@ class ProcessTree:
             if pid not in ours:
                 self._strangers.add(pid)
                 continue
-            try:
+            with suppress(psutil.Error):
                 self._members[pid] = psutil.Process(pid)
-            except psutil.Error:
-                pass
-
-    def _is_root_or_in_session(self, pid: int) -> bool:
-        if pid == self._pid:
-            return True
-        return self._session is not None and _session(pid) == self._session
 
 
 def _usage(process: psutil.Process, before: _Usage | None) -> _Usage | None:
@@ -138,13 +133,8 @@ def _usage(process: psutil.Process, before: _Usage | None) -> _Usage | None:
             if process.status() == psutil.STATUS_ZOMBIE:
                 empty = before or _Usage(own, reaped, 0, 0, 0)
                 return replace(empty, own_s=own, reaped_s=reaped, rss=0, threads=0, zombie=True)
-            return _Usage(
-                own_s=own,
-                reaped_s=reaped,
-                rss=process.memory_info().rss,
-                threads=process.num_threads(),
-                read_bytes=_read_bytes(process),
-            )
+            rss, threads = process.memory_info().rss, process.num_threads()
+            return _Usage(own, reaped, rss, threads, _read_bytes(process))
     except psutil.Error:
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 import psutil
 
@@ -11,7 +12,7 @@ from trainperf.recording.machine.machine import Gpu
 from trainperf.recording.run import GpuSample, HostSample, Link, Sample
 from trainperf.samplers import links
 from trainperf.samplers.container import Quota, most_throttled
-from trainperf.samplers.contention import CoreTimes, RunQueue, core_times
+from trainperf.samplers.contention import CoreTimes, RunQueue, busy_seconds, core_times
 from trainperf.samplers.nvml import NvmlSampler
 from trainperf.samplers.process_tree import ProcessTree
 
@@ -89,10 +90,7 @@ def _others(
 
 
 def _machine_cpu_seconds() -> float:
-    # Steal is what the hypervisor gave to others, guest time is in user time already.
-    times = psutil.cpu_times()
-    busy = times.user + times.nice + times.system + times.irq + times.softirq
-    return float(busy)
+    return busy_seconds(psutil.cpu_times())
 
 
 LIMIT = 6000
@@ -125,10 +123,8 @@ class Sampling:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="trainperf-sampling", daemon=True)
         self._first_interval = interval
-        try:
+        with suppress(Exception):  # no /proc, say: then there are only GPU samples
             self._host = HostSampler(pid)
-        except Exception:  # no /proc, say: then there are only GPU samples
-            pass
 
     def __enter__(self) -> Sampling:
         self._thread.start()
@@ -163,7 +159,9 @@ class Sampling:
         """Take one sample now. The thread does this; tests may."""
         # Stamped first: the counters read below describe the time up to here.
         at = time.monotonic()
-        host = self._take_host()
+        host = None
+        with suppress(Exception):
+            host = None if self._host is None else self._host.sample()
         gpus: tuple[GpuSample, ...] = ()
         if self._nvml is not None:
             gpus = self._nvml.sample()
@@ -172,14 +170,6 @@ class Sampling:
         if len(self._samples) >= self._limit:
             self._samples = self._samples[::2]
             self.interval *= 2
-
-    def _take_host(self) -> HostSample | None:
-        if self._host is None:
-            return None
-        try:
-            return self._host.sample()
-        except Exception:
-            return None
 
     def _work(self) -> None:
         with NvmlSampler() as self._nvml:

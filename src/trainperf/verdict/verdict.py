@@ -224,9 +224,12 @@ def _input(evidence: Evidence) -> tuple[Bottleneck, str]:
 
 
 def _contended(evidence: Evidence) -> bool:
-    """Whether the input alone is far quicker than what its presence costs a step."""
+    """Whether the input alone is far quicker than what its presence costs a step.
+
+    Drained, it is opened once: of one that each step opens anew that says nothing.
+    """
     measure = evidence.times.input_
-    if not isinstance(measure, Measure):
+    if not isinstance(measure, Measure) or evidence.loop.opened_each is not None:
         return False
     return measure.seconds < 0.5 * (evidence.times.real - evidence.times.resident)
 

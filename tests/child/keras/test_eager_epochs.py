@@ -11,7 +11,7 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.utils import PyDataset
 
 from trainperf.child.keras.epochs import EagerEpochs
-from trainperf.child.timing.drivers.iterator_driver import FitDriver
+from trainperf.child.timing.drivers.loop_drivers import FitDriver
 
 
 class Driver(FitDriver):

@@ -1,6 +1,5 @@
 import json
 import os
-import signal
 
 from trainperf.child.process.recorder import Recorder
 
@@ -63,18 +62,6 @@ def test_what_json_cannot_hold_is_still_recorded(tmp_path):
     assert surrogate["value"] == "\udcff"
 
 
-def test_a_kill_9_loses_nothing_that_was_flushed(tmp_path):
-    pid = os.fork()
-    if pid == 0:
-        record = Recorder(str(tmp_path))
-        record.write("kept")
-        record.flush()
-        record.write("lost")
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(pid, 0)
-    assert read(tmp_path, pid)[0]["e"] == "kept"
-
-
 def test_a_folder_that_cannot_be_written_breaks_it_quietly(tmp_path):
     record = Recorder(str(tmp_path / "not" / "there"))
     record.write("one")
@@ -83,15 +70,6 @@ def test_a_folder_that_cannot_be_written_breaks_it_quietly(tmp_path):
     record.write("two")
     record.step("real", 0, 1.0, 2.0, 0.0)
     record.flush()
-
-
-def test_a_full_disk_is_told_by_the_name_of_a_file(tmp_path):
-    os.symlink("/dev/full", tmp_path / f"events-{os.getpid()}.jsonl")
-    record = Recorder(str(tmp_path))
-    record.write("one")
-    record.flush()
-    assert "No space left" in record.broken
-    assert [path.name for path in tmp_path.glob("lost-*")] == [f"lost-{os.getpid()}-28"]
 
 
 def test_a_descriptor_that_the_program_took_over_is_left_alone(tmp_path):

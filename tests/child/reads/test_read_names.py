@@ -41,15 +41,6 @@ def test_strings_that_are_no_files_are_no_names(tmp_path: Path) -> None:
     assert names(SimpleNamespace(dataset=Pictures([(1, 2)]))) == []
 
 
-def test_a_dataset_that_fails_to_answer_has_no_names() -> None:
-    class Broken:
-        @property
-        def dataset(self) -> Any:
-            raise RuntimeError("not now")
-
-    assert names(Broken()) == []
-
-
 def test_a_file_that_is_mapped_is_held(tmp_path: Path) -> None:
     (path,) = files(tmp_path, 1)
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):

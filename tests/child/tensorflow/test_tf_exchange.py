@@ -9,58 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from kit.processes import patient
-from trainperf.child.tensorflow.strategies.exchange import (
-    NO_EXCHANGE,
-    Exchange,
-    Reduction,
-    packs,
-)
-
-
-class Options:
-    """Communication options, as TensorFlow merges those of a call into a strategy's."""
-
-    def __init__(self, bytes_per_pack=0):
-        self.bytes_per_pack = bytes_per_pack
-
-    def merge(self, other):
-        return other if other.bytes_per_pack else self
-
-
-def extended(kind, bytes_per_pack=0, **attributes):
-    operations = type(kind, (), attributes)()
-    return SimpleNamespace(
-        _cross_device_ops=operations, _communication_options=Options(bytes_per_pack)
-    )
-
-
-@pytest.mark.parametrize(
-    ("extended", "call", "eager", "sent"),
-    [
-        (extended("CollectiveAllReduce"), Options(), False, (60,)),
-        (extended("CollectiveAllReduce"), None, False, (60,)),
-        (extended("CollectiveAllReduce"), None, True, (10, 20, 30)),
-        (extended("CollectiveAllReduce", 15), None, False, (30, 20, 10)),
-        (extended("CollectiveAllReduce", 40), None, False, (50, 10)),
-        (extended("CollectiveAllReduce"), Options(15), False, (30, 20, 10)),
-        (extended("NcclAllReduce", _num_packs=1), None, False, (60,)),
-        (extended("HierarchicalCopyAllReduce", _num_packs=2), None, False, (30, 30)),
-        (extended("NcclAllReduce", _num_packs=0), None, False, (10, 20, 30)),
-        (extended("ReductionToOneDevice"), None, False, (10, 20, 30)),
-    ],
-)
-def test_gradients_are_sent_in_packs_as_the_strategy_makes_them(extended, call, eager, sent):
-    assert packs(extended, [10, 20, 30], call, eager) == sent
-
-
-def reduction(graph, size):
-    return Reduction(graph, (((size,), "int8", ""),), (size,), (size,), True)
-
-
-def exchange(*seen):
-    made = Exchange(SimpleNamespace(process=SimpleNamespace(off=False), driver=None))
-    made._reductions += seen
-    return made
+from trainperf.child.tensorflow.exchange import NO_EXCHANGE, Exchange, Reduction
 
 
 def test_under_xla_each_replica_keeps_what_it_has_while_the_exchange_is_off():
@@ -75,7 +24,7 @@ def test_under_xla_each_replica_keeps_what_it_has_while_the_exchange_is_off():
 
     made = Exchange(SimpleNamespace(process=SimpleNamespace(off=True), driver=None))
     made._keyed = True
-    made._reductions.append(reduction(1, 10))
+    made._reductions.append(Reduction(1, (10,), True))
     made.watch(Extended)
     assert Extended()._replica_ctx_all_reduce("SUM", [1, 2]) == [2, 4]
     made.off()
@@ -93,7 +42,7 @@ PROGRAM = """
     from tensorflow.python.distribute import mirrored_strategy
     from tensorflow.python.eager.polymorphic_function import function_context
 
-    from trainperf.child.tensorflow.strategies.exchange import Exchange, own_graphs
+    from trainperf.child.tensorflow.exchange import Exchange, own_graphs
 
     def failed(what, error):
         raise error

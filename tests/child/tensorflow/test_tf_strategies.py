@@ -3,25 +3,24 @@
 from types import SimpleNamespace
 
 from kit.child import FakeProcess
-from trainperf.child.tensorflow.strategies import scopes
-from trainperf.child.tensorflow.strategies.exchange import Exchange
-from trainperf.child.tensorflow.strategies.scopes import Strategies
-
-
-def strategies(**settings):
-    process = FakeProcess(settings)
-    return Strategies(process, Exchange(SimpleNamespace(process=process, driver=None)))
+from trainperf.child.tensorflow.exchange import Exchange
+from trainperf.child.tensorflow.strategies import Strategies, watch_mirrored
 
 
 def built_with(settings, *arguments, **keywords):
     seen = []
-    made = strategies(**settings)
+    process = FakeProcess(settings)
 
     class Strategy:
         def __init__(self, devices=None, cross_device_ops=None):
             seen.append((devices, cross_device_ops))
 
-    Strategy.__init__ = scopes._make_mirrored(made)(Strategy.__init__)
+    class Extended:
+        def _call_for_each_replica(self): ...
+
+    made = Strategies(process, Exchange(SimpleNamespace(process=process, driver=None)))
+    module = SimpleNamespace(MirroredStrategy=Strategy, MirroredExtended=Extended)
+    watch_mirrored(SimpleNamespace(strategies=made), module)
     Strategy(*arguments, **keywords)
     return seen[0]
 

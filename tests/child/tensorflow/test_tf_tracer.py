@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from trainperf.child.tensorflow.tracer import TensorFlowTracer
+from trainperf.child.tensorflow.graph_lines import TensorFlowTracer
 
 
 @pytest.fixture

@@ -37,9 +37,6 @@ class Fake:
     def loops(self) -> Any:
         return self
 
-    def last_extras(self, driver: Any) -> list[Any]:
-        return []
-
     def probe_names(self) -> tuple[str, ...]:
         return self.names
 
@@ -99,17 +96,6 @@ def test_ranks_leave_out_the_probes_that_they_cannot_make_in_step_each_by_its_na
     names = [name for name, _ in completing.extras(driver)]
     assert names == (["probes", "facts"] if in_step else ["facts"])
     assert set(missing(driver)) == (set() if in_step else set(driver.names))
-
-
-def test_a_dataset_that_cannot_be_told_costs_nothing_but_itself() -> None:
-    class Odd(Fake):
-        def source(self) -> None:
-            raise KeyError(0)
-
-    driver: Any = Odd()
-    completing.describe(driver)
-    assert driver.faults == ["the dataset of the loop: 0"]
-    assert driver.record.of("facts")
 
 
 def test_a_loop_that_ended_early_is_described_by_its_facts_only(driver: Any) -> None:

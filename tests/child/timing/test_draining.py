@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit.child import Clock
-from trainperf.child.timing.draining import DRAINED_EPOCHS, MIN_DRAINED, Exhausted, drain
+from trainperf.child.timing.phases import DRAINED_EPOCHS, MIN_DRAINED, Exhausted, drain
 
 BATCH_S = 2.0**-4
 REOPEN_S = 0.5

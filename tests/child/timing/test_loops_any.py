@@ -9,9 +9,8 @@ import pytest
 
 from kit.child import STEP_S, Watcher, handed, watching
 from trainperf.child.timing import batches as plain
-from trainperf.child.timing.device.clock import HostClock
-from trainperf.child.timing.drivers.iterator_driver import IteratorDriver
-from trainperf.child.timing.drivers.loop_drivers import UpdateDriver
+from trainperf.child.timing.device import HostClock
+from trainperf.child.timing.drivers.loop_drivers import IteratorDriver, UpdateDriver
 from trainperf.child.timing.loops import Loops
 
 

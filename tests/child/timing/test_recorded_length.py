@@ -53,4 +53,4 @@ def test_what_cannot_be_read_ends_no_training():
     driver = Driver()
     Trainer("many")._inner_training_loop(driver)
     assert driver.events == []
-    assert isinstance(driver.failures[0], ValueError)
+    assert isinstance(driver.failures[0], TypeError)

@@ -87,9 +87,6 @@ def missing(driver: Any) -> list[tuple[str, str]]:
     return [(event["what"], event["reason"]) for event in driver.record.of("missing")]
 
 
-# What must not be traced comes first.
-
-
 @pytest.mark.parametrize("fails", ["start", "step 0", "ends", "stop", "save"])
 def test_a_tracer_that_fails_is_stopped_and_a_reason(fails: str) -> None:
     driver = Driver(tracer := Tracer(fails=fails))
@@ -99,12 +96,3 @@ def test_a_tracer_that_fails_is_stopped_and_a_reason(fails: str) -> None:
     assert tracer.told.count("stop") == (fails != "start")
     assert not driver.record.of("traced_steps")
     assert not driver.off
-
-
-# What must be traced.
-
-
-# Ranks take the same steps, whatever happens to one of them.
-
-
-# In a loop.

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from kit.kineto import ON_DEVICE, Seen, recorded
-from trainperf.child.timing.device.clock import HostClock, Mark
-from trainperf.child.timing.device.step_times import StepTimes
+from trainperf.child.timing.device import HostClock, Mark, StepTimes
 from trainperf.child.torch.step.pass_trace import PASS, OperatorTimes
 from trainperf.evidence.events import read_as
 from trainperf.model.torch.step import Trace

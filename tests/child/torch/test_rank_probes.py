@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from kit.child import FakeProcess, Record
 from trainperf.child.job.ranks import FileBoard
 from trainperf.child.job.ranks import World
-from trainperf.child.timing.device.clock import HostClock
+from trainperf.child.timing.device import HostClock
 from trainperf.child.timing.probing import alternating
 from trainperf.child.torch.probes import probes
 

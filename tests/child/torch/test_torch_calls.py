@@ -5,7 +5,7 @@ import pytest
 from emulation.clock import MarkedClock
 from emulation.device import Device
 from kit.child import Clock
-from trainperf.child.timing.device.clock import HostClock, Mark
+from trainperf.child.timing.device import HostClock, Mark
 from trainperf.child.torch.step.calls import Ledger
 
 

@@ -13,9 +13,8 @@ import torch
 
 from emulation import fake_cuda
 from kit.child import FakeProcess, Watcher, text_at
-from trainperf.child.timing.device.clock import Mark
+from trainperf.child.timing.device import Mark
 from trainperf.child.torch.loops import TorchClock, TorchLoops
-from trainperf.child.torch.step import products
 from trainperf.child.torch.step.detail import Detail
 from trainperf.evidence.events import read_as
 from trainperf.model.torch.step import DeviceWait
@@ -119,12 +118,6 @@ def observed(users):
     yield run
     for one in runs:
         one.detail.stop()
-
-
-@pytest.fixture
-def eager(monkeypatch):
-    """Nothing was compiled, whatever other tests of this process did."""
-    monkeypatch.setattr(products, "graphs", lambda: 0)
 
 
 # ---------------------------------------------------------------- what must not change
@@ -364,26 +357,6 @@ def test_what_cuda_says_waits_is_found_with_its_line_and_the_mode_put_back(waits
     assert read_as(DeviceWait, wait).calls == 2
     assert waits.mode == 0
     assert list(warnings.filters) == filters
-
-
-AUTOCAST = """\
-with torch.autocast("cpu", dtype=torch.bfloat16):
-    hidden = net.one(x)
-loss = F.mse_loss(net.two(hidden.float()), y)
-loss.backward()
-optimizer.step()
-"""
-
-
-def test_no_mode_of_ours_outlives_the_steps(eager, observed):
-    from torch.utils._python_dispatch import _get_current_dispatch_mode
-
-    for steps in (1, 2, 3):
-        observed(AUTOCAST, steps=steps)
-        assert _get_current_dispatch_mode() is None
-    broken = "with pytest.raises(ZeroDivisionError):\n    1 / 0\n"
-    observed(AUTOCAST + broken, before="import pytest", steps=3)
-    assert _get_current_dispatch_mode() is None
 
 
 # ------------------------------------------------------------------------- syncs

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from kit.child import STEP_S, Watcher, handed, phases
-from trainperf.child.timing.device.clock import Mark
+from trainperf.child.timing.device import Mark
 from trainperf.child.torch.loops import TorchLoops
 
 pytestmark = pytest.mark.script

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kit.child import FakeProcess, Record
-from trainperf.child.timing.device.clock import HostClock
+from trainperf.child.timing.device import HostClock
 from trainperf.child.timing.probing import alternating
 from trainperf.child.torch import batches
 from trainperf.child.torch.probes import passes, probes

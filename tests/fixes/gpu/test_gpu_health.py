@@ -15,7 +15,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.gpu.build import fit, version
-from trainperf.fixes.gpu.cards import gpus_of_run, gpus_sampled, share_of_peak, slow_product
+from trainperf.fixes.gpu.cards import gpus_of_run, gpus_sampled
 from trainperf.model import CudaDevice, Evidence, Finding
 
 CPU = evidence_of("emulated_transfer")
@@ -114,26 +114,6 @@ def test_another_jobs_narrow_link_is_not_this_runs_matter() -> None:
     narrow = {**NARROW, "pcie_rx_bytes_s": 7e9}
     assert not asked("gpu_pcie", several([1], narrow, {}, phase="real"))
     assert asked("gpu_pcie", several([0], narrow, {}, phase="real"))
-
-
-def multiplied(fields: str = "", **product: Any) -> Evidence:
-    """A large product that took that on an A10G."""
-    known = json.dumps({"dtype": "float16", "flops_s": 35e12, "seconds": 0.1, **product})
-    return evidence_of(f"emulated_transfer | device = GPU; facts.matmul = {known}{fields}")
-
-
-def test_a_product_is_set_against_the_peak_of_its_dtype() -> None:
-    assert share_of_peak(multiplied()) == pytest.approx(0.5)
-    assert "35.0 TFLOP/s, 50 % of the peak" in slow_product(multiplied())
-    assert slow_product(multiplied(flops_s=60e12)) == ""
-    for unknown in (
-        multiplied(dtype="float64"),
-        multiplied(flops_s=None),
-        multiplied('; device.gpus[0].name = "NVIDIA X"'),
-        multiplied("; device.gpus[0].mig = true"),  # a slice has a part of the card's peak
-        evidence_of("emulated_transfer | device = GPU"),
-    ):
-        assert share_of_peak(unknown) is None
 
 
 @pytest.mark.parametrize(

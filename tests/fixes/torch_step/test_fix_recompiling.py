@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from fixes.case_text import evidence_of
@@ -15,11 +13,10 @@ from trainperf.fixes.torch_step.compiling import TorchRecompiling, fusing
 
 def test_a_gain_lasts_only_where_pytorch_has_given_up_compiling() -> None:
     fix = TorchRecompiling()
-    for limit in (True, False):
-        seen = {"function": "forward", "count": 8, "steps": 60, "seconds": 9.0, "limit": limit}
-        seen |= {"lasting_s": 0.0 if limit else 0.0003}
-        laid = f"torch.compiling.recompiling = {json.dumps(seen)}"
-        (found,) = shown_findings(evidence_of(f"torch_loop_compiled | {laid}"), among=[fix])
+    for limit, lasting_s in ((True, 0.0), (False, 0.003)):
+        laid = {"limit": limit, "lasting_s": lasting_s}
+        case = {f"torch.compiling.recompiling.{name}": value for name, value in laid.items()}
+        (found,) = shown_findings(evidence_of("compiled_lengths", case), among=[fix])
         assert fix.lasts(found) is limit
 
 

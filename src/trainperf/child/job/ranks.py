@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from ..process.process import Process
 
-
 ASK_AGAIN_S = 0.002
 MEET_S = 20.0
 """A rank waits so long for the others where it does not matter to them that it waits."""
@@ -181,14 +180,16 @@ def find(
     place = {**(announced or {}), **(found or {})}
     if "rank" not in place:
         return None
+    torch: Any = sys.modules.get("torch")
+    on_gpu = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
     process.record.write(
         "rank",
         **place,
         host=socket.gethostname(),
         tied=found is not None,
         cores=sorted(os.sched_getaffinity(0)),
-        threads=_threads(),
-        device=_device(),
+        threads=None if torch is None else int(torch.get_num_threads()),
+        device=f"cuda:{torch.cuda.current_device()}" if on_gpu else "",
     )
     if found is None or found["world_size"] < 2:
         return None
@@ -244,31 +245,14 @@ def _announced() -> dict[str, Any] | None:
             "launcher": launcher,
         }
     if "TF_CONFIG" in environ:
-        return {"launcher": "TF_CONFIG"} if _tf_config() else None
+        try:
+            several = len(json.loads(environ["TF_CONFIG"])["cluster"].get("worker", ())) > 1
+        except (ValueError, KeyError, TypeError, AttributeError):
+            several = False
+        return {"launcher": "TF_CONFIG"} if several else None
     process = sys.modules.get("multiprocessing.process")
     spawned = process is not None and process.parent_process() is not None
     return {"launcher": "multiprocessing"} if spawned else None
-
-
-def _tf_config() -> bool:
-    try:
-        return len(json.loads(os.environ["TF_CONFIG"])["cluster"].get("worker", ())) > 1
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return False
-
-
-def _threads() -> int | None:
-    torch: Any = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "get_num_threads"):
-        return int(torch.get_num_threads())
-    return None
-
-
-def _device() -> str:
-    torch: Any = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        return f"cuda:{torch.cuda.current_device()}"
-    return ""
 
 
 def silent_text(ranks: Sequence[int]) -> str:

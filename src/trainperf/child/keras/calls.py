@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from ..process import frames, turns
-from ..process.patching import after, before, replace
+from ..process.patching import after, around, before, replace
 from ..tensorflow.loops import TensorFlowLoops
 from ..timing.calls import InsteadOf
 
@@ -37,13 +37,40 @@ def remember_built(loops: TensorFlowLoops, owner: Any) -> None:
 def watch_calls_of(loops: Any, owner: Any, instead: InsteadOf | None = None) -> None:
     """See `fit` of a model's class; time its evaluations, and count what else does not train it.
 
-    `instead` tells what could stand for a call of `predict`.
+    During `fit` an evaluation is what validation costs. `instead` tells what could stand for a
+    call of `predict`.
     """
-    remember_call(loops, owner)
-    time_evaluation(loops, owner)
     replace(owner, "predict", loops.calls.counting("predict", rows, instead))
     for name in ("predict_on_batch", "test_on_batch"):
         replace(owner, name, loops.calls.counting(name, rows))
+
+    @around(None, owner, "evaluate")
+    def evaluate(original: Any, *args: Any, **kwargs: Any) -> Any:
+        began = loops.process.clock()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            seconds = loops.process.clock() - began
+            loops.process.record.write("evaluate", s=began, seconds=seconds)
+            if not kwargs.get(VALIDATION):
+                loops.calls.add("evaluate", seconds)
+
+    @around(loops.process, owner, "fit")
+    def fit(original: Any, *args: Any, **kwargs: Any) -> Any:
+        driver = loops.training.driver
+        if driver is not None and driver.cycles is not None:
+            driver.cycles.fit_begins()
+        loops.fit_call = (frames.here(), args[1:], kwargs)
+        loops.fit_begins()
+        result = original(*args, **kwargs)
+        driver = loops.training.driver
+        if driver is not None and driver.cycles is not None:
+            driver.cycles.fit_ended(turns.loop_around(own=False)[1])
+        elif driver is not None and driver.ending:
+            loops.process.finish()  # what stands after the training must not run
+        elif driver is not None and driver.kind == "fit":
+            driver.loop_over()
+        return result
 
 
 def rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
@@ -60,33 +87,10 @@ def samples(given: Any) -> int | None:
     if isinstance(given, dict):
         given = list(given.values())
     parts = given if isinstance(given, (list, tuple)) else [given]
-    counts = {_first_of_shape(one) for one in parts}
-    return counts.pop() if len(counts) == 1 else None
-
-
-def _first_of_shape(value: Any) -> int | None:
-    if type(value).__name__ not in ("ndarray", "EagerTensor"):
+    if any(type(part).__name__ not in ("ndarray", "EagerTensor") for part in parts):
         return None
-    return int(value.shape[0]) if len(value.shape) else None
-
-
-def time_evaluation(loops: TensorFlowLoops, owner: Any) -> None:
-    """Time each evaluation: during `fit` it is what validation costs."""
-
-    def make(original: Any) -> Any:
-        def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-            began = loops.process.clock()
-            try:
-                return original(self, *args, **kwargs)
-            finally:
-                seconds = loops.process.clock() - began
-                loops.process.record.write("evaluate", s=began, seconds=seconds)
-                if not kwargs.get(VALIDATION):
-                    loops.calls.add("evaluate", seconds)
-
-        return evaluate
-
-    replace(owner, "evaluate", make)
+    counts = {int(part.shape[0]) if len(part.shape) else None for part in parts}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def remember_compile(loops: TensorFlowLoops, owner: Any) -> None:
@@ -97,33 +101,6 @@ def remember_compile(loops: TensorFlowLoops, owner: Any) -> None:
         loops.compile_arguments[id(model)] = kwargs
 
     before(loops.process, owner, "compile", "how a model is compiled", compiled)
-
-
-def remember_call(loops: TensorFlowLoops, owner: Any) -> None:
-    """Note the site and the arguments of the latest outermost call of `fit`."""
-
-    def make(original: Any) -> Any:
-        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.process.off:
-                return original(self, *args, **kwargs)
-            driver = loops.training.driver
-            if driver is not None and driver.cycles is not None:
-                driver.cycles.fit_begins()
-            loops.fit_call = (frames.here(), args, kwargs)
-            loops.fit_begins()
-            result = original(self, *args, **kwargs)
-            driver = loops.training.driver
-            if driver is not None and driver.cycles is not None:
-                driver.cycles.fit_ended(turns.loop_around(own=False)[1])
-            elif driver is not None and driver.ending:
-                loops.process.finish()  # what stands after the training must not run
-            elif driver is not None and driver.kind == "fit":
-                driver.loop_over()
-            return result
-
-        return fit
-
-    replace(owner, "fit", make)
 
 
 # The cost of each callback, per batch and per epoch.
@@ -144,20 +121,16 @@ def time_logs(loops: TensorFlowLoops, utils: Any) -> None:
     A callback with `on_train_batch_end` makes Keras turn the logs into Python numbers first.
     """
 
-    def make(original: Any) -> Any:
-        def pythonify_logs(logs: Any) -> Any:
-            driver = loops.training.driver
-            if driver is None or loops.process.off or not loops.device.asynchronous:
-                return original(logs)
-            began = loops.process.clock()
-            try:
-                return original(logs)
-            finally:
-                driver.busy += loops.process.clock() - began
-
-        return pythonify_logs
-
-    replace(utils, "pythonify_logs", make)
+    @around(loops.process, utils, "pythonify_logs")
+    def convert(original: Any, logs: Any) -> Any:
+        driver = loops.training.driver
+        if driver is None or not loops.device.asynchronous:
+            return original(logs)
+        began = loops.process.clock()
+        try:
+            return original(logs)
+        finally:
+            driver.busy += loops.process.clock() - began
 
 
 def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
@@ -249,39 +222,28 @@ class _TrainFunction:
         return self._function
 
 
-def make_train_on_batch(loops: TensorFlowLoops) -> Any:
-    """Make the wrapper of `train_on_batch`: each call is a step."""
+def watch_train_on_batch(loops: TensorFlowLoops, owner: Any) -> None:
+    """Take each call of `train_on_batch` as a step."""
 
-    def make(original: Any) -> Any:
-        def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.process.off or loops.depth or threading.get_ident() != loops.main:
-                return original(self, *args, **kwargs)
-            batch = args[:2] or kwargs.get("x")
-            return loops.step_call(
-                ("train_on_batch", id(self)), lambda: original(self, *args, **kwargs), batch
-            )
-
-        return train_on_batch
-
-    return make
+    @around(loops.process, owner, "train_on_batch")
+    def train(original: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+        if loops.depth or threading.get_ident() != loops.main:
+            return original(model, *args, **kwargs)
+        batch = args[:2] or kwargs.get("x")
+        key = ("train_on_batch", id(model))
+        return loops.step_call(key, lambda: original(model, *args, **kwargs), batch)
 
 
 def watch_apply(loops: TensorFlowLoops, owner: Any) -> None:
     """Count each application of an optimizer as an update of the weights."""
 
-    def make(original: Any) -> Any:
-        def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.process.off:
-                return original(self, *args, **kwargs)
-            loops.applying += 1
-            loops.applies(self)
-            try:
-                return original(self, *args, **kwargs)
-            finally:
-                loops.applying -= 1
-                if not loops.applying:
-                    loops.weights_updated(("optimizer", id(self)))
-
-        return apply
-
-    replace(owner, "apply" if "apply" in vars(owner) else "apply_gradients", make)
+    @around(loops.process, owner, "apply" if "apply" in vars(owner) else "apply_gradients")
+    def apply(original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        loops.applying += 1
+        loops.applies(optimizer)
+        try:
+            return original(optimizer, *args, **kwargs)
+        finally:
+            loops.applying -= 1
+            if not loops.applying:
+                loops.weights_updated(("optimizer", id(optimizer)))

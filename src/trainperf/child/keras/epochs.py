@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
-from ..process.patching import replace
+from ..process.patching import after, around
 from ..tensorflow import facts, models
 from ..tensorflow.loops import TensorFlowLoops
-from ..timing.drivers.iterator_driver import FitDriver
+from ..timing.drivers.loop_drivers import FitDriver
 
 
 class Epochs:
@@ -25,30 +25,21 @@ class Epochs:
     def watch_iterator(self, iterator: Any) -> None:
         """Set the hook of the class that iterates over epochs."""
 
-        def make(original: Any) -> Any:
-            def __next__(epoch: Any) -> Any:  # noqa: N807
-                return self.next(epoch, original)
-
-            return __next__
-
-        replace(iterator, "__next__", make)
+        around(None, iterator, "__next__")(lambda original, epoch: self.next(epoch, original))
 
     def next(self, epoch: Any, original: Any) -> Any:
         """The next `(first step, last step, iterator)` of Keras's loop."""
         driver: Any = self._loops.training.driver
         training = epoch is self._current and getattr(driver, "epochs", None) is self
         if training and driver.end_epoch():
-            epoch._current_iterator = None
-            epoch._steps_seen = 0
-            epoch.data_adapter.on_epoch_end()
-            raise StopIteration
+            self._stop(epoch)
         try:
             item = original(epoch)
         except StopIteration:
             if training and driver.resident and driver.wants_more:
                 driver.source_over = True
                 return 0, epoch.steps_per_execution - 1, driver.given
-            if training and driver.wants_more and (iterator := self._next_epoch()) is not None:
+            if training and driver.wants_more and (iterator := self._go_on()) is not None:
                 driver.epoch_went_on(iterator)
                 return 0, epoch.steps_per_execution - 1, iterator
             if training:
@@ -57,6 +48,13 @@ class Epochs:
         self._latest = epoch
         self._means_begin = item[0] == 0  # Keras resets its metrics with each of its epochs
         return item
+
+    def _stop(self, epoch: Any) -> NoReturn:
+        """Have Keras begin another epoch of its own."""
+        epoch._current_iterator = None
+        epoch._steps_seen = 0
+        epoch.data_adapter.on_epoch_end()
+        raise StopIteration
 
     def begins(self) -> None:
         """The train function was called: the epoch iterator used last is training's."""
@@ -81,11 +79,8 @@ class Epochs:
     def steps(self) -> int | None:
         """Steps of an epoch, if Keras knows."""
         epoch = self._current
-        if epoch is None:
-            return None
         # not what Keras counted: the steps on repeated batches are in it
-        steps: int | None = epoch.steps_per_epoch or epoch.data_adapter.num_batches
-        return steps
+        return None if epoch is None else epoch.steps_per_epoch or epoch.data_adapter.num_batches
 
     def close(self) -> bool:
         """Stop the workers that all iterators of a `PyDataset` share, if there are any.
@@ -101,7 +96,7 @@ class Epochs:
         enqueuer.stop()
         return True
 
-    def _next_epoch(self) -> Any:
+    def _go_on(self) -> Any:
         """The iterator of the next epoch: of a dataset that is repeated Keras keeps the same."""
         epoch: Any = self._current
         endless = epoch.steps_per_epoch and epoch.data_adapter.num_batches is None
@@ -145,10 +140,7 @@ class EagerEpochs(Epochs):
         driver: Any = self._loops.training.driver
         training = isinstance(driver, FitDriver) and epoch is self._current
         if training and driver.fit_epoch_over():
-            epoch._current_iterator = None
-            epoch._steps_seen = 0
-            epoch.data_adapter.on_epoch_end()
-            raise StopIteration
+            self._stop(epoch)
         self.feeds = epoch is self._current
         try:
             item = original(epoch)
@@ -236,17 +228,13 @@ class EagerEpochs(Epochs):
 
     def watch(self, trainer: Any, iterator: Any) -> None:
         """Set the hooks of a trainer, and of the iterator over its epochs."""
-        replace(trainer, "make_train_function", self._make_function)
-        self.watch_iterator(iterator)
 
-    def _make_function(self, original: Any) -> Any:
-        def make_train_function(model: Any, force: bool = False) -> Any:
-            result = original(model, force)
+        def made(model: Any, *args: Any, **kwargs: Any) -> None:
             if not hasattr(model.train_function, "_trainperf_epochs"):
                 model.train_function = self._stepping(weakref.ref(model), model.train_function)
-            return result
 
-        return make_train_function
+        after(self._loops.process, trainer, "make_train_function", "a train function", made)
+        self.watch_iterator(iterator)
 
     def _stepping(self, model: Callable[[], Any], function: Any) -> Any:
         loops: Any = self._loops

@@ -16,11 +16,11 @@ from ..tensorflow.models import backend
 from ..timing.loops import Loops
 from .calls import (
     drive_train_function,
-    make_train_on_batch,
     samples,
     time_callbacks,
     time_logs,
     watch_calls_of,
+    watch_train_on_batch,
 )
 from .epochs import EagerEpochs, Epochs
 
@@ -67,20 +67,15 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
     trainer = module.TensorFlowTrainer
     epochs = Epochs(loops)
 
-    def make_function(original: Any) -> Any:
-        def make_train_function(self: Any, force: bool = False) -> Any:
-            result = original(self, force)
-            drive_train_function(loops, self, epochs)
-            return result
-
-        return make_train_function
+    def made(model: Any, *args: Any, **kwargs: Any) -> None:
+        drive_train_function(loops, model, epochs)
 
     def built(model: Any, *args: Any, **kwargs: Any) -> None:
         loops.strategies.model(model)
 
     before(loops.process, trainer, "__init__", "a model", built)
-    replace(trainer, "make_train_function", make_function)
-    replace(trainer, "train_on_batch", make_train_on_batch(loops))
+    after(loops.process, trainer, "make_train_function", "a train function", made)
+    watch_train_on_batch(loops, trainer)
     watch_calls_of(loops, trainer, of_predict)
     epochs.watch_iterator(module.TFEpochIterator)
 

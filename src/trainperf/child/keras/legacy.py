@@ -5,16 +5,17 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ..process.patching import replace
+from ..process.patching import around
 from ..tensorflow.loops import TensorFlowLoops
 from .calls import (
     drive_train_function,
-    make_train_on_batch,
     remember_built,
     remember_compile,
     time_callbacks,
     watch_calls_of,
+    watch_train_on_batch,
 )
+from .epochs import Epochs
 
 
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
@@ -23,38 +24,25 @@ def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_model(loops: TensorFlowLoops, module: Any) -> None:
-    def make_function(original: Any) -> Any:
-        def make_train_function(self: Any, force: bool = False) -> Any:
-            original(self, force)
-            drive_train_function(loops, self, _epochs(loops))
-            return self.train_function
+    @around(None, module.Model, "make_train_function")
+    def make(original: Any, model: Any, force: bool = False) -> Any:
+        original(model, force)
+        drive_train_function(loops, model, _epochs(loops))
+        return model.train_function
 
-        return make_train_function
-
-    replace(module.Model, "make_train_function", make_function)
-    replace(module.Model, "train_on_batch", make_train_on_batch(loops))
+    watch_train_on_batch(loops, module.Model)
     remember_compile(loops, module.Model)
     watch_calls_of(loops, module.Model)
 
 
 def watch_data(loops: TensorFlowLoops, module: Any) -> None:
-    def make(original: Any) -> Any:
-        def steps(self: Any) -> Any:
-            return _epochs(loops).steps_of(self, original)
-
-        return steps
-
-    replace(module.DataHandler, "steps", make)
+    @around(None, module.DataHandler, "steps")
+    def steps(original: Any, handler: Any) -> Any:
+        return _epochs(loops).steps_of(handler, original)
 
 
-class _Epochs:
-    """Keeps the loop of `fit` going past the end of an epoch, and ends it when told."""
-
-    def __init__(self, loops: TensorFlowLoops) -> None:
-        self._loops = loops
-        self._current: Any = None
-        self._latest: Any = None
-        self._means_begin = False
+class _Epochs(Epochs):
+    """The same for Keras 2's handler of data, in the place of an iterator over epochs."""
 
     def steps_of(self, handler: Any, original: Any) -> Any:
         """Yield the steps of an epoch, more of them while the driver wants more."""
@@ -84,10 +72,6 @@ class _Epochs:
     def _training(self, handler: Any, driver: Any) -> bool:
         return handler is self._current and getattr(driver, "epochs", None) is self
 
-    def begins(self) -> None:
-        """The train function was called: the handler used last is training's."""
-        self._current = self._latest
-
     def call(self) -> tuple[int | None, bool]:
         """The steps of the last call of the train function; see `epochs.Epochs.call`."""
         begins, self._means_begin = self._means_begin, False
@@ -104,7 +88,7 @@ class _Epochs:
         """Nothing to do: each iterator starts workers of its own."""
         return False
 
-    def again(self) -> Any:
+    def again(self, keep: bool = False) -> Any:
         """Open the training data anew; return the iterator."""
         if self._current is None or not self._current._adapter.should_recreate_iterator():
             return None

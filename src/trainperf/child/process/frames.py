@@ -8,20 +8,19 @@ import sysconfig
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
+from linecache import getlines
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-_LIBRARIES = tuple(
-    {
+_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+_LIBRARIES = (
+    _OWN,
+    *(
         os.path.realpath(path) + os.sep
         for name in ("stdlib", "platstdlib", "purelib", "platlib")
         if (path := sysconfig.get_paths().get(name))
-    }
-    | {os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep}
+    ),
 )
-
-
-_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 
 WRAPPERS = ("new_func", "wrapper", "error_handler", "wrapped", "_decorated")
 """Names of decorators' inner functions: what they wrap is what the user called."""
@@ -121,9 +120,7 @@ def site(frame: FrameType | Place | None) -> dict[str, Any] | None:
 @lru_cache(maxsize=64)
 def lines_of(path: str) -> list[str]:
     """The lines that run, each with its end: those of `sources.py`, if it has any."""
-    import linecache
-
-    return linecache.getlines(path)
+    return getlines(path)
 
 
 def characters(path: str, line: int, column: int) -> int:

@@ -102,11 +102,14 @@ class Process:
         It waits rather than exits so that nothing that stands after the training
         script in a launcher's script is run.
         """
-        self.record_temporary()
+        self.temporary.record()
         self.record.flush()
         for call in self._before_finish:
             call()
-        self._time_collection()
+        if self.settings.get("leg") is None:  # the interpreter's end is made of full collections
+            began = self.clock()
+            gc.collect()
+            self.fact("collection_s", self.clock() - began)
         self.record.write("done")
         self.record.flush()
         for stream in (sys.stdout, sys.stderr):
@@ -117,19 +120,7 @@ class Process:
         time.sleep(WAIT_TO_BE_STOPPED_S)
         os._exit(0)
 
-    def record_temporary(self) -> None:
-        """Name what a process which is stopped cannot remove at its exit."""
-        self.temporary.record()
-
     # ------------------------------------------------------------------ internal
-
-    def _time_collection(self) -> None:
-        """Time a full garbage collection: the interpreter's end is made of some."""
-        if self.settings.get("leg") is not None:
-            return
-        began = self.clock()
-        gc.collect()
-        self.fact("collection_s", self.clock() - began)
 
     def _forked(self) -> None:
         self.record.forked()
@@ -153,7 +144,7 @@ class Process:
             time.sleep(1.0)
             if turn % LOOK_TURNS == 0 and self.settings.get("leg") is None:
                 self._whereabouts.look()
-            self.record_temporary()
+            self.temporary.record()
             self.record.flush()
             if visible and not _exists(parent):
                 os._exit(1)
@@ -260,12 +251,11 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 # Files that a process removes itself, and cannot where it is stopped: trainperf does then.
 
-
 TEMPORARY = "__autograph_generated_file"
 """Begins the names of modules that AutoGraph keeps in temporary files until exit."""
 
-MAKERS = {"mkdtemp": lambda made: made, "_mkstemp_inner": lambda made: made[1]}
-"""Functions of `tempfile`, and where the path is in what they return."""
+MAKERS = ("mkdtemp", "_mkstemp_inner")
+"""Functions of `tempfile` that return a path, or a descriptor and a path."""
 MOST = 1000
 """So many paths of a process are followed: a loader may make one for each item."""
 
@@ -284,18 +274,14 @@ class Temporary:
 
         What a script puts elsewhere is its own.
         """
-        for name, path in MAKERS.items():
-            maker = getattr(tempfile, name, None)
-            if maker is not None:
-                setattr(tempfile, name, self._named(maker, path, tempfile))
+        for name in MAKERS:
+            setattr(tempfile, name, self._named(getattr(tempfile, name), tempfile))
 
-    def _named(
-        self, maker: Callable[..., Any], path: Callable[[Any], Any], tempfile: Any
-    ) -> Callable[..., Any]:
+    def _named(self, maker: Callable[..., Any], tempfile: Any) -> Callable[..., Any]:
         @functools.wraps(maker)
         def made(*args: Any, **kwargs: Any) -> Any:
             result = maker(*args, **kwargs)
-            name = os.fsdecode(path(result))
+            name = os.fsdecode(result[1] if isinstance(result, tuple) else result)
             if self._made < MOST and os.path.dirname(name) == tempfile.gettempdir():
                 self._made += 1
                 self._record.write("made", name=name)
@@ -331,15 +317,10 @@ def _folders() -> list[str]:
 
     process = sys.modules.get("multiprocessing.process")
     config = getattr(process.current_process(), "_config", {}) if process else {}
-    sockets = [config["tempdir"]] if config.get("tempdir") else []
-
     cleanup = tempfile.TemporaryDirectory._cleanup.__func__
-    registry = dict(getattr(weakref.finalize, "_registry", {}))
-    return sorted(
-        sockets
-        + [
-            info.args[0]
-            for info in registry.values()
-            if getattr(info.func, "__func__", None) is cleanup and info.args
-        ]
-    )
+    found = [
+        info.args[0]
+        for info in dict(getattr(weakref.finalize, "_registry", {})).values()
+        if getattr(info.func, "__func__", None) is cleanup and info.args
+    ]
+    return sorted(found + ([config["tempdir"]] if config.get("tempdir") else []))

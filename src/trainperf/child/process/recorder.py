@@ -65,7 +65,12 @@ class Recorder:
             try:
                 self._write_out()
             except OSError as error:
-                self._broke(error)
+                self.broken = str(error)
+                path = os.path.join(self.folder, f"{LOST}-{self._pid}-{error.errno}")
+                try:  # a full disk mostly still takes a name
+                    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                except OSError:
+                    pass
             finally:
                 self._writing = False
 
@@ -76,19 +81,13 @@ class Recorder:
         if not lines or self.broken:
             return
         if not self._is_open():
-            self._fd = self._open()
+            path = os.path.join(self.folder, f"events-{self._pid}.jsonl")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._fd = os.open(path, flags, 0o600)
             self._file = os.fstat(self._fd)
         data = ("\n".join(lines) + "\n").encode()
         while data:
             data = data[os.write(self._fd, data) :]
-
-    def _broke(self, error: OSError) -> None:
-        self.broken = str(error)
-        try:  # a full disk mostly still takes a name
-            path = os.path.join(self.folder, f"{LOST}-{self._pid}-{error.errno}")
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        except OSError:
-            pass
 
     def forked(self) -> None:
         """Drop what is the parent's; a file of our own opens with the first event."""
@@ -121,10 +120,6 @@ class Recorder:
             return os.path.samestat(os.fstat(self._fd), self._file)
         except OSError:
             return False
-
-    def _open(self) -> int:
-        path = os.path.join(self.folder, f"events-{self._pid}.jsonl")
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def _plain(value: Any) -> Any:

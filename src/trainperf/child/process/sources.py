@@ -46,7 +46,9 @@ def install(overlay: dict[str, str], ran: Callable[[str], None] = lambda path: N
     _hook_open_code(files)
     sys.excepthook = _shows_patched_lines(files, sys.excepthook)
     threading.excepthook = _shows_patched_lines(files, threading.excepthook)
-    _hook_main_script(files)
+    name = sys.argv[0] if sys.argv else ""
+    if name not in ("-c", "-m") and files.find(name) is not None:
+        Script(os.path.realpath(name), files.take).install()
 
 
 class Overlay:
@@ -169,26 +171,15 @@ def _shows_patched_lines(files: Overlay, hook: Callable[..., Any]) -> Callable[.
     return show
 
 
-def _hook_main_script(files: Overlay) -> None:
-    name = sys.argv[0] if sys.argv else ""
-    if name in ("-c", "-m") or files.find(name) is None:
-        return
-    Script(os.path.realpath(name), files.take).install()
-
-
 def _install_in_notebook() -> None:
     """Give the code of a notebook `display`, which prints, and `get_ipython`, which says None.
 
     None is what IPython's own says outside of it. Figures are drawn and not shown.
     """
     given: Any = builtins
-    given.display = _display
+    given.display = lambda *objects, **how: print(*objects, sep="\n")
     given.get_ipython = lambda: None
     os.environ["MPLBACKEND"] = "agg"
-
-
-def _display(*objects: object, **how: object) -> None:
-    print(*objects, sep="\n")
 
 
 # Run a text of ours as the main script, so that it cannot tell.

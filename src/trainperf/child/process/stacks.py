@@ -13,6 +13,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from linecache import getline, getlines
 from opcode import opname
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -119,18 +120,9 @@ class StackSampler:
             sys.setswitchinterval(self._switch)
         self._stop.set()
         self._thread.join(2.0)
-        return [
-            {
-                "thread": thread,
-                "file": file,
-                "def": first,
-                "function": function,
-                "line": line,
-                "into": into,
-                "n": n,
-            }
-            for (thread, file, first, function, line, into), n in self._counts.most_common(200)
-        ]
+        names = ("thread", "file", "def", "function", "line", "into", "n")
+        most = self._counts.most_common(200)
+        return [dict(zip(names, (*key, n), strict=True)) for key, n in most]
 
     def sources(self) -> list[dict[str, Any]]:
         """Return the text of the functions that were seen most, as it runs, once stopped."""
@@ -193,11 +185,8 @@ class StackSampler:
     def _sample(self, own: int, since_s: float) -> None:
         in_step = not self._between()
         self.in_steps += in_step
-        threads = [
-            (stack_of(frame), ident)
-            for ident, frame in sys._current_frames().items()
-            if ident != own
-        ]
+        found = sys._current_frames().items()
+        threads = [(stack_of(frame), ident) for ident, frame in found if ident != own]
         for stack, ident in threads:
             self._count(stack, ident == self._main, in_step)
         if in_step:
@@ -227,14 +216,10 @@ class StackSampler:
                 break
         self.whole += 1
         self.whole_s += since_s
-        self._add(owner.key("main"), since_s)
-        for stack in others:
-            if stack is not owner:
-                self._add(stack.key("worker"), since_s)
-
-    def _add(self, key: Key, seconds: float) -> None:
-        self._stacks[key][0] += 1
-        self._stacks[key][1] += seconds
+        keys = [stack.key("worker") for stack in others if stack is not owner]
+        for key in (owner.key("main"), *keys):
+            self._stacks[key][0] += 1
+            self._stacks[key][1] += since_s
 
     def _count(self, stack: Stack, main: bool, in_step: bool) -> None:
         """Count the user's innermost frame, and whether a step of the main thread gets a batch."""
@@ -358,26 +343,18 @@ def _call_of(place: Place) -> tuple[str, bool]:
     name = opname[place.f_code.co_code[place.f_lasti]]
     where = site(place) or {}
     whole = name.startswith(_CALLS) and where.get("end_line") == where.get("line")
-    text = _source(place)[where["col"] : where["end_col"]][:MOST_OF_A_CALL] if whole else ""
-    return text, name.startswith(_NATIVE)
+    line = getline(place.f_code.co_filename, place.f_lineno) if whole else ""
+    return line[where.get("col") : where.get("end_col")][:MOST_OF_A_CALL], name.startswith(_NATIVE)
 
 
 def line_text(place: Place) -> str:
     """The source of a line, stripped and cut."""
-    return _source(place).strip()[:MOST_OF_A_LINE]
-
-
-def _source(place: Place) -> str:
-    import linecache
-
-    return linecache.getline(place.f_code.co_filename, place.f_lineno)
+    return getline(place.f_code.co_filename, place.f_lineno).strip()[:MOST_OF_A_LINE]
 
 
 def _text(code: CodeType) -> str:
     """The source of a function as it runs; "" where it cannot be read or is too long."""
-    import linecache
-
-    lines = linecache.getlines(code.co_filename)
+    lines = getlines(code.co_filename)
     if code.co_name == "<module>":
         last = len(lines)
     else:
@@ -430,6 +407,7 @@ class Whereabouts:
 
 
 def _of(frame: FrameType | None) -> tuple[str, int, str, str] | None:
+    """The user's innermost line, its function, and what that has called."""
     into = ""
     while frame is not None:
         code = frame.f_code

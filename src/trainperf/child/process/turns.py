@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import FrameType
 from typing import Any, TypeAlias
@@ -24,6 +25,13 @@ PLAIN = (list, tuple, range, dict, str, bytes, set, frozenset)
 """Types whose length is there to be read, without running anything of the script's."""
 
 LEAVES = (ast.Break, ast.Return)
+OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+}
 
 UNKNOWN = Exception
 """Failures of an expression that cannot be worked out: its attributes may be properties of the
@@ -39,7 +47,7 @@ def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
     is the training's own, which iterates the data: it is left out.
     """
     first = None
-    for loop, frame in _loops():
+    for loop, frame in _holding():
         if own:
             own = False
             continue
@@ -55,7 +63,7 @@ def left() -> int | None:
     None where the source does not tell, for one of them.
     """
     total, each = 0, 1
-    for loop, frame in _loops():
+    for loop, frame in _holding():
         turns, rest = _turns_left(loop, frame)
         if rest is None:
             return None
@@ -79,14 +87,13 @@ def every() -> int | None:
     Reads it off the innermost `if … % N == 0` around a line of the user's frames, where N can
     be worked out from the variables at hand; None without one.
     """
-    for frame in _users_frames():
-        for branch in nodes_around(frame, ast.If):
-            for node in ast.walk(branch.test):
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-                    try:
-                        return _value(node.right, _names(frame))
-                    except UNKNOWN:
-                        return None
+    for branch, frame in _holding((ast.If,)):
+        for node in ast.walk(branch.test):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+                try:
+                    return _value(node.right, _names(frame))
+                except UNKNOWN:
+                    return None
     return None
 
 
@@ -121,7 +128,7 @@ def counter() -> int | None:
 
     None where that is no `for` over a `range` or an `enumerate` whose counter is at hand.
     """
-    loop, frame = next(_loops(), (None, None))
+    loop, frame = next(_holding(), (None, None))
     if not isinstance(loop, ast.For) or frame is None:
         return None
     try:
@@ -130,23 +137,15 @@ def counter() -> int | None:
         return None
 
 
-def _loops() -> Iterator[tuple[Loop, FrameType]]:
-    """The loops that hold the current lines of the user's frames, innermost first."""
-    return _holding((ast.For, ast.While))
-
-
-def _holding(kinds: tuple[type[ast.stmt], ...]) -> Iterator[tuple[Any, FrameType]]:
-    """The statements of these kinds that hold the current lines, with their frames."""
-    for frame in _users_frames():
-        for node in nodes_around(frame, kinds):
-            yield node, frame
-
-
-def _users_frames() -> Iterator[FrameType]:
+def _holding(
+    kinds: tuple[type[ast.stmt], ...] = (ast.For, ast.While),
+) -> Iterator[tuple[Any, FrameType]]:
+    """The statements of these kinds that hold the current lines of the user's, innermost first."""
     frame, _ = frames.users_frame()
     while frame is not None:
         if frames.is_users(frame.f_code.co_filename):
-            yield frame
+            for node in nodes_around(frame, kinds):
+                yield node, frame
         frame = frame.f_back
 
 
@@ -295,7 +294,12 @@ def _growth(counter: ast.expr, loop: Loop) -> int | None:
     """
     name = ast.unparse(counter)
     for node in ast.walk(loop):
-        if isinstance(node, ast.Call) and name == f"len({_appended_to(node)})":
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "append"
+            and name == f"len({ast.unparse(node.func.value)})"
+        ):
             return 1
         by: Any = None
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
@@ -303,11 +307,6 @@ def _growth(counter: ast.expr, loop: Loop) -> int | None:
         if isinstance(by, ast.Constant) and isinstance(by.value, int) and by.value > 0:
             return by.value
     return None
-
-
-def _appended_to(call: ast.Call) -> str:
-    append = isinstance(call.func, ast.Attribute) and call.func.attr == "append"
-    return ast.unparse(call.func.value) if append else ""  # type: ignore[attr-defined]
 
 
 def _limits(test: ast.expr, names: dict[str, Any], own: set[str]) -> list[int]:
@@ -357,8 +356,7 @@ def _value(node: ast.expr, names: dict[str, Any]) -> int:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_value(node.operand, names)
     if isinstance(node, ast.BinOp):
-        left, right = _value(node.left, names), _value(node.right, names)
-        return _computed(node.op, left, right)
+        return OPERATORS[type(node.op)](_value(node.left, names), _value(node.right, names))
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
         if _called(node) == "len":
             return _length(node.args[0], names)
@@ -368,18 +366,6 @@ def _value(node: ast.expr, names: dict[str, Any]) -> int:
             shape = _object(node.func.value, names).shape  # a tensor's
             return int(shape[_value(node.args[0], names)])
     return int(_object(node, names))
-
-
-def _computed(by: ast.operator, left: int, right: int) -> int:
-    if isinstance(by, ast.Add):
-        return left + right
-    if isinstance(by, ast.Sub):
-        return left - right
-    if isinstance(by, ast.Mult):
-        return left * right
-    if isinstance(by, (ast.FloorDiv, ast.Div)):
-        return left // right
-    raise TypeError("not a plain expression")
 
 
 # ------------------------------------------------- what comes now and then beside the steps

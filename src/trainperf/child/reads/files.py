@@ -136,9 +136,11 @@ class FileReads:
         bin_ = int(now * BINS_PER_S)
         self._bins[bin_] = self._bins.get(bin_, 0) + 1
         if self._parent:
-            if not self._ends:
-                self._ends = True
-                self._flush_at_end()
+            # Multiprocessing leaves by `os._exit`: it is to write the rest before. It forgets what
+            # is registered before a worker's own code runs.
+            if not self._ends and (util := sys.modules.get("multiprocessing.util")) is not None:
+                util.Finalize(None, self._last, exitpriority=100)
+            self._ends = True
             if now - self._flushed > FLUSH_EVERY_S:
                 self._flush(now)
 
@@ -153,15 +155,6 @@ class FileReads:
         return data
 
     # ---------------------------------------------------------------- of workers
-
-    def _flush_at_end(self) -> None:
-        """Have multiprocessing, which leaves by `os._exit`, write the rest before.
-
-        It forgets what is registered before a worker's own code runs.
-        """
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:
-            util.Finalize(None, self._last, exitpriority=100)
 
     def _last(self) -> None:
         try:
@@ -223,7 +216,7 @@ class FileReads:
         own = _within(self._bins, since)
         workers = self._workers()
         opens, paths, files = own, dict.fromkeys(self._paths), self._files
-        helpers_read = helpers_stored = 0.0
+        helpers_read = helpers_stored = 0
         for lines in workers:
             files = max(files, lines[-1]["files"])
             for line in lines:
@@ -245,9 +238,8 @@ class FileReads:
             "workers": len(workers),
             # What a loop with workers reads itself are the batches they hand over.
             "read_bytes": (max(0, read - read_before - inherited_read) if alone else 0)
-            + round(helpers_read),
-            "stored_bytes": max(0, stored - stored_before - inherited_stored)
-            + round(helpers_stored),
+            + helpers_read,
+            "stored_bytes": max(0, stored - stored_before - inherited_stored) + helpers_stored,
             "counted": read > 0 and self._window is not None,
             "named": named[:MOST_PATHS],
             "names": len(named),
@@ -276,17 +268,10 @@ def _inherited(workers: list[list[dict[str, Any]]], since: float) -> tuple[int, 
     return sum(line["io"][0] for line in gone), sum(line["io"][1] for line in gone)
 
 
-def _grown(lines: list[dict[str, Any]], which: int, since: float) -> float:
-    """How many bytes a worker's counter grew after `since`."""
-    before = (lines[0]["began"], 0)
-    for line in lines:
-        now = (line["t"], line["io"][which])
-        if now[0] >= since:
-            part = (since - before[0]) / max(now[0] - before[0], 1e-9)
-            begun = float(before[1] + max(0.0, part) * (now[1] - before[1]))
-            return max(0.0, float(lines[-1]["io"][which]) - begun)
-        before = now
-    return 0.0
+def _grown(lines: list[dict[str, Any]], which: int, since: float) -> int:
+    """How many bytes a worker's counter grew since it was last written before `since`."""
+    before = max((line["io"][which] for line in lines if line["t"] < since), default=0)
+    return int(lines[-1]["io"][which]) - int(before)
 
 
 def _counters() -> tuple[int, int]:
@@ -397,11 +382,9 @@ def _held_names(folder: str) -> list[str]:
 def _open_to_read(name: str) -> str:
     try:
         path = os.readlink(f"/proc/self/fd/{name}")
-        if not path.startswith("/"):
-            return ""
         with open(f"/proc/self/fdinfo/{name}", encoding="ascii") as file:
             flags = next(int(row.split()[1], 8) for row in file if row.startswith("flags"))
-        return "" if flags & os.O_WRONLY else path
+        return path if path.startswith("/") and not flags & os.O_WRONLY else ""
     except (OSError, ValueError, StopIteration):
         return ""
 

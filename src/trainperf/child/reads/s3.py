@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import Any
 
-from ..process.patching import replace
+from ..process.patching import around
 from ..process.process import Process
 from ..process.recorder import Recorder
 
@@ -33,23 +35,23 @@ SNAPSHOTS = 400
 Write = Callable[[dict[str, Any]], None]
 
 
+@dataclass
 class Bucket:
     """The sums of one bucket; seconds and bytes."""
 
-    def __init__(self, name: str, region: str, endpoint: str) -> None:
-        self.name = name
-        self.region = region
-        self.endpoint = endpoint
-        self.requests = 0
-        self.seconds = 0.0  # until the response
-        self.gets = 0
-        self.bytes = 0
-        self.body_s = 0.0  # reading what came behind the response
-        self.sized = 0
-        self.sized_bytes = 0
-        self.prefix: str | None = None
-        self.keys: dict[str, int | None] = {}
-        self.errors: dict[str, int] = {}
+    bucket: str
+    region: str
+    endpoint: str
+    requests: int = 0
+    seconds: float = 0.0  # until the response
+    gets: int = 0
+    bytes: int = 0
+    body_s: float = 0.0  # reading what came behind the response
+    sized: int = 0
+    sized_bytes: int = 0
+    prefix: str | None = None
+    keys: dict[str, int | None] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
 
     def asked(self, key: str) -> None:
         """Take the key of a request: the folder that all have in common, and a few of them."""
@@ -66,21 +68,7 @@ class Bucket:
             self.errors[name] = self.errors.get(name, 0) + 1
 
     def sums(self) -> dict[str, Any]:
-        return {
-            "bucket": self.name,
-            "region": self.region,
-            "endpoint": self.endpoint,
-            "requests": self.requests,
-            "seconds": self.seconds,
-            "gets": self.gets,
-            "bytes": self.bytes,
-            "body_s": self.body_s,
-            "sized": self.sized,
-            "sized_bytes": self.sized_bytes,
-            "prefix": self.prefix or "",
-            "keys": list(self.keys.items()),
-            "errors": dict(self.errors),
-        }
+        return asdict(self) | {"prefix": self.prefix or "", "keys": list(self.keys.items())}
 
 
 class Counts:
@@ -163,14 +151,25 @@ _current: ContextVar[Bucket | None] = ContextVar("trainperf_s3", default=None)
 def hook(counts: Counts, module: ModuleType) -> None:
     """Set the hooks of `botocore.client` or another client of S3, just imported."""
     if module.__name__ == "botocore.client":
-        replace(module.BaseClient, "_make_api_call", lambda original: _called(counts, original))
         _hook_attempts(sys.modules.get("botocore.endpoint"), "Endpoint")
+
+        @around(None, module.BaseClient, "_make_api_call")
+        def call(original: Any, client: Any, operation: Any, params: Any) -> Any:
+            with _counting(counts, client, operation, params) as answer:
+                answer.append(original(client, operation, params))
+            return answer[0]
+
         body = getattr(sys.modules.get("botocore.response"), "StreamingBody", None)
         if body is not None:
-            replace(body, "read", lambda original: _read(counts, original))
+            around(None, body, "read")(partial(_read, counts))
     else:
-        replace(module.AioBaseClient, "_make_api_call", lambda original: _awaited(counts, original))
         _hook_attempts(sys.modules.get("aiobotocore.endpoint"), "AioEndpoint")
+
+        @around(None, module.AioBaseClient, "_make_api_call")
+        async def wait(original: Any, client: Any, operation: Any, params: Any) -> Any:
+            with _counting(counts, client, operation, params) as answer:
+                answer.append(await original(client, operation, params))
+            return answer[0]
 
 
 def counts(process: Process) -> Counts:
@@ -271,55 +270,32 @@ def _counting(counts: Counts, client: Any, operation: str, params: Any) -> Itera
     _end(call, answer[0])
 
 
-def _called(counts: Counts, original: Any) -> Any:
-    def _make_api_call(self: Any, operation_name: Any, api_params: Any) -> Any:
-        with _counting(counts, self, operation_name, api_params) as answer:
-            answer.append(original(self, operation_name, api_params))
-        return answer[0]
+def _read(counts: Counts, original: Any, body: Any, *args: Any, **kwargs: Any) -> Any:
+    bucket = getattr(body, "_trainperf_bucket", None)
+    if bucket is None:
+        return original(body, *args, **kwargs)
 
-    return _make_api_call
+    def add(seconds: float) -> None:
+        bucket.body_s += seconds
 
-
-def _awaited(counts: Counts, original: Any) -> Any:
-    async def _make_api_call(self: Any, operation_name: Any, api_params: Any) -> Any:
-        with _counting(counts, self, operation_name, api_params) as answer:
-            answer.append(await original(self, operation_name, api_params))
-        return answer[0]
-
-    return _make_api_call
-
-
-def _read(counts: Counts, original: Any) -> Any:
-    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-        bucket = getattr(self, "_trainperf_bucket", None)
-        if bucket is None:
-            return original(self, *args, **kwargs)
-        began = counts.begins()
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-
-            def add(seconds: float) -> None:
-                bucket.body_s += seconds
-
-            counts.ends(add, began)
-
-    return read
+    began = counts.begins()
+    try:
+        return original(body, *args, **kwargs)
+    finally:
+        counts.ends(add, began)
 
 
 def _hook_attempts(module: ModuleType | None, owner: str) -> None:
     """See each attempt of a call: botocore tries again by itself, and says so to nobody."""
 
-    def make(original: Any) -> Any:
-        def _needs_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
-            _attempt(*args, **kwargs)
-            return original(self, *args, **kwargs)  # of aiobotocore's, to be awaited
-
-        return _needs_retry
-
     cls = getattr(module, owner, None)
-    if cls is not None and "_needs_retry" in vars(cls):
-        replace(cls, "_needs_retry", make)
+    if cls is None or "_needs_retry" not in vars(cls):
+        return
+
+    @around(None, cls, "_needs_retry")
+    def retry(original: Any, endpoint: Any, *args: Any, **kwargs: Any) -> Any:
+        _attempt(*args, **kwargs)
+        return original(endpoint, *args, **kwargs)  # of aiobotocore's, to be awaited
 
 
 def _attempt(

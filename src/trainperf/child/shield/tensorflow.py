@@ -19,20 +19,9 @@ SAVED_MODEL = ("/saved_model.pb", "/saved_model.pbtxt", "/config.json")
 
 
 def saving(module: Any, scratch: Scratch, changes: Changes) -> None:
-    def make_save(original: Any) -> Any:
-        redirecting = argument(1, "filepath", scratch.redirect)(original)
-
-        def save_model(*args: Any, **kwargs: Any) -> Any:
-            path = kwargs.get("filepath", args[1] if len(args) > 1 else "")
-            if str(path).startswith("hf://") and len(args) < 4 and kwargs.get("zipped") is None:
-                kwargs["zipped"] = False  # as for every path on the Hugging Face Hub
-            return redirecting(*args, **kwargs)
-
-        return save_model
-
     reading = functools.partial(scratch.reading, endings=INDEX)
-    changes.wrap(module, "save_model", make_save)
-    changes.wrap(module, "save_weights", argument(1, "filepath", scratch.redirect))
+    for name in ("save_model", "save_weights"):
+        changes.wrap(module, name, argument(1, "filepath", scratch.redirect))
     changes.wrap(module, "load_model", argument(0, "filepath", reading))
     changes.wrap(module, "load_weights", argument(1, "filepath", reading))
 
@@ -193,23 +182,16 @@ def _match(scratch: Scratch, function: Any, pattern: Any) -> Any:
 
 
 _HOW: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(
-        (
-            "atomic_write_string_to_file",
-            "create_dir",
-            "makedirs",
-            "mkdir",
-            "recursive_create_dir",
-            "write_string_to_file",
-        ),
-        _write,
-    ),
-    **dict.fromkeys(
-        ("exists", "file_exists", "is_directory", "isdir", "read_file_to_string", "stat"), _read
-    ),
-    **dict.fromkeys(("File", "FileIO", "GFile"), _open),
-    **dict.fromkeys(("delete_file", "delete_recursively", "remove", "rmtree"), _remove),
-    **dict.fromkeys(("list_directory", "listdir"), _list),
-    **dict.fromkeys(("get_matching_files", "glob"), _match),
-    "copy": _copy,
+    name: how
+    for how, names in (
+        (_write, "atomic_write_string_to_file create_dir makedirs mkdir"),
+        (_write, "recursive_create_dir write_string_to_file"),
+        (_read, "exists file_exists is_directory isdir read_file_to_string stat"),
+        (_open, "File FileIO GFile"),
+        (_remove, "delete_file delete_recursively remove rmtree"),
+        (_list, "list_directory listdir"),
+        (_match, "get_matching_files glob"),
+        (_copy, "copy"),
+    )
+    for name in names.split()
 }

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from ..process.process import Process, Unseen
 from ..timing.batches import dataset_of, fresh, same_dataset
 
 __all__ = ["dataset_of", "fresh", "same_dataset", "size_in_bytes", "undistributed"]
+
+TAKE_S = 1.5
+"""After so long no further batch is taken to be replayed."""
 
 
 def leaves(batch: Any) -> list[Any]:
@@ -30,13 +35,11 @@ def size_in_bytes(batch: Any) -> int:
     return total
 
 
-def take(iterator: Any, most: int, most_bytes: int, seconds: float) -> list[Any]:
+def take(iterator: Any, most: int, most_bytes: int) -> list[Any]:
     """Take a few batches from an iterator, bounded in number, memory and time."""
-    import time
-
     batches: list[Any] = []
     began, size = time.monotonic(), 0
-    while len(batches) < most and (not batches or time.monotonic() - began < seconds):
+    while len(batches) < most and (not batches or time.monotonic() - began < TAKE_S):
         try:
             batches.append(next(iterator))
         except StopIteration:
@@ -118,8 +121,11 @@ def graph_pull(process: Process) -> Callable[[Any, int], int]:
         import tensorflow as tf
 
         with Unseen(process):
-            if not isinstance(iterator, tf.data.Iterator) or _has_optionals(iterator):
-                return _eager_pull(iterator, count)
+            if not isinstance(iterator, tf.data.Iterator) or any(
+                type(spec).__name__ == "OptionalSpec"
+                for spec in tf.nest.flatten(iterator.element_spec)
+            ):
+                return sum(1 for _ in islice(iterator, count))
             if compiled is None:
                 compiled = _compile_pull(tf)
             return int(compiled(iterator, tf.constant(count)))
@@ -141,22 +147,6 @@ def _compile_pull(tf: Any) -> Any:
         return taken
 
     return tf.function(pull, autograph=False, reduce_retracing=True)
-
-
-def _has_optionals(iterator: Any) -> bool:
-    import tensorflow as tf
-
-    specs = tf.nest.flatten(iterator.element_spec)
-    return any(type(spec).__name__ == "OptionalSpec" for spec in specs)
-
-
-def _eager_pull(iterator: Any, count: int) -> int:
-    for taken in range(count):
-        try:
-            next(iterator)
-        except StopIteration:
-            return taken
-    return count
 
 
 ADAPTER_CALLS = ("fit", "error_handler", "train_on_batch", "_enumerate_iterator")

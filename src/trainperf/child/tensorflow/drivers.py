@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..process.process import Unseen
-from ..timing.draining import Exhausted
 from ..timing.drivers.driver import Driver
-from ..timing.drivers.iterator_driver import RING, RING_BYTES
+from ..timing.drivers.loop_drivers import RING, RING_BYTES
 from ..timing.loop import INPUT, REAL, RESIDENT
+from ..timing.phases import Exhausted
 from . import batches as tf_batches
 from . import probes, stages
 
@@ -69,7 +69,9 @@ class ArgumentDriver(Driver):
         try:
             result = invoke(source)
         except Exception as error:
-            if not _is_end(error):
+            from tensorflow.python.framework.errors_impl import OutOfRangeError
+
+            if not isinstance(error, (StopIteration, OutOfRangeError)):
                 raise
             if not self.wants_more or not self.reopen():
                 self.ran_out(began)
@@ -141,9 +143,9 @@ class ArgumentDriver(Driver):
         if self._resident is not None:
             return ""
         with Unseen(self.process):
-            batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
+            batches = tf_batches.take(self._source, RING, RING_BYTES)
             if not batches and self.reopen():
-                batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
+                batches = tf_batches.take(self._source, RING, RING_BYTES)
             if not batches:
                 return "the input had no batch left to replay"
             self.took(len(batches))
@@ -173,11 +175,3 @@ class ArgumentDriver(Driver):
 
     def dataset(self) -> Any:
         return self._dataset
-
-
-def _is_end(error: Exception) -> bool:
-    if isinstance(error, StopIteration):
-        return True
-    from tensorflow.python.framework.errors_impl import OutOfRangeError
-
-    return isinstance(error, OutOfRangeError)

@@ -8,23 +8,28 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from ..process.process import Attempt
 from . import batches as tf_batches
-from . import models
+from . import models, strategies
+from .exchange import own_graphs
 from .retraces import users_function
-from .strategies import all_reduce
-from .strategies.exchange import own_graphs
 
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
 
-
 _OLDER = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
 """Older names of the hooks, which Keras's own call."""
+
+ARGUMENTS = (
+    *("save_freq", "histogram_freq", "update_freq", "profile_batch"),
+    *("save_weights_only", "monitor"),
+)
+"""Those of callbacks that are recorded."""
 
 _LEAST_HELD = 2**20
 """Bytes that tensors must have held on a GPU for it to count as used: TensorFlow itself takes
@@ -123,16 +128,8 @@ def given_to_fit(call: Any) -> dict[str, Any]:
     """The arguments of a call of `fit` by their names; none where no call was seen."""
     if call is None:
         return {}
-    names = (
-        "x",
-        "y",
-        "batch_size",
-        "epochs",
-        "verbose",
-        "callbacks",
-        "validation_split",
-        "validation_data",
-    )
+    names = ["x", "y", "batch_size", "epochs", "verbose", "callbacks"]
+    names += ["validation_split", "validation_data"]
     given: dict[str, Any] = dict(zip(names, call[1], strict=False)) | call[2]
     return given
 
@@ -168,14 +165,14 @@ def record(driver: Driver) -> None:
     """Record what is known of the models, the device, callbacks, padding and tracing."""
     import tensorflow as tf
 
-    write = driver.record.write
     build = dict(tf.sysconfig.get_build_info())
-    write(
+    legacy = _legacy(driver)
+    driver.record.write(
         "framework",
         name="tensorflow",
         version=tf.__version__,
-        keras=_keras_version(driver),
-        legacy=_legacy(driver),
+        keras=getattr(sys.modules.get("tf_keras" if legacy else "keras"), "__version__", None),
+        legacy=legacy,
         cuda=bool(build.get("is_cuda_build")),
         gpus=tf_gpus(),
         logical=devices_of_a_worker(tf.config.list_logical_devices()),
@@ -191,7 +188,7 @@ def record(driver: Driver) -> None:
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     driver.process.fact("tf_debug_modes", driver.loops.debug_modes)
     for what, part in (
-        ("strategies", all_reduce.record),
+        ("strategies", strategies.record),
         ("devices", _record_devices_used),
         ("models", models.record),
         ("callbacks", record_callbacks),
@@ -219,11 +216,6 @@ def _legacy(driver: Driver) -> bool:
     return "tf_keras.src.engine.training" in sys.modules and "keras.src.trainers" not in sys.modules
 
 
-def _keras_version(driver: Driver) -> str | None:
-    module = sys.modules.get("tf_keras" if _legacy(driver) else "keras")
-    return getattr(module, "__version__", None)
-
-
 def record_callbacks(driver: Driver) -> None:
     """Record what each callback's hooks took, and where it was made."""
     for callback, costs in driver.loops.callback_costs.values():
@@ -240,15 +232,8 @@ def record_callbacks(driver: Driver) -> None:
             functions=_given(callback),
             arguments={
                 name: value
-                for name in (
-                    "save_freq",
-                    "histogram_freq",
-                    "update_freq",
-                    "profile_batch",
-                    "save_weights_only",
-                    "monitor",
-                )
-                if isinstance(value := getattr(callback, name, None), (int, str, bool))
+                for name in ARGUMENTS
+                if isinstance(value := getattr(callback, name, None), (int, str))
             },
         )
 
@@ -263,6 +248,11 @@ def record_step_function(driver: Driver) -> None:
         python, _ = users_function(function)
         code: Any = getattr(python, "__code__", None)
         users = code is not None and frames.is_users(code.co_filename)
+        signatures: list[str] = []
+        with suppress(Exception):  # those without exchange have the same
+            concrete = function._list_all_concrete_functions()
+            found = [str(one.structured_input_signature)[:400] for one in concrete]
+            signatures = list(dict.fromkeys(found))[:6]
         driver.record.write(
             "step_function",
             name=getattr(python, "__name__", ""),
@@ -271,7 +261,7 @@ def record_step_function(driver: Driver) -> None:
             jit=bool(getattr(function, "_jit_compile", None)),
             relaxed=bool(getattr(function, "_reduce_retracing", None)),
             traces=int(function.experimental_get_tracing_count()) - own_graphs(function),
-            signatures=_signatures(function),
+            signatures=signatures,
         )
     if not loops.marked and loops.tape.frame is not None and driver.kind != "fit":
         frame = loops.tape.frame
@@ -283,15 +273,6 @@ def record_step_function(driver: Driver) -> None:
             tape=frame.get("tape"),
             own=bool(loops.tape.own_function),
         )
-
-
-def _signatures(function: Any) -> list[str]:
-    try:
-        concrete = function._list_all_concrete_functions()
-        signatures = [str(one.structured_input_signature)[:400] for one in concrete]
-        return list(dict.fromkeys(signatures))[:6]  # those without exchange have the same
-    except Exception:
-        return []
 
 
 def definitions(cls: type) -> dict[str, dict[str, Any]]:
@@ -397,14 +378,14 @@ def item_draws(dataset: Any) -> bool | None:
     """
     cls = type(dataset)
     try:
-        return any(_names_one(code) for code in _reached(cls, getattr(cls, "__getitem__", None)))
+        names = [
+            name.lower()
+            for code in _reached(cls, getattr(cls, "__getitem__", None))
+            for name in (*code.co_names, *code.co_freevars, *code.co_varnames)
+        ]
+        return any("random" in name or "rng" in name.split("_") for name in names)
     except Exception:  # a class may answer `getattr` as it likes
         return None
-
-
-def _names_one(code: CodeType) -> bool:
-    names = [name.lower() for name in (*code.co_names, *code.co_freevars, *code.co_varnames)]
-    return any("random" in name or "rng" in name.split("_") for name in names)
 
 
 def _reached(cls: type, start: Any) -> Iterator[CodeType]:

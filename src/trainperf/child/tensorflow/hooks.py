@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from ..process import frames, stacks
-from ..process.patching import after, before, replace, undo
+from ..process.patching import after, around, before, replace, undo
 from ..process.process import Attempt
 from .loops import TensorFlowLoops
 
@@ -58,15 +58,11 @@ def watch_context(loops: TensorFlowLoops, module: Any) -> None:
     if told is None:
         return
 
-    def make(original: Any) -> Any:
-        def ensure_initialized(self: Any) -> Any:
-            if not self._initialized and self.list_physical_devices("GPU"):
-                told.before_device()
-            return original(self)
-
-        return ensure_initialized
-
-    replace(module.Context, "ensure_initialized", make)
+    @around(None, module.Context, "ensure_initialized")
+    def initialize(original: Any, context: Any) -> Any:
+        if not context._initialized and context.list_physical_devices("GPU"):
+            told.before_device()
+        return original(context)
 
 
 def watch_keys(loops: TensorFlowLoops, module: Any) -> None:
@@ -114,19 +110,15 @@ def watch_iterators(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
-    def make_iter(original: Any) -> Any:
-        def __iter__(self: Any) -> Any:  # noqa: N807
-            iterator = original(self)
-            with Attempt(loops.process, "distributed iterator"):
-                iterator._trainperf_dataset = self
-            return iterator
-
-        return __iter__
-
     replace(module.DistributedIteratorBase, "__next__", loops.watching)
     for name in ("DistributedDataset", "DistributedDatasetsFromFunction"):
-        if "__iter__" in vars(getattr(module, name)):
-            replace(getattr(module, name), "__iter__", make_iter)
+
+        @around(None, getattr(module, name), "__iter__")
+        def open_(original: Any, dataset: Any) -> Any:
+            iterator = original(dataset)
+            with Attempt(loops.process, "distributed iterator"):
+                iterator._trainperf_dataset = dataset
+            return iterator
 
 
 def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
@@ -142,36 +134,26 @@ def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_functions(loops: TensorFlowLoops, module: Any) -> None:
-    main = threading.main_thread().ident
-
-    def make(original: Any) -> Any:
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if loops.depth or loops.process.off or threading.get_ident() != main:
-                return original(self, *args, **kwargs)
-            return loops.function_called(self, original, args, kwargs)
-
-        return __call__
-
-    replace(module.Function, "__call__", make)
+    @around(loops.process, module.Function, "__call__")
+    def call(original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        if loops.depth or threading.get_ident() != loops.main:
+            return original(function, *args, **kwargs)
+        return loops.function_called(function, original, args, kwargs)
 
 
 def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
-    def make(original: Any) -> Any:
-        def func_graph_from_py_func(name: Any, python_func: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.process.off or loops.tracing:
-                return original(name, python_func, *args, **kwargs)
-            loops.tracing = True
-            began = loops.process.clock()
-            try:
-                with loops.origins.noting():
-                    return original(name, python_func, *args, **kwargs)
-            finally:
-                loops.tracing = False
-                loops.traced(str(name), began)
-
-        return func_graph_from_py_func
-
-    replace(module, "func_graph_from_py_func", make)
+    @around(loops.process, module, "func_graph_from_py_func")
+    def trace(original: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+        if loops.tracing:
+            return original(name, *args, **kwargs)
+        loops.tracing = True
+        began = loops.process.clock()
+        try:
+            with loops.origins.noting():
+                return original(name, *args, **kwargs)
+        finally:
+            loops.tracing = False
+            loops.traced(str(name), began)
 
 
 def watch_python(loops: TensorFlowLoops, module: Any) -> None:
@@ -180,23 +162,17 @@ def watch_python(loops: TensorFlowLoops, module: Any) -> None:
     Both run on threads of TensorFlow's, and look alike there.
     """
 
-    def make(original: Any) -> Any:
-        def insert(registry: Any, function: Any) -> Any:
-            token = original(registry, function)
-            with Attempt(loops.process, "a Python function of a graph"):
-                frame: FrameType | None = sys._getframe(1)
-                while frame is not None:
-                    if str(frame.f_globals.get("__name__", "")).startswith(
-                        "tensorflow.python.data."
-                    ):
-                        stacks.TOKENS.add(token)
-                        break
-                    frame = frame.f_back
-            return token
-
-        return insert
-
-    replace(module.FuncRegistry, "insert", make)
+    @around(None, module.FuncRegistry, "insert")
+    def insert(original: Any, registry: Any, function: Any) -> Any:
+        token = original(registry, function)
+        with Attempt(loops.process, "a Python function of a graph"):
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None:
+                if str(frame.f_globals.get("__name__", "")).startswith("tensorflow.python.data."):
+                    stacks.TOKENS.add(token)
+                    break
+                frame = frame.f_back
+        return token
 
 
 def watch_variables(loops: TensorFlowLoops, module: Any) -> None:

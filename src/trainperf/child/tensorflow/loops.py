@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from ..process.process import Attempt, Unseen
-from ..timing.device.clock import HostClock
-from ..timing.drivers.iterator_driver import IteratorDriver
-from ..timing.drivers.loop_drivers import UpdateDriver
+from ..timing.device import HostClock
+from ..timing.drivers.loop_drivers import CallDriver, IteratorDriver, UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
-from .graph_lines import Origins
+from . import facts, models, probes, stages, strategies
+from .drivers import ArgumentDriver
+from .exchange import Exchange
+from .graph_lines import Origins, TensorFlowTracer
 from .retraces import Retraces
-from .strategies import scopes
-from .strategies.exchange import Exchange
-from .strategies.scopes import Strategies
 
 if TYPE_CHECKING:
-    from ..timing.loops import Extra, Tracer
+    from ..timing.loops import Tracer
     from ..timing.training import Training
-
 
 RECURRING = 5
 """First runs of new traces from which it is one step's function that is traced again and again."""
@@ -51,7 +49,7 @@ class TensorFlowLoops(Loops):
     def __init__(self, training: Training) -> None:
         super().__init__(training)
         self.device = TensorFlowClock(self.process.clock)
-        self.strategies = Strategies(self.process, Exchange(training))
+        self.strategies = strategies.Strategies(self.process, Exchange(training))
         self.tracing = False
         self.debug_modes: dict[str, Any] = {}
         self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that updated weights
@@ -75,63 +73,41 @@ class TensorFlowLoops(Loops):
     # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
-        return scopes.world(self.strategies)
+        return strategies.world(self.strategies)
 
     def facts(self, driver: Any) -> dict[str, Any]:
-        from . import facts as tf_facts
-
-        return tf_facts.loop_facts(driver)
+        return facts.loop_facts(driver)
 
     def record_facts(self, driver: Any) -> None:
-        from . import facts as tf_facts
-
-        tf_facts.record(driver)
+        facts.record(driver)
 
     def batches_of_pass(self, dataset: Any) -> float | None:
         """How many batches come of one pass over what a dataset repeats, if it does."""
-        from . import stages as tf_stages
-
-        return tf_stages.batches_of_pass(dataset)
+        return stages.batches_of_pass(dataset)
 
     def stages(self, driver: Any, deadline: float) -> None:
-        from . import stages as tf_stages
-
-        tf_stages.record(driver, deadline)
+        stages.record(driver, deadline)
 
     def probe_names(self) -> tuple[str, ...]:
         return () if self.marked else ("probe compiled",)
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the user's eager step against the same compiled, a compiled one with XLA."""
-        from . import probes as tf_probes
-
         if self.marked:
-            tf_probes.probe_compiled_step(driver, deadline)
+            probes.probe_compiled_step(driver, deadline)
         else:
-            tf_probes.probe_eager_step(driver, deadline)
+            probes.probe_eager_step(driver, deadline)
 
     @property
     def exchange(self) -> Any:
         return self.replicas.exchange()
 
-    def last_extras(self, driver: Any) -> list[Extra]:
-        from . import matmul
-
-        return matmul.extras(driver)
-
-    def exchange_extras(self, driver: Any) -> list[Extra]:
-        return self.replicas.extras(driver)
-
     def steps_per_call(self, driver: Any) -> int:
         """The `steps_per_execution` of a model that `fit` trains, else 1."""
-        from .models import steps_per_execution
-
         model = getattr(driver, "model", None)
-        return 1 if model is None else steps_per_execution(model)
+        return 1 if model is None else models.steps_per_execution(model)
 
     def tracer(self, driver: Any) -> Tracer:
-        from .tracer import TensorFlowTracer
-
         return TensorFlowTracer(driver)
 
     def iterator_driver(self, iterator: Any) -> IteratorDriver:
@@ -170,7 +146,11 @@ class TensorFlowLoops(Loops):
         if trains:
             if self.tape.wanted:
                 self.compiled_call = (function, original, args, kwargs)
-            iterator = _iterator_among(args)
+            from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+            from tensorflow.python.distribute.input_lib import DistributedIteratorBase
+
+            kinds = (OwnedIterator, DistributedIteratorBase)
+            iterator = next((value for value in args if isinstance(value, kinds)), None)
             if iterator is not None:
 
                 def with_iterator(other: Any) -> Any:
@@ -201,7 +181,8 @@ class TensorFlowLoops(Loops):
         if driver is not None and driver.kind == "call":
             driver.called(key, again, batch)
         elif self.makes_batches():
-            self._drive_calls().called(key, again, batch)
+            self.training.driver = driver = CallDriver(self)
+            driver.called(key, again, batch)
         began = self.process.clock()
         self.depth += 1
         try:
@@ -221,8 +202,6 @@ class TensorFlowLoops(Loops):
         """A step that takes its batch from the iterator it is given."""
         driver = self.training.driver
         if driver is None or not driver.serves(owner):
-            from .drivers import ArgumentDriver
-
             if driver is not None and driver.wants_more and not driver.stale():
                 driver.interrupted()
             driver = ArgumentDriver(self, owner, iterator, **facts)
@@ -319,31 +298,12 @@ class TensorFlowLoops(Loops):
         often = self._first_runs >= RECURRING and self.training.driver is not None
         if often and not self._described:
             self._described = True
-            from . import facts as tf_facts
-
             with Attempt(self.process, "the function of a step"), Unseen(self.process):
-                tf_facts.record_step_function(self.training.driver)
+                facts.record_step_function(self.training.driver)
 
     def _busy(self, seconds: float) -> None:
         if self.training.driver is not None:
             self.training.driver.busy += seconds
-
-    def _drive_calls(self) -> Any:
-        from ..timing.drivers.loop_drivers import CallDriver
-
-        driver = CallDriver(self)
-        self.training.driver = driver
-        return driver
-
-
-def _iterator_among(args: tuple[Any, ...]) -> Any:
-    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
-    from tensorflow.python.distribute.input_lib import DistributedIteratorBase
-
-    for value in args:
-        if isinstance(value, (OwnedIterator, DistributedIteratorBase)):
-            return value
-    return None
 
 
 class TensorFlowClock(HostClock):
@@ -400,8 +360,8 @@ class TensorFlowClock(HostClock):
 class Replicas:
     """The replicas that a TensorFlow loop trains; nothing to it where it has but one."""
 
-    def __init__(self, strategies: Strategies, update: Callable[[Any], None]) -> None:
-        self.strategies = strategies
+    def __init__(self, built: strategies.Strategies, update: Callable[[Any], None]) -> None:
+        self.strategies = built
         self._update = update
         self._running = False
         self._updates: list[Any] = []
@@ -409,19 +369,8 @@ class Replicas:
     def exchange(self) -> Any:
         """The switch of the exchange; None until one was seen."""
         exchange = self.strategies.exchange
-        seen = self.strategies.trains_replicas() and exchange.reductions()
-        return exchange if seen else None
-
-    def extras(self, driver: Any) -> list[Extra]:
-        """All-reduces of the gradients' sizes alone, and what connects the replicas."""
-        if self.exchange() is None:
-            return []
-        from .strategies import all_reduce
-
-        return [
-            ("link", lambda deadline: all_reduce.link(driver, deadline)),
-            ("all_reduce", lambda deadline: all_reduce.all_reduce(driver, deadline)),
-        ]
+        several = any(strategies.replicas(one.strategy) > 1 for one in self.strategies.built)
+        return exchange if several and exchange.reductions() else None
 
     def apart(self) -> bool:
         """Whether the ranks drained their input since this was asked last, each by itself.

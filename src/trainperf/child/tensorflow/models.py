@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..process.process import Attempt, Unseen
@@ -12,7 +13,6 @@ from . import batches as tf_batches
 
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
-
 
 _RANDOM = ("Dropout", "Noise", "Random", "Stochastic")
 """In the names of Keras's layers that draw random numbers in training: what they give changes."""
@@ -69,15 +69,11 @@ def _models_alive() -> list[Any]:
 
 
 def _layers(model: Any) -> list[Any]:
-    flat = model._flatten_layers(include_self=False, recursive=True)
-    return list(flat)
+    return list(model._flatten_layers(include_self=False, recursive=True))
 
 
 def _model(driver: Driver, model: Any) -> dict[str, Any]:
     layers = _layers(model)
-    counts: dict[str, int] = {}
-    for layer in layers:
-        counts[type(layer).__name__] = counts.get(type(layer).__name__, 0) + 1
     compiled = driver.loops.sites.get(("compile", id(model)))
     given = driver.loops.compile_arguments.get(id(model), {})
     optimizer, used = getattr(model, "optimizer", None), driver.loops.optimizers
@@ -92,8 +88,15 @@ def _model(driver: Driver, model: Any) -> dict[str, Any]:
         "jit": bool(model.jit_compile) if compiled else None,
         "steps_per_execution": steps_per_execution(model) if compiled else 1,
         "optimizer": type(optimizer).__name__ if optimizer is not None else "",
-        "policy": _policy(model, layers),
-        "compute_layers": counts,
+        "policy": next(
+            (
+                str(layer.dtype_policy.name)
+                for layer in (*layers, model)
+                if getattr(layer, "dtype_policy", None) and getattr(layer, "trainable_weights", 0)
+            ),
+            "",
+        ),
+        "compute_layers": dict(Counter(type(layer).__name__ for layer in layers)),
         "recurrent": [_recurrent(driver, layer) for layer in layers if _is_recurrent(layer)],
         "jit_blocking": [
             layer.name for layer in layers if getattr(layer, "supports_jit", True) is False
@@ -101,30 +104,17 @@ def _model(driver: Driver, model: Any) -> dict[str, Any]:
         "compile_where": compiled,
         "frozen": frozen(model) if compiled and backend() == "tensorflow" else None,
     }
-    facts |= _learning_rate(optimizer)
+    if optimizer is not None:
+        schedule = getattr(optimizer, "_learning_rate", None)
+        scheduled = hasattr(schedule, "get_config") and not hasattr(schedule, "assign")
+        try:
+            rate = float(optimizer.learning_rate)
+        except (TypeError, ValueError):
+            rate = None
+        facts |= {"learning_rate": rate, "learning_rate_scheduled": scheduled}
     if compiled and not facts["jit"]:
         facts["jit_blocker"] = _jit_blocker(model, given, facts)
     return facts
-
-
-def _policy(model: Any, layers: list[Any]) -> str:
-    for layer in [*layers, model]:
-        policy = getattr(layer, "dtype_policy", None)
-        if policy is not None and getattr(layer, "trainable_weights", None):
-            return str(policy.name)
-    return ""
-
-
-def _learning_rate(optimizer: Any) -> dict[str, Any]:
-    if optimizer is None:
-        return {}
-    schedule = getattr(optimizer, "_learning_rate", None)
-    scheduled = hasattr(schedule, "get_config") and not hasattr(schedule, "assign")
-    try:
-        value = float(optimizer.learning_rate)
-    except (TypeError, ValueError):
-        value = None
-    return {"learning_rate": value, "learning_rate_scheduled": bool(scheduled)}
 
 
 def _jit_blocker(model: Any, given: dict[str, Any], facts: dict[str, Any]) -> str:
@@ -289,21 +279,17 @@ def _divided(model: Any) -> dict[str, Any] | None:
     known = [int(one) for one in shape[1:] if one is not None]
     if len(known) != len(shape) - 1:
         return None
-    kind = _model_class()
-    kind(model.inputs, joint)
-    kind(joint, model.outputs)
+    import keras
+    import tensorflow as tf
+
+    keras.Model(model.inputs, joint)
+    keras.Model(joint, model.outputs)
     return {
         "layers": ahead,
         "parameters": parameters,
         "trained": _count(model.trainable_weights),
-        "bytes_per_sample": math.prod(known) * _itemsize(joint.dtype),
+        "bytes_per_sample": math.prod(known) * int(tf.as_dtype(joint.dtype).size),
     }
-
-
-def _model_class() -> Any:
-    import keras
-
-    return keras.Model
 
 
 def _gives_the_same(layer: Any) -> bool:
@@ -324,12 +310,6 @@ def _changes(layer: Any) -> bool:
 
 def _count(weights: Any) -> int:
     return sum(math.prod(int(one) for one in weight.shape) for weight in weights)
-
-
-def _itemsize(dtype: Any) -> int:
-    import tensorflow as tf
-
-    return int(tf.as_dtype(dtype).size)
 
 
 def columns_used(rows: Any) -> tuple[int, int]:
@@ -365,10 +345,6 @@ def masks_padding(model: Any, rows: Any) -> bool | None:
     )
     if any(one.ndim > 1 and one.shape[1] == rows.shape[1] for one in whole):
         return None
-    return _alike(whole, cut)
-
-
-def _alike(whole: list[Any], cut: list[Any]) -> bool:
     for one, other in zip(whole, cut, strict=True):
         if one.shape != other.shape:
             return False

@@ -34,7 +34,9 @@ class Retraces:
         None for the first trace of a function, where no number changed, and where it is
         not the user's source that called.
         """
-        frame = self._frame()
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not self._called:
+            frame = frame.f_back
         if frame is None:
             return None
         function = frame.f_locals["function"]
@@ -44,7 +46,9 @@ class Retraces:
         changed = [key for key in now if _changed(before.get(key, OTHER), now[key])]
         other = {key: OTHER for key, was in before.items() if was == OTHER}
         self._seen[id(function)] = now | other
-        caller = frame.f_back and frame.f_back.f_back  # beyond the hook itself
+        caller = frame.f_back
+        while caller is not None and frames.is_ours(caller.f_code.co_filename):  # the hook
+            caller = caller.f_back
         if not changed or caller is None or not frames.is_users(caller.f_code.co_filename):
             return None
         return {
@@ -54,12 +58,6 @@ class Retraces:
                 for key in changed
             ],
         }
-
-    def _frame(self) -> FrameType | None:
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code is not self._called:
-            frame = frame.f_back
-        return frame
 
 
 def users_function(function: Any) -> tuple[Any, bool]:

@@ -24,7 +24,6 @@ from .facts import fit_facts
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
 
-
 STAGE_S = 0.3
 """Seconds spent on one prefix at most, once it has delivered two elements."""
 
@@ -71,18 +70,12 @@ def record(driver: Driver, deadline: float) -> None:
             reason = in_words(error)
             driver.record.write("stage_time", index=index, missing=reason)
             continue
-        timed["drawn_from"] = _drawn_from(driver, node, described[index])
+        function = described[index].get("function")
+        if described[index].get("random") and not described[index].get("python"):
+            with Attempt(driver.process, "the work ahead of random numbers"):
+                timed["drawn_from"] = drawn_from(node, function)
         driver.record.write("stage_time", index=index, elements_per_step=counts[index], **timed)
         driver.record.flush()
-
-
-def _drawn_from(driver: Driver, node: Any, described: dict[str, Any]) -> dict[str, int] | None:
-    """What a map works on when it begins to draw; what it cannot be asked is noted."""
-    if not described.get("random") or described.get("python"):
-        return None
-    with Attempt(driver.process, "the work ahead of random numbers"):
-        return drawn_from(node, described.get("function"))
-    return None
 
 
 def _collapse(nodes: list[Any]) -> list[Any]:
@@ -111,12 +104,13 @@ def _describe(node: Any, adapter: str) -> dict[str, Any]:
         op = call
     else:
         op = adapter if call in ADAPTER_CALLS and adapter else _op_from_class(node)
+    count = int(node.cardinality())
     described = {
         "op": op,
         "where": getattr(node, "_trainperf_site", None),
         "by_user": by_user,
         "arguments": _arguments(node),
-        "cardinality": _cardinality(node),
+        "cardinality": None if count == -2 else count,
     }
     function = getattr(node, "_map_func", None) or getattr(node, "_predicate", None)
     if function is not None:
@@ -165,30 +159,21 @@ def _arguments(node: Any) -> dict[str, Any]:
     return found
 
 
-def _cardinality(node: Any) -> int | None:
-    count = int(node.cardinality())
-    return None if count == -2 else count
-
-
 def _function(wrapper: Any) -> dict[str, Any]:
     ops = op_types(wrapper)
     python = any(op in PYTHON_OPS for op in ops)
+    stateful = any(  # tf.data would refuse to run it in parallel by itself
+        operation.op_def is not None and operation.op_def.is_stateful
+        for operation in wrapper.function.graph.get_operations()
+        if operation.type not in ("Placeholder", "Assert")
+    )
     return {
         "function": _users_function(getattr(wrapper, "_func", None)),
         "ops": sorted(ops)[:200],
         "python": python,
         "random": any(_RANDOM_OPS in op for op in ops),
-        "stateful": python or _stateful(wrapper),
+        "stateful": python or stateful,
     }
-
-
-def _stateful(wrapper: Any) -> bool:
-    """Whether tf.data would refuse to run the function in parallel by itself."""
-    return any(
-        operation.op_def is not None and operation.op_def.is_stateful
-        for operation in wrapper.function.graph.get_operations()
-        if operation.type not in ("Placeholder", "Assert")
-    )
 
 
 def _users_function(function: Any, depth: int = 5) -> dict[str, Any] | None:

@@ -18,7 +18,6 @@ from ..process.process import Attempt, Process, Unseen
 if TYPE_CHECKING:
     from .training import Training
 
-
 AFTER = 8
 """So many calls of a place are made before: a call that comes a few times is not worth it."""
 EVERY = 3
@@ -120,7 +119,6 @@ class InPlace:
 
 # How often a script makes such calls, from where, and how long.
 
-
 Rows = Callable[[tuple[Any, ...], dict[str, Any]], int | None]
 """How many samples a call is given by its arguments; None where that is not to be seen."""
 
@@ -156,7 +154,9 @@ class Calls:
             def counted(*args: Any, **kwargs: Any) -> Any:
                 if self.passive():
                     return original(*args, **kwargs)
-                given = self._rows(rows, args, kwargs)
+                given = None
+                with Attempt(self._process, "the samples of a call"):
+                    given = rows(args, kwargs)
                 other = None if instead is None else partial(instead, args, kwargs)
                 return self.timed(what, given, lambda: original(*args, **kwargs), other)
 
@@ -188,11 +188,6 @@ class Calls:
             place, where = found
             self._in_place.called(place, {"what": what, "where": where}, seconds, result, instead)
         return result
-
-    def _rows(self, rows: Rows, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
-        with Attempt(self._process, "the samples of a call"):
-            return rows(args, kwargs)
-        return None
 
     def add(self, what: str, seconds: float, rows: int | None = None) -> tuple[Place, Any] | None:
         """Count a call that stands in the user's innermost frame, with so many samples.

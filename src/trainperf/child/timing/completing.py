@@ -17,7 +17,6 @@ from .budget import Budget
 if TYPE_CHECKING:
     from .loops import Extra
 
-
 PROBES = "probes"
 ALONE = "not taken where several processes train together"
 USUAL_S = 10.0
@@ -41,7 +40,7 @@ def describe(driver: Any) -> None:
 
 def extras(driver: Any) -> list[Extra]:
     """The extra measurements in order; several ranks leave out what they cannot do in step."""
-    found = [*driver.exchange_extras(), *driver.extras, *driver.loops.last_extras(driver)]
+    found = [*driver.exchange_extras(), *driver.extras]
     if driver.world is None or driver.loops.probes_in_step:
         return found
     lacks(driver, PROBES, ALONE)
@@ -116,29 +115,22 @@ def record_length(driver: Any) -> None:
 def _trainer(frame: FrameType | None) -> dict[str, Any] | None:
     """The length as a trainer among the callers has it; None where there is none."""
     while frame is not None:
-        owner = frame.f_locals.get("self") if frame.f_code.co_argcount else None
-        if frame.f_code.co_name == "_inner_training_loop":
-            return _hugging_face(owner)
-        if type(owner).__name__ in ("_FitLoop", "FitLoop"):
-            return _lightning(owner)
-        frame = frame.f_back
+        owner: Any = frame.f_locals.get("self") if frame.f_code.co_argcount else None
+        steps, epochs = None, None
+        if frame.f_code.co_name == "_inner_training_loop":  # Transformers', worked out as it begins
+            steps = owner.state.max_steps
+        elif type(owner).__name__ in ("_FitLoop", "FitLoop"):  # Lightning's: whichever is earlier
+            steps, epochs = owner.trainer.max_steps, owner.max_epochs
+        else:
+            frame = frame.f_back
+            continue
+        return {"name": "Trainer", "steps": _count(steps), "epochs": _count(epochs)}
     return None
 
 
-def _hugging_face(trainer: Any) -> dict[str, Any]:
-    """Transformers' `Trainer`, of which `max_steps` is worked out when training begins."""
-    steps = int(trainer.state.max_steps)
-    return {"name": "Trainer", "steps": steps if steps > 0 else None, "epochs": None}
-
-
-def _lightning(loop: Any) -> dict[str, Any]:
-    """Lightning's `Trainer`: the earlier of `max_epochs` and `max_steps`, each -1 for no end."""
-    epochs, steps = loop.max_epochs, loop.trainer.max_steps
-    return {
-        "name": "Trainer",
-        "steps": int(steps) if steps is not None and steps > 0 else None,
-        "epochs": int(epochs) if epochs is not None and epochs > 0 else None,
-    }
+def _count(number: Any) -> int | None:
+    """A number of steps or epochs, None for no end."""
+    return int(number) if number is not None and number > 0 else None
 
 
 def other_loops() -> list[dict[str, Any]]:
@@ -153,7 +145,7 @@ def other_loops() -> list[dict[str, Any]]:
     found = [
         {"what": what, "file": path, "line": node.lineno}
         for what, node in _training(tree)
-        if not any(_holds(outer, lines) for outer in _loops_that_hold(tree, node))
+        if not any(_holds(outer, lines) for outer in (node, *_loops_around(tree, node)))
     ]
     return sorted(found, key=lambda one: int(one["line"]))[:_MOST]
 
@@ -203,10 +195,8 @@ def _updates(node: Any, steps: Collection[str] = ()) -> bool:
 
 def _is_update(called: ast.expr) -> bool:
     """Whether a method of that name updates weights; `apply` is one of an optimizer only."""
-    if not isinstance(called, ast.Attribute):
-        return False
-    return called.attr in _UPDATES or (
-        called.attr == "apply" and "opt" in _name(called.value).lower()
+    return isinstance(called, ast.Attribute) and (
+        called.attr in _UPDATES or (called.attr == "apply" and "opt" in _name(called.value).lower())
     )
 
 
@@ -215,12 +205,9 @@ def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _loops_that_hold(tree: ast.Module, node: Any) -> Iterator[Any]:
-    """The node itself, and the loops around it."""
-    yield node
-    for outer in ast.walk(tree):
-        if isinstance(outer, (ast.For, ast.While)) and _holds(outer, {node.lineno}):
-            yield outer
+def _loops_around(tree: ast.Module, node: Any) -> list[Any]:
+    loops = (outer for outer in ast.walk(tree) if isinstance(outer, (ast.For, ast.While)))
+    return [loop for loop in loops if _holds(loop, {node.lineno})]
 
 
 def _holds(node: Any, lines: set[int]) -> bool:

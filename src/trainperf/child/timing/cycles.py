@@ -81,7 +81,9 @@ class Cycles:
             return
         with self._lock:
             self._gap = self._clock() - self._began - self._aside_s
-            self._found = self._parts() | {"turns": self._turns()}
+            now, turn = turns.counter(), self._turn
+            made = None if now is None or turn is None or now <= turn else now - turn
+            self._found = self._parts() | {"turns": made}
         self._fit_at = self._clock()
 
     def between(self) -> bool:
@@ -136,13 +138,6 @@ class Cycles:
 
     # ------------------------------------------------------------------ internal
 
-    def _turns(self) -> int | None:
-        """Turns of the loop around `fit` since it was left; None where they are not counted."""
-        now = turns.counter()
-        if now is None or self._turn is None or now <= self._turn:
-            return None
-        return now - self._turn
-
     def _parts(self) -> dict[str, Any]:
         stacks, self._stacks = self._stacks, None
         counts = stacks.stop() if stacks is not None else []
@@ -176,7 +171,7 @@ class Cycles:
                         gap = self._clock() - self._began - self._aside_s
                     found = self._found if self._gap is not None else self._parts()
                     self._write(gap, complete=False, opening_s=None, **found)
-        self._process.record_temporary()
+        self._process.temporary.record()
         self._process.record.write("done")
         self._process.record.flush()
 

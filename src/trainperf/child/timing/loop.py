@@ -207,7 +207,8 @@ class Plan:
         index = self._queue[0].index if self._queue else self._rounds
         by = self._first_by if index < ROUNDS else self._ends_by
         late = self.block.index > 0 and self._clock() > by
-        late = late or (index >= ROUNDS and self._keeps > 0 and self._few_left())
+        if index >= ROUNDS and self._keeps > 0 and (left := self._left()) is not None:
+            late = late or left < self._keeps
         if not self._queue and not late and not self._known():
             self._round([phase for phase in (REAL, LOCAL, RESIDENT) if phase in self._phases])
         if not self._queue and not late and self._profile_disturbed():
@@ -281,10 +282,6 @@ class Plan:
         timed = (SHARES[REAL] + SHARES[PROFILE]) * self._pace_s / max(self.step_estimate(), 1e-9)
         self._keeps = math.ceil(left - share)
         self._most_replayed = max(MIN_STEPS, int((share - timed) / ROUNDS))
-
-    def _few_left(self) -> bool:
-        left = self._left()
-        return left is not None and left < self._keeps
 
     def _round(self, phases: list[str]) -> None:
         for phase in phases:

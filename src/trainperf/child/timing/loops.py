@@ -19,7 +19,7 @@ from .calls import Calls, InPlace
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
-    from .device.clock import HostClock
+    from .device import HostClock
     from .training import Training
 
 BARE_UPDATES = 3
@@ -161,10 +161,6 @@ class Loops:
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
         """Measurements of the exchange alone."""
-        return []
-
-    def last_extras(self, driver: Any) -> list[Extra]:
-        """The last measurements: what the device gives at best."""
         return []
 
     def batches_of_pass(self, dataset: Any) -> float | None:

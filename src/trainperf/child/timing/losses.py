@@ -61,8 +61,12 @@ class Losses:
         if self._stride > 1 and isinstance(update, int) and not self._keeps(update):
             return
         self._kept.append((update, value, mean_of))
-        if len(self._kept) > MOST:
-            self._thin()
+        if len(self._kept) > MOST:  # every second, so that legs which thin differently share some
+            self._stride *= 2
+            if isinstance(self._kept[0][0], int):
+                self._kept = [one for one in self._kept if self._keeps(one[0])]
+            else:
+                self._kept = self._kept[::2]
 
     def fitted(self, model: Any, logs: Any, updates: int | None, begins: bool) -> None:
         """Keras's train function returned: so many updates, None if it is not known.
@@ -105,7 +109,7 @@ class Losses:
                 target = target.clone()  # the next step may write over it, as CUDA graphs do
             elif target.device.type != "cpu":
                 target = target.float().mean()  # for the same reason
-        elif not is_eager(target):
+        elif type(target).__name__ != "EagerTensor":
             return
         if len(target.shape) == 0:
             self._target = target
@@ -165,15 +169,6 @@ class Losses:
     def _keeps(self, update: int) -> bool:
         return update <= ALWAYS or update % self._stride == 0
 
-    def _thin(self) -> None:
-        """Keep every second, so that legs which thin differently still share updates."""
-        self._stride *= 2
-        plain = isinstance(self._kept[0][0], int)
-        if plain:
-            self._kept = [one for one in self._kept if self._keeps(one[0])]
-        else:
-            self._kept = self._kept[::2]
-
     def _pick(self, key: Any, result: Any) -> Any:
         """The loss in what a step returned, None if there is none."""
         path = self._paths.get(key, ())
@@ -225,7 +220,6 @@ class Losses:
 
 # The loss in what a step returns, its value, and sums of weights in its place.
 
-
 LONGEST = 1_000_000
 """Of a larger variable only so many elements are summed."""
 DEEPEST = 4
@@ -266,15 +260,6 @@ def _is_scalar(value: Any) -> bool:
     floating = getattr(dtype, "is_floating", getattr(dtype, "kind", "") == "f")
     known = getattr(shape, "rank", 0) is not None
     return bool(floating and known and len(shape) == 0)
-
-
-def is_eager(value: Any) -> bool:
-    """Whether a value is a tensor of TensorFlow outside of any graph."""
-    if "tensorflow" not in sys.modules:
-        return False
-    from tensorflow.python.framework.ops import EagerTensor
-
-    return isinstance(value, EagerTensor)
 
 
 def plain_loss(target: Any) -> Any:

@@ -120,7 +120,7 @@ class Tracing:
         """A step ends and the next one begins; whether that is still one of these."""
         number = self._taken - self._settle - self._unmarked
         if self._waits:
-            self._attempt(self._unheard)
+            self._give_up(NotTraced("no call of the framework's was seen between two steps"))
         if not self._idle and not self._over:
             self._waits = True
             self._attempt(lambda: self._tracer.outside(lambda: self._turn(number)))
@@ -143,9 +143,6 @@ class Tracing:
     def _refused(self) -> None:
         if reason := self._tracer.refusal(self._asked):
             raise NotTraced(reason)
-
-    def _unheard(self) -> None:
-        raise NotTraced("no call of the framework's was seen between two steps")
 
     def _turn(self, number: int) -> None:
         self._waits = False
@@ -193,6 +190,10 @@ class Tracing:
         try:
             act()
         except Exception as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        if not self._idle:
             self._idle = True
             _missing(self._driver, error, self._asked)
             with Attempt(self._driver.process, "stopping the tracer"):

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..process.process import Unseen
 from ..timing.drivers.driver import Driver
-from ..timing.drivers.iterator_driver import FitDriver, IteratorDriver
-from ..timing.drivers.loop_drivers import UpdateDriver
+from ..timing.drivers.loop_drivers import FitDriver, IteratorDriver, UpdateDriver
 from . import batches
 from .loader import items, loaders
 
 if TYPE_CHECKING:
-    from ..timing.device.clock import Mark
+    from ..timing.device import Mark
     from ..timing.loops import Extra, Loops, Tracer
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..timing.completing import ALONE
-from ..timing.device.clock import HostClock, Mark
+from ..timing.device import HostClock, Mark
 from ..timing.loops import Loops
 from ..timing.losses import plain_loss
 from . import batches as torch_batches
@@ -198,11 +198,6 @@ class TorchLoops(Loops):
     @property
     def exchange(self) -> Exchange | None:
         return exchanges.exchange(self)
-
-    def last_extras(self, driver: Any) -> list[Extra]:
-        from .built import matmul
-
-        return matmul.extras(driver)
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
         from .exchange import all_reduce

@@ -6,12 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
-from trainperf.model import Equivalence, Evidence
-
-NO_STEP = Unpriced("not measured: no step ran on the GPU")
+from trainperf.model import Evidence
 
 
 class GpuBuild(EnvironmentFix):
@@ -19,8 +16,9 @@ class GpuBuild(EnvironmentFix):
 
     ## Why it is slow
     A build without CUDA, or one for a newer CUDA than the driver supports, computes on the CPU
-    while the GPU stands idle; so does one whose CUDA does not start. A build without machine code
-    for the GPU has the driver compile it at the first start, for minutes.
+    while the GPU stands idle; so does one whose CUDA does not start, or from which the GPU is
+    hidden. A build without machine code for the GPU has the driver compile it at the first start,
+    for minutes.
 
     ## What changes
     Another build of the same release, or a newer driver. Rounding differs from the CPU.
@@ -31,36 +29,70 @@ class GpuBuild(EnvironmentFix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a build that leaves the GPU idle, or has no machine code for it."""
-        framework, machine = evidence.framework, evidence.machine
+        framework, gpus = evidence.framework, evidence.machine.gpus
         if evidence.device.kind == "GPU":
             return _compiled_at_start(evidence)
-        if framework.name != "torch" or not machine.gpus:
+        torch = framework.name == "torch"
+        found = (_why_torch if torch else _why_tensorflow)(evidence) if gpus else None
+        if found is None:
             return None
-        # A driver runs programs of its own CUDA major version and of older ones ("CUDA
-        # Compatibility" in NVIDIA's documentation).
-        cuda = _recorded_build(evidence).get("cuda")
-        needs, offers = version(cuda), version(machine.driver_cuda)
-        if framework.built_with_cuda is False:
-            why = f"PyTorch {framework.version} was built without CUDA."
-            advice = "Install the build of PyTorch with CUDA, in place of this one."
-        elif needs and offers and needs[0] > offers[0]:
-            why = f"PyTorch {framework.version} is built for CUDA {cuda}; the driver supports CUDA "
-            why += f"{machine.driver_cuda} at most."
-            advice = "Update the NVIDIA driver, or install a PyTorch built for an older CUDA."
-        elif failure := evidence.facts.get("cuda_failed"):
-            why = f"CUDA did not start: {str(failure).rstrip('.')}."
-            advice = "Repair the driver, with `trainperf doctor` at hand; until then no script "
-            advice += "can use the GPU."
-        else:
-            return None
+        name, (why, advice) = "PyTorch" if torch else "TensorFlow", found
         return Cause(
-            title="PyTorch computes on the CPU although a GPU is there",
-            text=f"The driver sees {machine.gpus[0].name}. {why}",
-            saves=NO_STEP,
+            title=f"{name} computes on the CPU although a GPU is there",
+            text=f"The driver sees {gpus[0].name}. {why}",
+            saves=Unpriced("not measured: no step ran on the GPU"),
             advice=advice,
             snippet='python -c "import torch; print(torch.version.cuda, torch.cuda.is_available())"'
-            "\nnvidia-smi",
+            "\nnvidia-smi"
+            if torch
+            else 'pip install "tensorflow[and-cuda]"\nnvidia-smi',
         )
+
+
+def _why_torch(evidence: Evidence) -> tuple[str, str] | None:
+    """Why PyTorch does not use the GPU, and what to do; None where that is not known."""
+    framework, driver_cuda = evidence.framework, evidence.machine.driver_cuda
+    # A driver runs programs of its own CUDA major version and of older ones ("CUDA
+    # Compatibility" in NVIDIA's documentation).
+    cuda = _recorded_build(evidence).get("cuda")
+    needs, offers = version(cuda), version(driver_cuda)
+    if framework.built_with_cuda is False:
+        return (
+            f"PyTorch {framework.version} was built without CUDA.",
+            "Install the build of PyTorch with CUDA, in place of this one.",
+        )
+    if needs and offers and needs[0] > offers[0]:
+        return (
+            f"This PyTorch is built for CUDA {cuda}; the driver supports {driver_cuda} at most.",
+            "Update the NVIDIA driver, or install a PyTorch built for an older CUDA.",
+        )
+    if failure := evidence.facts.get("cuda_failed"):
+        return (
+            f"CUDA did not start: {str(failure).rstrip('.')}.",
+            "Repair the driver, with `trainperf doctor` at hand: no script can use the GPU so.",
+        )
+    return None
+
+
+def _why_tensorflow(evidence: Evidence) -> tuple[str, str] | None:
+    """The same of TensorFlow, which says it only in its log."""
+    framework, hidden = evidence.framework, evidence.facts.get("cuda_visible_devices")
+    if framework.built_with_cuda is None:
+        return None
+    if not framework.built_with_cuda:
+        return (
+            "This TensorFlow was built without CUDA.",
+            "Install the build with CUDA, in place of tensorflow-cpu.",
+        )
+    if isinstance(hidden, str) and hidden.strip() in ("", "-1"):
+        return (
+            f'CUDA_VISIBLE_DEVICES is "{hidden}", which hides every GPU.',
+            "Unset CUDA_VISIBLE_DEVICES, unless the GPU is meant for another job.",
+        )
+    return (
+        "Its CUDA libraries are missing, or the script hides the GPU (set_visible_devices).",
+        "Install the CUDA libraries of this TensorFlow, and look at what trainperf doctor says.",
+    )
 
 
 def _recorded_build(evidence: Evidence) -> dict[str, Any]:
@@ -87,55 +119,6 @@ def _compiled_at_start(evidence: Evidence) -> Cause | None:
             category="practice",  # the GPU is used: it is no repair
         )
     return None
-
-
-class GpuUnused(Fix):
-    """Make TensorFlow use the GPU of this machine.
-
-    ## Why it is slow
-    The driver sees a GPU, but TensorFlow computes on the CPU: it is a build without CUDA, does
-    not find the CUDA libraries, or the GPU is hidden from it. It says so only in its log.
-
-    ## What changes
-    The same script runs on the GPU. Rounding differs from the CPU.
-
-    ## When not to
-    Where the GPU is hidden on purpose (`CUDA_VISIBLE_DEVICES`, `set_visible_devices`) for another
-    job, or the model is so small that the CPU is faster.
-    """
-
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find GPUs that NVML sees while the framework computes on the CPU."""
-        gpus, cuda = evidence.machine.gpus, evidence.framework.built_with_cuda
-        if not gpus or evidence.device.kind != "CPU" or cuda is None:
-            return None
-        hidden = evidence.facts.get("cuda_visible_devices")
-        if cuda is False:
-            why = "This TensorFlow was built without CUDA."
-            advice = "Install the build with CUDA, in place of tensorflow-cpu."
-            snippet = 'pip uninstall -y tensorflow-cpu\npip install "tensorflow[and-cuda]"'
-        elif isinstance(hidden, str) and hidden.strip() in ("", "-1"):
-            why = f'CUDA_VISIBLE_DEVICES is "{hidden}", which hides every GPU.'
-            advice = "Unset CUDA_VISIBLE_DEVICES, unless the GPU is meant for another job."
-            snippet = "unset CUDA_VISIBLE_DEVICES"
-        else:
-            why = "Either its CUDA libraries are missing, or the script hides the GPU "
-            why += "(set_visible_devices)."
-            advice = "Install the CUDA libraries of this TensorFlow, and look at what trainperf "
-            advice += "doctor says."
-            snippet = 'pip install "tensorflow[and-cuda]"'
-        count = f"{len(gpus)} × " if len(gpus) > 1 else ""
-        return Cause(
-            title="TensorFlow computes on the CPU although a GPU is there",
-            text=f"The driver sees {count}{gpus[0].name}; TensorFlow "
-            f"{evidence.framework.version} lists no GPU. {why}",
-            saves=NO_STEP,
-            advice=advice,
-            snippet=snippet,
-        )
 
 
 Fit = Literal["native", "compiled on the spot", "none", "unknown"]

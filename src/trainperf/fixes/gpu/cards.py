@@ -11,7 +11,6 @@ from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import GIB, percent
-from trainperf.fixes.precision._peaks import peaks
 from trainperf.model import Evidence, Gpu
 from trainperf.recording.machine.machine import APPLICATION_CLOCKS, HARMFUL
 
@@ -85,46 +84,6 @@ def _most_slowed(evidence: Evidence, reasons: Collection[str], least: float) -> 
     return min(found, key=lambda slowed: slowed.clock / slowed.highest, default=None)
 
 
-SLOW_PRODUCT = 0.60
-"""Share of the peak below which a large product is slow; our choice.
-
-Large square products reach 70 to 90 % of the dense peak on data-centre GPUs that run at
-their full clock.
-"""
-
-PEAKS = {
-    "float32": "fp32_tflops",
-    "tf32": "tf32_tflops",
-    "float16": "fp16_tensor_tflops",
-    "bfloat16": "bf16_tensor_tflops",
-}
-
-
-def share_of_peak(evidence: Evidence) -> float | None:
-    """Return what the measured product reached of the GPU's peak; None if it is not known."""
-    product = evidence.facts.get("matmul")
-    if not isinstance(product, dict):
-        return None
-    on = [gpu for gpu in evidence.device.used if gpu.number == product.get("device", 0)]
-    row = peaks(on[0].name) if on and not on[0].mig else None  # a slice has a part of its peak
-    column, flops = PEAKS.get(str(product.get("dtype"))), product.get("flops_s")
-    if row is None or column is None or not row[column] or not isinstance(flops, (int, float)):
-        return None
-    return float(flops) / (float(row[column]) * 1e12)
-
-
-def slow_product(evidence: Evidence) -> str:
-    """Say what a large product reached, after a blank; "" where it was not low, or not timed."""
-    share = share_of_peak(evidence)
-    if share is None or share >= SLOW_PRODUCT:
-        return ""
-    product = evidence.facts["matmul"]
-    return (
-        f" A large product in {product['dtype']} reaches {float(product['flops_s']) / 1e12:.1f} "
-        f"TFLOP/s, {share * 100:.0f} % of the peak of this GPU."
-    )
-
-
 OFTEN = 0.10
 """Share of the samples in which a GPU must have been slowed down; our choice."""
 
@@ -165,8 +124,7 @@ class GpuThrottled(EnvironmentFix):
         return Cause(
             title=f"{named(slowed.gpu)} slows itself down: {reason}",
             text=f"While it trained, its clock was {slowed.clock:.0f} of {slowed.highest} MHz. In "
-            f"so many of the samples the driver gave as the reason: {reasons}."
-            f"{slow_product(evidence)}",
+            f"so many of the samples the driver gave as the reason: {reasons}.",
             saves=slowed.saving(evidence),
             advice=f"{MEANS[reason]} On a cloud machine, stop and start the instance.",
             snippet=f"nvidia-smi -i {slowed.gpu.index} -q -d TEMPERATURE,POWER,PERFORMANCE,CLOCK",
@@ -208,7 +166,7 @@ class GpuClocks(EnvironmentFix):
             "application clocks",
             text=f"The driver gave them as the reason in "
             f"{percent(slowed.shares[APPLICATION_CLOCKS])} of the samples while the step ran."
-            f"{known}{slow_product(evidence)}",
+            f"{known}",
             saves=slowed.saving(evidence),
             snippet=f"# the pairs of clocks that it has\n"
             f"nvidia-smi -i {gpu.index} -q -d SUPPORTED_CLOCKS\n"
@@ -375,72 +333,3 @@ def _narrow(gpu: Gpu, use: dict[str, Any]) -> tuple[float, float, Gpu, str] | No
 def _rate(generation: int | None, width: int | None) -> float | None:
     lane = None if generation is None else LANE.get(generation)
     return None if lane is None or not width else lane * width
-
-
-class GpuEcc(EnvironmentFix):
-    """Reset or replace a GPU whose memory lost data.
-
-    ## Why it is slow
-    The card found errors in its memory that it could not correct. A program that touches such a
-    place is ended, and a training of days starts again. It costs no time in a step.
-
-    ## What changes
-    A reset of the card replaces the rows that failed by spare ones. If errors come back, the card
-    is to be replaced; on a cloud machine, stop the instance and start it again.
-
-    ## When not to
-    Errors that were corrected are no reason: they cost nothing.
-    """
-
-    category = "practice"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find the card with most errors that were not corrected."""
-        failed = [gpu for gpu in gpus_of_run(evidence) if gpu.ecc_errors]
-        if not failed:
-            return None
-        gpu = max(failed, key=lambda card: card.ecc_errors or 0)
-        return Cause(
-            title=f"{named(gpu)} has memory errors that it could not correct",
-            text=f"Errors that the driver counts since it was loaded: {gpu.ecc_errors}.",
-            saves=Unpriced("none: it ends programs, and slows none"),
-            snippet=f"nvidia-smi -i {gpu.index} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT\n"
-            "# replaces the rows that failed; nothing may use the card meanwhile\n"
-            f"sudo nvidia-smi -i {gpu.index} --gpu-reset",
-        )
-
-
-class GpuPersistence(EnvironmentFix):
-    """Keep the driver loaded between programs.
-
-    ## Why it is slow
-    Without persistence mode the driver lets go of a GPU that no program uses. The next one waits
-    a second or more for each GPU, and settings such as application clocks are lost. A step is as
-    fast as before.
-
-    ## What changes
-    `nvidia-smi -pm 1` as root, or the service `nvidia-persistenced`. An idle GPU draws a little
-    more power.
-
-    ## When not to
-    For one long training it is not worth the command.
-    """
-
-    category = "practice"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find GPUs of the run without persistence mode that nothing else keeps awake."""
-        off = [
-            str(gpu.index)
-            for gpu in gpus_of_run(evidence)
-            if gpu.persistence is False and not gpu.other_processes
-        ]
-        if not off:
-            return None
-        return Cause(
-            title="Persistence mode of the GPU is off",
-            text=f"GPU {', '.join(off)}: each program that starts waits for the driver to start "
-            "the card.",
-            saves=Unpriced("none: it costs the start of a program, not a step"),
-            snippet="sudo nvidia-smi -pm 1",
-        )

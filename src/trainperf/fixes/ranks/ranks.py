@@ -1,4 +1,4 @@
-"""What single ranks do: lag behind the others, take each other's cores, write what one would."""
+"""What ranks do: wait for one of them, take each other's cores, go slow ways, write alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import at, if_measured, ms, percent
-from trainperf.fixes.ranks._exchange import recorded_site, step_without_exchange
+from trainperf.fixes.ranks._exchange import (
+    exchange,
+    exchange_said,
+    price_without,
+    recorded_site,
+    step_without_exchange,
+)
 from trainperf.fixes.rows import SetVariable
 from trainperf.fixes.torch_step._source import function_around
 from trainperf.model import (
@@ -221,55 +227,87 @@ def _computing(evidence: Evidence) -> float:
     return min(alone, evidence.times.real)
 
 
-PLACED = """\
-torchrun --numa-binding=node --nproc_per_node=8 train.py  # PyTorch 2.9 and later
-numactl --cpunodebind=1 --membind=1 python train.py  # what another launcher starts as this rank"""
+# ------------------------------------------------------------------------------- NCCL
+
+ON = r"[+-]?0*[1-9]\d*"
+HELD_BACK = {
+    "NCCL_P2P_DISABLE": (ON, "GPUs of one host do not copy to each other directly", "0"),
+    "NCCL_SHM_DISABLE": (ON, "ranks of one host do not exchange through shared memory", "0"),
+    "NCCL_DEBUG": ("TRACE", "a line is written for every call", "WARN"),
+    "NCCL_P2P_LEVEL": ("LOC|0", "GPUs of one host never copy to each other directly", ""),
+}
+"""Variables: the values that hold NCCL back, what these do, and what a trial sets, if anything."""
+
+BETWEEN_HOSTS = {
+    "NCCL_IB_DISABLE": (ON, "hosts do not use InfiniBand or RoCE", "0"),
+    "NCCL_NET": ("Socket", "hosts exchange through the kernel's sockets", ""),
+    "FI_PROVIDER": (
+        r"(tcp|sockets|udp)(;.*)?",
+        "libfabric goes through the kernel's sockets, not through EFA",
+        "",
+    ),
+    "NCCL_SOCKET_IFNAME": (
+        r"=?(lo|docker|veth|virbr)\w*(,(lo|docker|veth|virbr)\w*)*",
+        "this interface leads to no other host",
+        "",
+    ),
+}
+"""The same of what matters between hosts only."""
 
 
-class RanksFarFromGpu(Fix):
-    """Run each rank on the cores next to its GPU.
+class NcclSettings(Fix):
+    """Let NCCL use the quickest way between GPUs and hosts that it finds.
 
     ## Why it is slow
-    Each socket of a host has memory and slots of its own, a NUMA node. A rank that may only use
-    cores of another node than its GPU's sends all that it launches and copies through the link
-    between sockets, which all ranks share.
+    `NCCL_P2P_DISABLE`, `NCCL_SHM_DISABLE` and `NCCL_IB_DISABLE` take NVLink, PCIe, shared
+    memory or InfiniBand away from NCCL; `NCCL_NET=Socket`, `FI_PROVIDER=tcp` and their like send
+    gradients through the kernel's sockets. `NCCL_DEBUG=TRACE` writes lines for every call. They
+    are often left over from looking for a fault.
 
     ## What changes
-    `torchrun --numa-binding=node` starts each rank on the cores of its GPU's node; numbers stay
-    the same. PyTorch's documentation has 1 to 10 % for most jobs, and much more for some.
+    The switches are 0, and the log only warns; what names a slow way is for you to unset. The sums
+    may be made in another order.
 
     ## When not to
-    Where the cores were given to the job by a scheduler: ask that for those of the GPUs.
+    - Where an administrator sets them because the direct way hangs or gives wrong numbers.
+    - Where the quick way is not installed (EFA needs the aws-ofi-nccl plugin).
+    - A script that sets the variables itself must be changed there.
     """
 
-    category = "host"
+    category = "sync"
     equivalence = Equivalence.ENVIRONMENT
     framework = "any"
-    without_edit = "the launcher says which cores a rank may use"
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find ranks of the observed host none of whose cores is next to its GPU."""
-        ranks = evidence.parallel.processes
-        near = {card.index: card.cores for card in evidence.machine.gpus if card.cores}
-        far = [
-            rank
-            for rank in ranks
-            if rank.host == ranks[0].host
-            and rank.cores
-            and rank.gpu in near
-            and not set(rank.cores) & set(near[rank.gpu])
-        ]
-        if not far:
+        """Find variables that hold NCCL back where several GPUs, or hosts, exchange by it."""
+        given = evidence.fact("nccl_environment")
+        if "nccl" not in exchange(evidence).backend.lower() or not isinstance(given, dict):
             return None
-        first, gpu = far[0], near[far[0].gpu or 0]
-        more = f", and {len(far) - 1} more" if len(far) > 1 else ""
+        ways = HELD_BACK | (BETWEEN_HOSTS if evidence.parallel.hosts > 1 else {})
+        found = {
+            name: given[name]
+            for name, (values, _, _) in ways.items()
+            if re.fullmatch(values, str(given.get(name, "")).strip(), re.IGNORECASE)
+        }
+        if not found:
+            return None
+        names = " and ".join(found)
+        effects = " ".join(f"{name}={value}: {ways[name][1]}." for name, value in found.items())
+        setting = {name: ways[name][2] for name in found if ways[name][2]}
         return Cause(
-            title=f"Rank {first.rank} may only use cores far from its GPU{more}",
-            text=f"Its {len(first.cores or ())} cores are of another NUMA node than its GPU, "
-            f"number {first.gpu} of the driver, which {len(gpu)} others are next to.",
-            saves=Unpriced("what the way between two nodes costs was not measured"),
-            snippet=PLACED,
+            title=f"NCCL is held back by {names}",
+            text=f"{effects} {exchange_said(evidence)}.",
+            saves=price_without(evidence, "no time spent on the exchange of gradients"),
+            advice=f"Unset {names}, unless this machine needs it, and look at what "
+            "NCCL_DEBUG=INFO says that NCCL takes.",
+            snippet="\n".join(f"unset {name}" for name in found),
+            rewritable=bool(setting),
+            data={"variables": setting},
         )
+
+    def environment(self, finding: Finding) -> dict[str, str]:
+        """Switch the direct ways on again."""
+        return {str(name): str(value) for name, value in finding.data["variables"].items()}
 
 
 # ---------------------------------------------------------------------------- checkpoints

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import UNTRIED, Cause, Saving, Unpriced
+from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.step import saved_by, step_seconds
-from trainperf.fixes.common.words import at, if_measured, ms, percent, times, worth_counted
+from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
 from trainperf.fixes.torch_step._step import compute_seconds, planned_steps, taken_probe
-from trainperf.model import Equivalence, Evidence, Finding, Missing, Padding, Probe, Site, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Probe, is_taken
 from trainperf.rewrite import Script
-from trainperf.source.statements import dotted
 
 MOSTLY = 0.70
 """Share of the operators' time in those that compiling can put together, from which a CPU is
@@ -35,8 +32,7 @@ MOST_SHAPES = 3
 FUSING = "no time left in operators that compiling can put together, and between operators"
 
 COMPILED, WHOLE, BY_BLOCK, IN_GRAPHS = "compiled", "the model", "each block", "in CUDA graphs"
-WAY, ANY_SHAPE, FEW_LENGTHS = "code", "for all shapes", "for a few lengths"
-"""Keys of a finding's data, each with its values."""
+"""A key of a finding's data, with its values."""
 
 MOST_NAMED = 4
 
@@ -46,13 +42,6 @@ time for a shape that changes, and a third for the smaller last batch or an eval
 
 SHAPES = re.compile(r"(size|stride) mismatch|\.size\(|\.shape\b|\bsize\(\)|dynamo_dynamic_indices")
 """Stands in a guard that failed for the shape of a tensor."""
-
-MULTIPLE = "pad_to_multiple_of"
-PADS = ("DataCollatorWithPadding", "DataCollatorForLanguageModeling", "DataCollatorForSeq2Seq")
-"""Collators that can pad beyond the longest sequence of a batch."""
-LENGTHS = 4
-"""Up to the usual length of a batch there are no more: PyTorch compiles for eight shapes."""
-SMALLEST, LARGEST = 8, 128
 
 
 @dataclass(frozen=True)
@@ -72,15 +61,17 @@ class Fusing:
 def fusing(evidence: Evidence) -> Fusing:
     """What goes where all that compiling can put together takes no time at all.
 
-    Products, convolutions, attention and look-ups are left as they are. Raises `NotMeasured`
-    without a trace, or the time of a step.
+    Products, convolutions, attention and look-ups are left as they are, and compiling itself is
+    no part of it. Raises `NotMeasured` without a trace, or the time of a step.
     """
     trace, calls = evidence.torch.trace, evidence.torch.calls
+    recompiling = evidence.torch.compiling.recompiling
     if trace is None or trace.fusable_s is None:
         raise NotMeasured("what compiling saves takes a trace to say")
     passes = max(1.0, calls.backwards) if calls is not None else 1.0
     taken_apart = is_taken(evidence.torch.split_)
     compute = compute_seconds(evidence) if taken_apart else step_seconds(evidence)
+    compute = max(0.0, compute - (recompiling.lasting_s if recompiling else 0.0))
     share = trace.fusable_s / max(trace.operators_s, 1e-9)
     if evidence.device.kind == "GPU":
         # The tracer holds up what starts the kernels: gaps are no more than what forward and
@@ -130,16 +121,22 @@ class TorchCompile(Fix):
             return None
         if torch.calls is not None and torch.calls.retains_graph:  # gradients of gradients
             return None
-        if not on_gpu and not (torch.flags.get("cpp_compiler") and _fuses(evidence)):
+        could = None
+        with suppress(NotMeasured):
+            could = fusing(evidence)
+        # Where a trace leaves little to fuse on a CPU, compiled products lose more.
+        little = made is None and could is not None and could.saved < GAINS * could.compute
+        if not on_gpu and (little or not torch.flags.get("cpp_compiler")):
             return None
         name, wrapped = model.name or "model", model.cls in OF_TORCH
-        blocks, idle = [asdict(several) for several in model.blocks], _waits_for_launches(evidence)
+        blocks = [asdict(several) for several in model.blocks]
+        idle = could is not None and could.gaps > GAINS * could.compute  # waits for launches
         ways = [WHOLE, *[BY_BLOCK] * bool(blocks), *[IN_GRAPHS] * idle]
+        said = _probed(evidence, made) if made else _traced(evidence, could) if could else ""
         probed = made is not None and not idle  # it ran without graphs of CUDA
         return Cause(
             title=f"{model.cls} is not compiled",
-            text=f"Python starts each operation of {model.cls} by itself."
-            f"{_probed(evidence, made) if made else if_measured(lambda: _traced(evidence))}",
+            text=f"Python starts each operation of {model.cls} by itself.{said}",
             saves=Saving(FUSING, probe="compile")
             if probed
             else Saving(FUSING, lambda: fusing(evidence).saved),
@@ -147,7 +144,7 @@ class TorchCompile(Fix):
             advice="Compile the model right after it is built; its first step then takes seconds "
             f"to minutes.{'' if on_gpu else ' It needs a C++ compiler.'}",
             snippet=f"{name} = torch.compile({name})" if wrapped else f"{name}.compile()",
-            sure=_promises(evidence),
+            sure=_promises(evidence, made, could),
             data={
                 "cls": model.cls,
                 **({"blocks": blocks} if blocks else {}),
@@ -160,7 +157,12 @@ class TorchCompile(Fix):
         site = finding.where[0]
         name, cls = model_target(script, site), finding.data["cls"]
         if finding.data.get(COMPILED) == BY_BLOCK:
-            script.insert_after(site, _each_block(script, site, name, finding.data["blocks"]))
+            block = script.free_name(site.file, "block", "each_block", "compiled_block")
+            loops = (
+                f"for {block} in {name}{blocks['path']}:\n    {block}.compile()"
+                for blocks in finding.data["blocks"]
+            )
+            script.insert_after(site, "\n".join(loops))
             return
         text, mode = file_text(script, site.file), ""
         if finding.data.get(COMPILED) == IN_GRAPHS:
@@ -175,41 +177,19 @@ class TorchCompile(Fix):
         script.insert_after(site, f"{name} = {torch}.compile({arguments})")
 
 
-def _promises(evidence: Evidence) -> bool:
+def _promises(evidence: Evidence, made: Probe | None, could: Fusing | None) -> bool:
     """Whether compiling is likely to pay: a probe of it does in this run, or a trace says so."""
-    made = taken_probe(evidence, "compile")
     if made is not None:
         planned, saved = planned_steps(evidence), saved_by(evidence, made)
         return planned is None or made.one_off_s < saved * planned
-    try:
-        could = fusing(evidence)
-    except NotMeasured:
+    if could is None:
         return False
     if evidence.device.kind == "GPU":
         return could.saved >= GAINS * could.compute
     return could.share >= MOSTLY
 
 
-def _waits_for_launches(evidence: Evidence) -> bool:
-    """Whether a GPU stands idle between kernels for as long as compiling must gain to pay."""
-    try:
-        could = fusing(evidence)
-    except NotMeasured:
-        return False
-    return could.gaps > GAINS * could.compute
-
-
-def _fuses(evidence: Evidence) -> bool:
-    """Whether a CPU may gain: where a trace leaves little to fuse, compiled products lose more."""
-    try:
-        could = fusing(evidence)
-    except NotMeasured:
-        return True
-    return taken_probe(evidence, "compile") is not None or could.saved >= GAINS * could.compute
-
-
-def _traced(evidence: Evidence) -> str:
-    could = fusing(evidence)
+def _traced(evidence: Evidence, could: Fusing) -> str:
     gaps = could.gaps and f", and {percent(could.gaps / could.compute)} of it between kernels"
     return (
         f" Forward and backward take {ms(could.compute)} of the {ms(evidence.times.real)} step, "
@@ -227,90 +207,6 @@ def _probed(evidence: Evidence, made: Probe) -> str:
         steps = round(made.one_off_s / max(saved_by(evidence, made), 1e-9)) + 1
         text += f" Compiling took {ms(made.one_off_s)}, which {steps:,} steps earn back."
     return text
-
-
-def _each_block(
-    script: Script, site: Site, name: str, blocks: Sequence[dict[str, Any]], keywords: str = ""
-) -> str:
-    """Return the source that compiles all blocks of the model `name`, with `keywords`."""
-    free = script.free_name(site.file, "block", "each_block", "compiled_block")
-    return "\n".join(
-        f"for {free} in {name}{several['path']}:\n    {free}.compile({keywords})"
-        for several in blocks
-    )
-
-
-class TorchCompileBlocks(Fix):
-    """Compile the blocks of a model one by one, not all of it at once.
-
-    ## Why it is slow
-    The code of a whole model is written and compiled as one, as often as it has blocks. Where
-    they are alike the code of one serves for all, and compiling takes a fraction of the time.
-
-    ## What changes
-    `block.compile()` for each block stands in the place of the call that compiles the model. What
-    is between blocks runs as it is written. The mathematics is the same, rounding differs.
-
-    ## When not to
-    - Where the same code was compiled on this machine before: PyTorch keeps it, and a second
-      start is short either way. New machines and containers start without it.
-    - In a long training the start is nothing, and code for the whole may run a little faster.
-    """
-
-    framework = "torch"
-    category = "host"
-    equivalence = Equivalence.NUMERICS
-    concerns = "outside"
-    lasting = False
-    counted = True
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a start that compiled a whole model of many blocks, in a training that feels it."""
-        compiling, model = evidence.torch.compiling, evidence.torch.model
-        if not model.compiled or not model.blocks or len(compiling.calls) != 1:
-            return None
-        if isinstance(evidence.length_, Missing):
-            return None
-        (call,), blocks = compiling.calls, model.blocks[0]
-        training = evidence.length_.steps * evidence.times.real
-        saved = compiling.start_s * (1 - 1 / blocks.count)
-        whole = training + compiling.start_s
-        if not worth_counted(whole / (whole - saved)):
-            return None
-        return Cause(
-            title=f"All {blocks.count} blocks of {model.cls} are compiled, and one would do",
-            text=f"Compiling ({at(call.where)}) took {ms(compiling.start_s)} of the start; the "
-            f"training steps as configured take {ms(training)}. {model.cls} has {blocks.count} "
-            f"modules `{blocks.cls}`: the code of one serves for all. What is compiled is kept on "
-            "this machine, so its next start is short either way.",
-            saves=Unpriced("the steps stay as they are: what it saves comes once"),
-            where=(call.where,),
-            advice="Compile each block, where machines start without what was compiled before.",
-            snippet="for block in model.blocks:  # not: model = torch.compile(model)\n"
-            "    block.compile()",
-            data={
-                "name": model.name,
-                "blocks": [asdict(several) for several in model.blocks],
-                "outside": True,
-            },
-            rewritable=bool(model.name) and call.where.exact,
-        )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Put a loop over the blocks in the place of the statement that compiles the model."""
-        site, name = finding.where[0], finding.data["name"]
-        call, (statement, _) = script.call(site), script.source(site.file).statement(site)
-        given = [ast.unparse(argument) for argument in call.args]
-        if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == name:
-            alone = isinstance(statement, ast.Expr) and not given
-        else:
-            targets = statement.targets if isinstance(statement, ast.Assign) else []
-            alone = [ast.unparse(target) for target in targets] == given == [name]
-        if not alone or getattr(statement, "value", None) is not call:
-            raise CannotRewrite(f"the statement does not compile {name} and nothing else")
-        keywords = ", ".join(ast.unparse(keyword) for keyword in call.keywords)
-        code = _each_block(script, site, name, finding.data["blocks"], keywords)
-        script.replace_statement(site, code)
 
 
 class TorchGraphBreaks(Fix):
@@ -370,10 +266,9 @@ class TorchRecompiling(Fix):
     new then runs without compiled code.
 
     ## What changes
-    `dynamic=True` in the call that compiles makes one code for all shapes. Where a collator of
-    Transformers pads, and the model does not read padding, `pad_to_multiple_of` is tried as well:
-    a few lengths, each compiled once. For a value of Python's that changes no edit is written: a
-    number that the model counts becomes a buffer, or leaves the compiled part.
+    `dynamic=True` in the call that compiles makes one code for all shapes. For a value of Python's
+    that changes no edit is written: a number that the model counts becomes a buffer, or leaves
+    the compiled part.
 
     ## When not to
     - A few compilations at the start, one for each of a few lengths, end by themselves; code
@@ -419,8 +314,6 @@ class TorchRecompiling(Fix):
             for call in compiling.calls
             if shapes and call.where.exact and call.dynamic is not True
         )
-        padded = _few_lengths(evidence) if shapes else {}
-        ways = [{WAY: ANY_SHAPE}] * bool(where) + [{WAY: FEW_LENGTHS}] * bool(padded)
         advice, snippet = ADVICE["for all" if where else "few" if shapes else "values"]
         place = f" ({at(seen.where)})" if seen.where is not None else ""
         return Cause(
@@ -430,8 +323,8 @@ class TorchRecompiling(Fix):
             where=where or ((seen.where,) if seen.where is not None else ()),
             advice=advice,
             snippet=snippet,
-            data={"limit": limit, **padded, **(ways[0] if ways else {}), "variants": ways},
-            rewritable=bool(ways),
+            data={"limit": limit},
+            rewritable=bool(where),
         )
 
     def lasts(self, finding: Finding) -> bool:
@@ -439,11 +332,7 @@ class TorchRecompiling(Fix):
         return bool(finding.data.get("limit"))
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Have each call of the user's compile for all shapes, or batches come in few lengths."""
-        if finding.data.get(WAY) == FEW_LENGTHS:
-            place, collator = Site(**finding.data["place"]), finding.data["collator"]
-            _pad_to_multiples(script, place, collator, finding.data["multiple"])
-            return
+        """Have each call of the user's compile for all shapes."""
         for site in finding.where:
             if script.expression(site).endswith(")"):
                 script.set_keyword(site, "dynamic", "True")
@@ -464,37 +353,3 @@ ADVICE = {
     ),
 }
 """What to do, in words and code, by the guard that failed."""
-
-
-def _few_lengths(evidence: Evidence) -> dict[str, Any]:
-    """What is needed to have a collator of Transformers pad to few lengths; nothing without one."""
-    padding, multiple = evidence.padding, multiple_of(evidence.padding)
-    places = [made.where for made in evidence.torch.loaders if made.role == "training"]
-    place = next((place for place in places if place is not None), evidence.loop.where)
-    if padding is None or multiple is None or place is None:
-        return {}
-    return {"collator": padding.collator, "multiple": multiple, "place": asdict(place)}
-
-
-def multiple_of(padding: Padding | None) -> int | None:
-    """Return the power of two that batches are to be padded to multiples of.
-
-    None where no collator of Transformers pads them to their longest, or the model reads padding.
-    """
-    if padding is None or not padding.masked or padding.collator not in PADS:
-        return None
-    found = SMALLEST
-    while found < min(padding.padded_length / LENGTHS, LARGEST):
-        found *= 2
-    return found
-
-
-def _pad_to_multiples(script: Script, site: Site, collator: str, multiple: int) -> None:
-    """Give the only collator that is built in the file of `site` the multiple to pad to."""
-    calls = list(script.linked(site.file).calls(f"transformers.{collator}"))
-    if len(calls) != 1:
-        raise CannotRewrite(f"the file builds {collator} in {len(calls)} places, not in one")
-    there = script.site_of(site, calls[0])
-    if MULTIPLE in script.call_keywords(there):
-        raise CannotRewrite(f"{collator} is told {MULTIPLE} already")
-    script.set_keyword(there, MULTIPLE, str(multiple))

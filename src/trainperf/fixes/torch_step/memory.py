@@ -19,7 +19,7 @@ from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
 from trainperf.source.bodies import reached
 from trainperf.source.module import Module
-from trainperf.source.statements import called, dotted, walk
+from trainperf.source.statements import called, walk
 
 APART = 2.0
 """Reserved over allocated bytes from which memory counts as fragmented (TraceML's rule)."""
@@ -46,18 +46,6 @@ LEAST_SHARE = 0.10
 
 OF_A_BATCH = 4
 """Copies per step that a batch may well need: more of them are of something else."""
-
-MAKES = ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "tensor", "zeros")
-"""Functions of PyTorch that make the same tensor on any device."""
-
-SHAPES = (
-    "bool", "contiguous", "expand", "float", "int", "long", "repeat", "reshape", "t", "transpose",
-    "tril", "triu", "unsqueeze", "view",
-)  # fmt: skip
-"""Methods that compute the same on any device."""
-
-DEVICE = re.compile(r"dev|cuda|gpu|rank|^\d+$", re.IGNORECASE)
-"""How devices are called."""
 
 
 class TorchAllocConf(Fix):
@@ -159,8 +147,6 @@ class TorchCheckpointing(Fix):
             if called(call) != "checkpoint" or not call.args:
                 _leave_off(script, site)
                 continue
-            if isinstance(call.args[0], ast.Starred):
-                raise CannotRewrite("what is checkpointed comes as *args")
             given = [file.text_of(argument) for argument in call.args[1:]]
             given += [file.text_of(given) for given in call.keywords if given.arg not in ITS_OWN]
             head = file.text_of(call.args[0])
@@ -224,13 +210,7 @@ class TorchEvaluationGrad(Fix):
             )
         elif seen.seconds is not None:
             text += f" One such forward takes {ms(seen.seconds)}."
-        calls, where = evidence.torch.calls, seen.where
-        forward = None if calls is None else calls.forward
-        shared = (
-            where is not None
-            and forward is not None
-            and (where.file, where.line) == (forward.file, forward.line)
-        )
+        where = seen.where
         name = where.function if where is not None and where.function.isidentifier() else ""
         return Cause(
             title=f"The evaluation{f' ({at(where)})' if where else ''} runs with gradients on",
@@ -240,11 +220,7 @@ class TorchEvaluationGrad(Fix):
             snippet=f"@torch.no_grad()\ndef {name}(...):"
             if name
             else "with torch.no_grad():\n    output = model(x)",
-            rewritable=where is not None and where.exact and not shared,
-            data={
-                "trains_in": forward.function if forward is not None else "",
-                "outside": epoch is not None,
-            },
+            data={"outside": epoch is not None},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -256,8 +232,7 @@ class TorchEvaluationGrad(Fix):
         ):
             raise CannotRewrite(f"{function.name} is a generator")
         torch = script.module_name(site.file, "torch", site)
-        shared = function is not None and function.name == finding.data["trains_in"]
-        if function is not None and not shared and not _may_train(module, function.body):
+        if function is not None and not _may_train(module, function.body):
             script.decorate(replace(site, line=function.lineno, col=0), f"{torch}.no_grad()")
             return
         for node in script.around(site):
@@ -304,11 +279,12 @@ class TorchTransfers(Fix):
     waits for the copy. Masks, position numbers and constants need not cross at all.
 
     ## What changes
-    With `device=device` the GPU makes the tensor itself. What never changes is made
-    once, before the loop, or is a buffer of the model.
+    With `device=device` the GPU makes the tensor itself. What never changes is made once, before
+    the loop, or is a buffer of the model. Of batches out of pinned memory the copy is not waited
+    for (`non_blocking=True`): that is edited.
 
     ## When not to
-    - Random numbers made on the GPU come from another stream: no edit is written for them.
+    - Random numbers made on the GPU come from another stream.
     - Data that fits into the GPU's memory can be moved there once; else pin it and copy
       with `non_blocking=True`.
     - Copies on a stream of their own that the step never waits for cost it nothing.
@@ -336,50 +312,14 @@ class TorchTransfers(Fix):
             where=(part.where,) if part.where else (),
             advice="Build tensors with `device=`; move what never changes once, before the loop.",
             snippet="mask = torch.ones(length, length, device=device).tril()",
-            data={"pinned": bool(pinned) and all(pinned)},
+            rewritable=bool(pinned) and all(pinned) and part.where is not None,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Make on the device what the same expression makes; copy pinned batches without a wait."""
+        """Copy batches out of pinned memory without a wait."""
         for site in finding.where:
-            file, receiver = script.source(site.file), script.receiver(site)
-            device, value = _device(file.call(site)), file.expression(receiver)
-            made = _making(value)
-            if made is not None:
-                script.set_keyword(file.site(made, site), "device", device)
-                script.drop_call(site)
-            elif finding.data["pinned"] and isinstance(
-                value, ast.Name | ast.Subscript | ast.Attribute
-            ):
-                script.set_keyword(site, "non_blocking", "True")
-            else:
-                raise CannotRewrite("what is copied is no batch out of pinned memory")
-
-
-def _device(call: ast.Call) -> str:
-    """The device that a call copies to, as source; raises `CannotRewrite`."""
-    given = [*call.args, *(named.value for named in call.keywords if named.arg == "device")]
-    if called(call) == "cuda" and not call.args and not call.keywords:
-        return '"cuda"'
-    if called(call) != "to" or len(given) != 1 or len(call.args) + len(call.keywords) != 1:
-        raise CannotRewrite("it does more than copy to a device")
-    text = ast.unparse(given[0])
-    if "cpu" in text.lower() or not DEVICE.search(text):  # another tensor, a type
-        raise CannotRewrite(f"it may not copy to the GPU: .to({text})")
-    return text
-
-
-def _making(node: ast.expr) -> ast.Call | None:
-    """The call of PyTorch's that makes a tensor, None if it is made elsewhere."""
-    while isinstance(node, ast.Call):
-        name = called(node)
-        plain = dotted(node.func) == f"torch.{name}"
-        if plain and name in MAKES:
-            return node
-        if plain and name in ("tril", "triu") and node.args:
-            node = node.args[0]
-        elif not plain and name in SHAPES and isinstance(node.func, ast.Attribute):
-            node = node.func.value
-        else:
-            return None
-    return None
+            call = script.call(site)
+            # To the CPU the copy would be read before it has ended, which no loss need show.
+            if called(call) not in ("to", "cuda") or "cpu" in ast.unparse(call).lower():
+                raise CannotRewrite("it is not seen to copy to the GPU")
+            script.set_keyword(site, "non_blocking", "True")

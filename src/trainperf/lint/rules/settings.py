@@ -42,15 +42,11 @@ ROWS = (
     ),
     row(
         "nccl_settings",
-        "`NCCL_P2P_DISABLE`, `NCCL_SHM_DISABLE` or `NCCL_IB_DISABLE` set to 1, or a traced NCCL.",
+        "`NCCL_P2P_DISABLE`, `NCCL_SHM_DISABLE` or `NCCL_IB_DISABLE` set to 1, a traced NCCL, "
+        "`NCCL_NET=Socket`, `FI_PROVIDER=tcp` or `NCCL_P2P_LEVEL=LOC`.",
         "a link is not used, or a line is written for each call: exchanges may take longer",
         *(Variable(f"NCCL_{link}_DISABLE", "1") for link in ("P2P", "SHM", "IB")),
         Variable("NCCL_DEBUG", "TRACE"),
-    ),
-    row(
-        "nccl_transport",
-        "`NCCL_NET=Socket`, `FI_PROVIDER=tcp` or `NCCL_P2P_LEVEL=LOC` set by the script.",
-        "NCCL is kept from quicker ways where there are any, and exchanges may take longer",
         Variable("NCCL_NET", "Socket"),
         Variable("NCCL_P2P_LEVEL", "LOC"),
         Variable("FI_PROVIDER", "tcp"),

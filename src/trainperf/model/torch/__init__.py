@@ -1,1 +1,1 @@
-"""Facts of a loop of PyTorch: its loader, its step, what is compiled, its products."""
+"""Facts of a loop of PyTorch: its loader, its step, what is compiled."""

@@ -66,13 +66,8 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class Compiling:
-    """All that was seen of compiling in the user's script; empty where it does not compile.
-
-    `start_s` is what compiling took up to the first update of the weights, as far as that was no
-    code of an earlier run that PyTorch had kept.
-    """
+    """All that was seen of compiling in the user's script; empty where it does not compile."""
 
     calls: tuple[CompileCall, ...] = ()
     recompiling: Recompiling | None = None
     breaks: tuple[GraphBreak, ...] = ()
-    start_s: float = 0.0

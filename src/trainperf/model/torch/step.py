@@ -31,40 +31,6 @@ clock, a walk to the user's frame, a dictionary (5 µs on an idle one)."""
 
 
 @dataclass(frozen=True)
-class WideProduct:
-    """Work in float32 or wider of one place, in one step under autocast.
-
-    `module` is the name of the innermost module around them, "" if there is none; `part`
-    the part of the step ("forward", "backward", "rest"). `flops` counts the operations of
-    matrix products, or of a loss the values that it works on.
-    """
-
-    where: Site | None
-    module: str
-    part: str
-    seconds: float
-    flops: float
-    calls: int
-
-
-@dataclass(frozen=True)
-class Products:
-    """The matrix products, convolutions and attentions of one step under autocast.
-
-    Seconds and floating-point operations of those in 16 bits ("narrow") and in float32 or
-    wider, and where the dearest of the latter stand. `losses` are softmaxes of a loss over
-    millions of values in float32, and the casts to it. All times were taken one by one.
-    """
-
-    wide_s: float
-    wide_flops: float
-    narrow_s: float
-    narrow_flops: float
-    places: tuple[WideProduct, ...] = ()
-    losses: tuple[WideProduct, ...] = ()
-
-
-@dataclass(frozen=True)
 class StepPart:
     """A part of a step, from steps whose calls were timed one by one.
 
@@ -304,8 +270,7 @@ class Torch:
     multiplies bfloat16 itself), `cpp_compiler` (there is one), `float64_batch`, `denormal` (the
     shares in weights, gradients and optimizers' state). `memory` is
     what CUDA's allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and
-    `retries`, `ooms` as counts; empty without a GPU. `products` is None where nothing
-    runs under autocast, or a model is compiled. `untraced` says why there is no `trace`.
+    `retries`, `ooms` as counts; empty without a GPU. `untraced` says why there is no `trace`.
     `trainer` holds the settings of a library whose loop this is, `compiling` what is known of
     the script's own `torch.compile`.
     """
@@ -319,7 +284,6 @@ class Torch:
     syncs: tuple[SyncPoint, ...] = ()
     logs: tuple[LogCall, ...] = ()
     waits: tuple[DeviceWait, ...] = ()
-    products: Products | None = None
     flags: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     trace: Trace | None = None

@@ -3,7 +3,7 @@
 import itertools
 from types import SimpleNamespace
 
-from trainperf.child.timing.device.clock import HostClock
+from trainperf.child.timing.device import HostClock
 from trainperf.child.timing.probing import alternating
 from trainperf.child.timing.probing.alternating import BLOCKS, alternate
 

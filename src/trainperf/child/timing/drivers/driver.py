@@ -15,11 +15,9 @@ from ...process import frames, turns
 from ...process.collecting import Collections
 from ...process.process import Attempt
 from .. import completing, cycles, tracing
-from ..device.clock import HostClock, Mark
-from ..device.step_times import LateSteps, StepTimes
-from ..draining import Exhausted
+from ..device import HostClock, LateSteps, Mark, StepTimes
 from ..loop import DONE, INPUT, PROFILE, REAL, RESIDENT, WARM_UP
-from ..phases import Phases
+from ..phases import Exhausted, Phases
 from ..schedule import plan_of
 
 if TYPE_CHECKING:
@@ -61,7 +59,9 @@ class Driver:
         self.record = process.record
         self.clock = process.clock
         self.device: HostClock = loops.device
-        self.world: World | None = self._place()
+        with Attempt(process, "finding the job's ranks"):  # known once its group was made
+            training.world = ranks.find(process, training.world, loops.world)
+        self.world: World | None = training.world
         self.plan: Any = plan_of(self, phases)
         self.plan.queues = self.device.asynchronous
         self.busy = 0.0
@@ -107,14 +107,6 @@ class Driver:
     def sync(self) -> None:
         """Wait until the devices have done what was queued."""
         self.device.wait()
-
-    def _place(self) -> World | None:
-        """Where this process stands in its job; known once its group was made."""
-        with Attempt(self.process, "finding the job's ranks"):
-            self.training.world = ranks.find(
-                self.process, self.training.world, self._framework.world
-            )
-        return self.training.world
 
     # ------------------------------------------------------- said of a kind of loop
 
@@ -256,9 +248,14 @@ class Driver:
         if self.plan.phase == DONE and not self._closed:
             self._complete()
         if self.tracing is not None and not self.tracing.boundary():
-            self._traced_all()
+            self._between_epochs()
         if not self.plan.settling and self.plan.block.started is None:
-            self._begin_block()
+            # The block has settled: its times begin at a mark, within a running pipeline.
+            self._own = 0.0
+            self.calls()  # those of the steps before it
+            self.plan.begin_if_settled()
+            self._at = self._mark(alone=True)
+            self._times.begin(self._at)
         else:
             self._own += self.clock() - now.host
             self._at = self._mark(self._first)
@@ -270,14 +267,6 @@ class Driver:
         if alone and not self.device.marks:
             self.device.wait()
         return self.device.mark()
-
-    def _begin_block(self) -> None:
-        """The block has settled: its times begin at a mark, within a running pipeline."""
-        self._own = 0.0
-        self.calls()  # those of the steps before it
-        self.plan.begin_if_settled()
-        self._at = self._mark(alone=True)
-        self._times.begin(self._at)
 
     def epoch_ended(self, at: float, complete: bool = True) -> None:
         """The input ran out at `at`; `complete` says that a step ended there."""
@@ -344,7 +333,7 @@ class Driver:
         self.epoch_ended(at, complete)
         if self.tracing is not None:
             self.tracing.end("the input ran out")
-            self._traced_all()
+            self._between_epochs()
 
     @property
     def ending(self) -> bool:
@@ -440,7 +429,13 @@ class Driver:
             self._first = False
             self._times.lay_aside(began, now)
             if self._epoch_ends.enough(now.host):
-                self._gaps_seen()
+                # The time between epochs is known; where `fit` is called again, that comes next:
+                # the epochs that are left of this one end after a step or two until then.
+                self._epoch_ends.keep_stacks()
+                self._times.read()
+                if self.cycles is None:
+                    self.ending_ends()
+                    self.process.finish()
             return
         now_and_then = self.evaluated and not self._evaluated_before and not plan.whole_epochs
         self._evaluated_before = self.evaluated
@@ -459,17 +454,13 @@ class Driver:
             phase = block.phase + ("~" if plan.settling else "")
             self._times.step(phase, block.index, began, now, self.busy)
         if block.phase == WARM_UP:
-            self._warmed(began, now)
+            self._warming.append(began, now, not self.disturbed)
+            for seconds, usual in self._warming.done():
+                if plan.step_ended(seconds, usual=usual):
+                    self._warming.clear()
+                    self._end_block(now)
         elif plan.step_ended(now.host - began.host, usual=not self.disturbed):
             self._end_block(now)
-
-    def _warmed(self, began: Mark, now: Mark) -> None:
-        """A step of the warm-up: the plan is told what it took where it was done."""
-        self._warming.append(began, now, not self.disturbed)
-        for seconds, usual in self._warming.done():
-            if self.plan.step_ended(seconds, usual=usual):
-                self._warming.clear()
-                self._end_block(now)
 
     def _end_block(self, now: Mark) -> None:
         block = self.plan.block
@@ -516,12 +507,9 @@ class Driver:
         if self.tracing is None:
             self._between_epochs()
 
-    def _traced_all(self) -> None:
-        self.tracing = None
-        self._between_epochs()
-
     def _between_epochs(self) -> None:
         """See what comes between epochs, where one surely follows; then end the run."""
+        self.tracing = None
         self.cycles = completing.around(self)
         if self.world is not None:
             self.record.write("missing", what="between epochs", reason=completing.ALONE)
@@ -529,17 +517,6 @@ class Driver:
             self._epoch_ends.begin()
             return
         self.process.finish()
-
-    def _gaps_seen(self) -> None:
-        """The time between epochs is known; where `fit` is called again, that comes next.
-
-        The epochs that are left of this one end after a step or two until then.
-        """
-        self._epoch_ends.keep_stacks()
-        self._times.read()
-        if self.cycles is None:
-            self.ending_ends()
-            self.process.finish()
 
     def leave(self, now: float) -> float | None:
         """The loop was left at `now`, to be entered again; seconds since its last step, if known.

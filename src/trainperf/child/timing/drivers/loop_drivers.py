@@ -1,15 +1,302 @@
-"""Drivers of loops that make their own batches."""
+"""Drivers of loops over an iterator (`for batch in dataset`), and of those that make batches."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..loop import REAL, RESIDENT
+from ...process import frames, turns
+from ...process.process import Unseen
+from ..loop import INPUT, REAL, RESIDENT
+from ..phases import Exhausted
 from .driver import Driver
 
 if TYPE_CHECKING:
     from ..loops import Loops
+
+
+RING = 4
+RING_BYTES = 256 * 1024**2
+"""Replay up to so many batches, as long as they are no larger than this together."""
+
+
+SEEN_LATE = 2
+"""A loop is seen to train after its first step, and may have taken so many batches before."""
+
+
+class IteratorDriver(Driver):
+    """A loop written by the user over a dataset: `for batch in dataset`."""
+
+    kind = "iterator"
+
+    def __init__(self, loops: Loops, iterator: Any) -> None:
+        super().__init__(loops, (REAL, RESIDENT, INPUT))
+        self._iterator = iterator  # the one the user's loop holds
+        self._source = iterator  # the one batches come from
+        self._dataset = self.batches.dataset_of(iterator)
+        self._opened(self._dataset)
+        self._original: Callable[[Any], Any] | None = None
+        self._ring: deque[Any] = deque(maxlen=RING)
+        self._replayed = 0
+        self._seen = -1
+        self._taken = 0
+        self._of_this = 0
+        self.opens_each = False  # the loop opens its input anew for each batch
+        self._told_opens = False
+        self.batches_per_step = 1
+        self._companions: dict[int, Any] = {}
+        seen = getattr(iterator, "_trainperf_updates", loops.updates)
+        self._step_updates = max(1, loops.updates - seen)
+        self.extras.insert(0, ("stages", self._time_stages))
+        self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
+
+    def steps_left(self) -> int | None:
+        """What a loop has left that counts its steps and asks for each batch by `next`.
+
+        One over the dataset itself goes on for as long as batches are given.
+        """
+        return self.turns_left() if turns.asked_directly() else None
+
+    def owns(self, iterator: Any) -> bool:
+        """Whether an iterator is the loop's: the same one, or over the same dataset."""
+        if iterator is self._iterator:
+            return True
+        dataset = self.batches.dataset_of(iterator)
+        if not self._feeds(dataset):
+            return False
+        self.opens_each = self._of_this == 1 and self.loops.updates > self._seen
+        if self._at is not None and not self.opens_each:
+            self.epoch_ended(self.clock(), complete=False)  # the last was left before its end
+        self._of_this = 0
+        began = self.clock()
+        self._iterator = self._source = iterator  # the last reference to the one before
+        if self._framework.closes_late:
+            self.lay_aside_of_gap(self.clock() - began)
+        self._dataset = dataset
+        self._opened(dataset)
+        return True
+
+    def held(self, dataset: Any) -> Any:
+        """The loop's own iterator where it opens its input anew while batches are replayed.
+
+        What it opens for each batch is its input: a step whose batch is there does without.
+        """
+        if not (self.resident and self.opens_each and self._feeds(dataset)):
+            return None
+        self._of_this = 0  # as of a new one
+        return self._iterator
+
+    def _feeds(self, dataset: Any) -> bool:
+        """Whether an iterator over this dataset feeds the loop."""
+        return dataset is not None and self.batches.same_dataset(dataset, self._dataset)
+
+    def _time_stages(self, deadline: float) -> None:
+        self.loops.stages(self, deadline)
+
+    def companion(self, iterator: Any) -> bool:
+        if id(iterator) in self._companions:
+            return True
+        last = getattr(iterator, "_trainperf_last", None)
+        if last is None or self.plan.phase != "warmup":
+            return False
+        if not 0 < self.loops.updates - iterator._trainperf_updates <= self._step_updates:
+            return False  # it was not asked in the last step
+        self._companions[id(iterator)] = iterator
+        return True
+
+    def next_companion(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """The next batch of a companion: replayed where the loop's own is."""
+        if self.resident:
+            return self.batches.fresh(iterator._trainperf_last)
+        batch = original(iterator)
+        iterator._trainperf_last = self.batches.fresh(batch)
+        return batch
+
+    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """The next batch for the user's loop."""
+        self._original = original
+        if self.loops.updates > self._seen or self._at is None:
+            if self._taken:
+                self.batches_per_step = self._taken
+            self._taken = 0
+            self.boundary()
+            self._seen = self.loops.updates
+            self.loops.step_begins(self)
+            if self.end_epoch():
+                raise StopIteration
+            if not self.resident:
+                self._begins_step_with(self.batches_per_step, SEEN_LATE)
+            if self.opens_each and not self._told_opens:
+                self._told_opens = True
+                self.record.write("opens_each", where=frames.here())
+        self._taken += 1
+        self._of_this += 1
+        resident = self.resident
+        if resident and self._ring:
+            self._replayed += 1
+            return self.replay(self._ring[self._replayed % len(self._ring)])
+        began = self.clock()
+        try:
+            batch = original(self._source)
+        except StopIteration:
+            if not self.wants_more or not self._reopen():
+                self.ran_out(began)
+                raise
+            batch = original(self._source)
+        self.took(1)
+        if not resident:
+            self._remember(batch)
+        self.waited(self.clock() - began)
+        return batch
+
+    def waited(self, seconds: float) -> None:
+        """The loop waited so long for its batch."""
+
+    def replay(self, batch: Any) -> Any:
+        """A batch of the ring, as it is handed to the loop again."""
+        return self.batches.fresh(batch)
+
+    def pull(self, count: int) -> int:
+        """Take batches the way the user's loop does: eagerly, one by one."""
+        assert self._original is not None
+        for _ in range(count):
+            if self.opens_each:
+                with Unseen(self.process):
+                    self._source = self._open_again() or self._source
+            try:
+                self._original(self._source)
+            except StopIteration:
+                began = self.clock()
+                if not self._reopen():
+                    raise Exhausted from None
+                try:
+                    self._original(self._source)
+                except StopIteration:
+                    raise Exhausted from None
+                self.restarts += self.clock() - began
+            self.took(1)
+            for iterator in list(self._companions.values()):
+                try:
+                    self._original(iterator)
+                except StopIteration:
+                    self._companions.pop(id(iterator), None)
+        return count
+
+    def prepare_resident(self) -> str:
+        return "" if self._ring else "no batch was seen to replay"
+
+    def dataset(self) -> Any:
+        return self._dataset
+
+    def can_end(self) -> bool:
+        """Only where another epoch surely follows: what stands after training must not run."""
+        _, sure = turns.loop_around()
+        if not sure:
+            self.record.write(
+                "missing",
+                what="between epochs",
+                reason="it is not sure that another epoch follows in this loop",
+            )
+        return sure
+
+    def recent_batches(self) -> list[Any]:
+        return list(self._ring)
+
+    def _remember(self, batch: Any) -> None:
+        if self.batch is None:
+            size = max(1, self.batches.size_in_bytes(batch))
+            self._ring = deque(maxlen=max(1, min(RING, RING_BYTES // size)))
+        self.batch = self.batches.fresh(batch)
+        self._ring.append(self.batch)
+
+    def _open_again(self) -> Any:
+        """A new iterator over the input, None where it gives its batches a single time."""
+        return None if self._dataset is None else iter(self._dataset)
+
+    def _reopen(self) -> bool:
+        self.opens_again()
+        with Unseen(self.process):
+            source = self._open_again()
+        if source is None:
+            return False
+        self._source = source
+        self._opened(self._dataset)
+        self.epoch_reopened()
+        return True
+
+
+# Keras's `fit`, where it takes its batches from Python: on PyTorch.
+
+
+class FitDriver(IteratorDriver):
+    """Keras's `fit`, which counts its own steps: `epochs` tells it when an epoch is over."""
+
+    kind = "fit"
+
+    def __init__(self, loops: Loops, iterator: Any) -> None:
+        assert loops.epochs is not None
+        self.epochs: Any = loops.epochs
+        self.model = self.epochs.model
+        super().__init__(loops, iterator)
+        # Before the probes: whatever time is left, facts are recorded.
+        self.extras.insert(-1, ("facts", lambda deadline: self.epochs.record(self)))
+
+    @property
+    def given(self) -> Any:
+        return self._iterator
+
+    def serves(self, owner: Any) -> bool:
+        return owner is self.model
+
+    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """As in every loop; an input that Keras has stopped is begun again as one that is over."""
+
+        def taken(source: Any) -> Any:
+            if self.epochs.stopped:
+                raise StopIteration
+            return original(source)
+
+        return super().next(iterator, taken)
+
+    def companion(self, iterator: Any) -> bool:
+        """Keras takes from one iterator only."""
+        return False
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"batches_per_step": 1, **self.epochs.facts(self)}
+
+    def dataset(self) -> Any:
+        """The user's own: Keras wraps it."""
+        return self.epochs.source
+
+    @property
+    def loader(self) -> Any:
+        """The user's `DataLoader`, None where there is none: Keras makes some of its own."""
+        return self.dataset() if type(self.dataset()).__name__ == "DataLoader" else None
+
+    def can_end(self) -> bool:
+        return True
+
+    def end_epoch(self) -> bool:
+        """Not where Keras asks for a batch: it would say that the input ran out of data."""
+        return False
+
+    def fit_epoch_over(self) -> bool:
+        """Whether Keras is to be told, as it asks for the next step, that the epoch is over."""
+        return super().end_epoch()
+
+    def _feeds(self, dataset: Any) -> bool:
+        return bool(self.epochs.feeds)
+
+    def _open_again(self) -> Any:
+        return self.epochs.again()
+
+    def _time_stages(self, deadline: float) -> None:
+        self.epochs.stages(self, deadline)
+
+
+# Drivers of loops that make their own batches.
 
 
 class OwnBatchesDriver(Driver):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..device.clock import seconds_of
+from ..device import seconds_of
 from ..estimating import FEWEST, estimate
 
 if TYPE_CHECKING:

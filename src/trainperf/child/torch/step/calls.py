@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...process.frames import Place
-from ...timing.device.clock import HostClock, Mark
+from ...timing.device import HostClock, Mark
 
 SLACK_S = 0.01
 """A call that began so long before a step still counts for it: its clock is read later."""

@@ -23,11 +23,10 @@ from .calls import SCALER, Ledger
 from .hooks import Hooks
 from .loggers import imported
 from .patches import Dynamo, Patches
-from .products import Products
 from .split import Split
 
 if TYPE_CHECKING:
-    from ...timing.device.clock import Mark
+    from ...timing.device import Mark
     from ...timing.loops import Loops
 
 
@@ -71,8 +70,6 @@ class Detail:
         self._ledger = Ledger(self._loops.device)
         self.hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
         self._syncs = SyncWarnings(self._torch, self._off)
-        self._products: Products | None = None
-        self._watches = False
         self._fault = ""
         self._compiled = 0
 
@@ -100,24 +97,15 @@ class Detail:
 
         One that is not `usual`, as its input was opened anew, is left out.
         """
-        watched = self._watches
-        if watched and self._products is not None:
-            self._watches = not self._products.stop()
         if not self.hooks.on:
             return
         try:
             compiled = self._dynamo.compiled() and self._compiled < COMPILED
             self._compiled += compiled
-            kept = usual and not compiled and not watched
+            kept = usual and not compiled
             self._ledger.step_ended(began, ended, kept=kept)
             self._syncs.step_ended(kept)
             self.hooks.waits = None
-            # The products of one step under autocast, once it is known that there is some.
-            seen = self._ledger.steps and any(self.hooks.seen.autocast.values())
-            if seen and self._products is None:
-                part = lambda: self._ledger.open[-1].part if self._ledger.open else "rest"  # noqa: E731
-                self._products = Products(part, self._loops.device.wait)
-                self._watches = self._products.start()
         except Exception as error:
             self._failed(error)
 
@@ -142,8 +130,6 @@ class Detail:
             split.record_waits(write, self._syncs.waits)
             if self._syncs.fault:
                 write("missing", what="waits for the GPU", reason=self._syncs.fault)
-            if self._products is not None:
-                self._products.record(write)
             self.hooks.seen.hand_over(self._loops)
             self._loops.autocast = split.calls()["autocast"]
             self._loops.keeps_graph = self.hooks.seen.retains
@@ -209,8 +195,7 @@ class Detail:
     def _undo(self) -> None:
         self.hooks.on = False
         parts = (self._dynamo.stop, self._syncs.stop, self._warns_again, self._patches.undo)
-        products = () if self._products is None else (self._products.stop,)
-        for stop in (*products, *parts):
+        for stop in parts:
             # The others are taken out all the same.
             with Attempt(self._process, "taking the hooks of a step out"):
                 stop()

@@ -15,8 +15,8 @@ import pytest
 from emulation.clock import MarkedClock, UnmarkedClock
 from emulation.device import DEPTH, Device
 from kit.child import Clock, Watcher
-from trainperf.child.timing.device.clock import seconds_of
-from trainperf.child.timing.drivers.iterator_driver import IteratorDriver
+from trainperf.child.timing.device import seconds_of
+from trainperf.child.timing.drivers.loop_drivers import IteratorDriver
 from trainperf.child.timing.loops import Loops
 from trainperf.evidence.events import Observed
 from trainperf.evidence.timing import times

@@ -1,7 +1,10 @@
-"""The times of steps and blocks, read from marks once these have passed.
+"""Device time: marks behind queued work, and what is read from them once they have passed.
 
-Nothing waits between two steps that count: where work may be queued, what is to be recorded of
-them is put off until the next pause.
+With h seconds of the host a step hidden behind d seconds of its device, n steps that begin
+with nothing queued and end when all is done take n·d + h. A clock that waits at both ends
+reads (n·d + h)/n for what takes max(h, d) a step in a running pipeline. So time is taken
+between marks that are queued with the work; where a framework has none, from n and from 2n
+steps in turn: in T(2n) - T(n) what filling and draining the queue takes cancels.
 """
 
 from __future__ import annotations
@@ -9,14 +12,102 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .clock import HostClock, Mark
-
 if TYPE_CHECKING:
-    from ...process.recorder import Recorder
+    from ..process.recorder import Recorder
 
+
+class Mark:
+    """A time stamp behind the work that was queued so far; `host` is when it was queued.
+
+    `queued` are the events that stand for it on each stream in use, `anchor` a mark that passed
+    as it was queued. Both are there only where work may be queued.
+    """
+
+    __slots__ = ("anchor", "host", "queued")
+
+    def __init__(
+        self, host: float, queued: Mapping[Any, Any] | None = None, anchor: Mark | None = None
+    ) -> None:
+        self.host = host
+        self.queued = queued
+        self.anchor = anchor
+
+
+class HostClock:
+    """The clock of the devices that the loop uses: the host's own, where they have done their work
+    when a call returns.
+
+    Subclasses are for devices whose work may be queued. Where no mark is queued with it, no time
+    can be taken in a running pipeline.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """Whose clock the times are from."""
+        return "the host's clock"
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether work may be queued: a call returns before the devices have done it."""
+        return False
+
+    @property
+    def marks(self) -> bool:
+        """Whether a mark passes when the work before it was done, and not when it was made."""
+        return True
+
+    def mark(self) -> Mark:
+        """A time stamp behind the work queued so far, on every device in use; returns at once."""
+        return Mark(self._clock())
+
+    def at(self, mark: Mark) -> float:
+        """When the last device passed it, in seconds of the host's clock; waits until then."""
+        return mark.host
+
+    def passed(self, mark: Mark) -> bool:
+        """Whether all devices have passed it; waits for none."""
+        return True
+
+    def wait(self) -> None:
+        """Wait until all devices in use have done what was queued."""
+
+
+def seconds_of(device: HostClock, calls: int, run: Callable[[], object]) -> float:
+    """Seconds of `run` as one of many calls in a row, from so many; waits at the end.
+
+    One more goes before them where work is queued, so that the pipeline runs; without marks
+    twice as many follow.
+    """
+    if not device.asynchronous:
+        return _between(device, calls, run)
+    if device.marks:
+        run()
+        return _between(device, calls, run)
+    device.wait()
+    once = _between(device, calls, run)
+    return max(0.0, 2 * _between(device, 2 * calls, run) - once)
+
+
+def _between(device: HostClock, calls: int, run: Callable[[], object]) -> float:
+    """Seconds of each of so many calls, between two marks; all is done afterwards."""
+    began = device.mark()
+    for _ in range(calls):
+        run()
+    if not device.marks:
+        device.wait()
+    ended = device.mark()
+    device.wait()
+    return (device.at(ended) - device.at(began)) / calls
+
+
+# The times of steps and blocks. Nothing waits between two steps that count: where work may be
+# queued, what is to be recorded of them is put off until the next pause.
 
 LAG = 2
 """Steps of a warm-up are told of so many steps later, once their devices have done them: until
@@ -85,10 +176,6 @@ class StepTimes:
     def epoch(self, at: Mark) -> None:
         self._tell(at, lambda: self._record.write("epoch", s=self._device.at(at)))
 
-    def taken(self, began: Mark, ended: Mark) -> float:
-        """Seconds between two marks; waits until they have passed."""
-        return self._device.at(ended) - self._device.at(began)
-
     def read(self) -> None:
         """Record what was put off; waits until its marks have passed."""
         while self._unread:
@@ -116,7 +203,8 @@ class StepTimes:
         self._device.wait()
         self.read()
         self.queue.drained()
-        seconds = self.taken(self._began, ended) - sum(self.taken(*one) for one in self._aside)
+        taken = [self._device.at(end) - self._device.at(start) for start, end in self._aside]
+        seconds = self._device.at(ended) - self._device.at(self._began) - sum(taken)
         self._began = None
         if self._device.marks:
             return seconds, steps
@@ -149,7 +237,8 @@ class StepTimes:
             self.queue.note_step(number, first - began.host, last - ended.host, host_s)
 
     def _write_gap(self, began: Mark, ended: Mark, aside_s: float) -> None:
-        at, seconds = self._device.at(began), max(0.0, self.taken(began, ended) - aside_s)
+        at = self._device.at(began)
+        seconds = max(0.0, self._device.at(ended) - at - aside_s)
         self._record.write("between", s=at, seconds=seconds, host=[began.host, ended.host])
 
 

@@ -1,1 +1,0 @@
-"""`tf.distribute`: scopes, replicas, what is exchanged between them."""

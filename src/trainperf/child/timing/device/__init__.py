@@ -1,1 +1,0 @@
-"""Device time: marks behind queued work, and what is read from them."""

@@ -119,8 +119,8 @@ def _origin(made: Any) -> tuple[dict[str, Any] | None, str, str]:
                 break
         elif name in OF_FILES:
             source = os.path.abspath(str(frame.f_locals.get(OF_FILES[name], "")))
-            words = (os.path.abspath(word.rpartition("=")[2]) for word in sys.argv[1:])
-            kind = "file" if source in words else "elsewhere"  # the command names it, or not
+            named = (os.path.abspath(word.rpartition("=")[2]) for word in sys.argv[1:])
+            kind = "file" if source in named else "elsewhere"  # the command names it, or not
         elif name in OF_COMMAND:
             kind, source = "command", OF_COMMAND[name]
         elif kind == "call" and not (of_made or frames.is_ours(frame.f_code.co_filename)):

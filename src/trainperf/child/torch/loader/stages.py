@@ -294,7 +294,7 @@ def describe(loader: Any, name: str) -> dict[str, Any]:
         "by_user": users,
         "arguments": arguments,
         "function": None
-        if head is None
+        if code is None or head is None
         else {
             "name": code.co_qualname.replace("<locals>.", ""),
             "file": head["file"],

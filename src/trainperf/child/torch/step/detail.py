@@ -88,7 +88,9 @@ class Detail:
             self._filter = warnings.filters[0]
             self._syncs.start()  # its filter must stand before that of the hooks
             forked = weakref.WeakMethod(self.forked)
-            os.register_at_fork(after_in_child=lambda: (forked() or int)())
+            os.register_at_fork(
+                after_in_child=lambda: None if (stop := forked()) is None else stop()
+            )
         except Exception as error:
             self._failed(error)
 

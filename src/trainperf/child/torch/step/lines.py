@@ -111,7 +111,7 @@ class LineTrace:
         self.over = False
         self.fault = ""
         forked = weakref.WeakMethod(self._forked)
-        driver.process.after_fork(lambda: (forked() or int)())
+        driver.process.after_fork(lambda: None if (stop := forked()) is None else stop())
 
     def refusal(self) -> str:
         """Why the mode cannot be used now, "" if it can."""

@@ -93,20 +93,6 @@ def test_with_every_setting_gradients_come_as_without_it(loops, settings):
     assert torch.equal(ddp.module.weight.grad, expected)
 
 
-def test_a_loop_that_leaves_no_sync_by_itself_stays_off(loops):
-    ddp, optimizer = trained(loops)
-    counted(ddp)
-    exchange = Exchange(loops)
-    with ddp.no_sync():
-        exchange.off()
-        ddp(X).sum().backward()
-    train(loops, ddp, optimizer, [X, X], [False, True])
-    assert exchanges(ddp) == 0
-    exchange.on()
-    train(loops, ddp, optimizer, [X, X], [False, True])
-    assert exchanges(ddp) == 1
-
-
 def test_what_the_user_set_stays_set(loops):
     ddp, optimizer = trained(loops)
     exchange = Exchange(loops)

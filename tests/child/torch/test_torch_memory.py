@@ -95,14 +95,3 @@ def test_copies_of_an_optimizers_tensors_take_half_of_the_free_gpu_memory(
     monkeypatch.setattr(probes, "type", lambda _: torch.nn.Parameter, raising=False)
     with nullcontext() if fits else pytest.raises(NotOffered, match="too little memory"):
         probes._check_copies([weights])
-
-
-@pytest.mark.parametrize(("free", "fits"), [(9, False), (10, True)])
-def test_twice_the_samples_need_as_much_gpu_memory_again(cuda, free, fits):
-    cuda(5, free=free, allocated=5, most=10)
-    found = SimpleNamespace(device="cuda", parameters=[SimpleNamespace(device=GPU)])
-    if fits:
-        probes._check_memory(found)
-    else:
-        with pytest.raises(NotOffered, match="twice the samples"):
-            probes._check_memory(found)

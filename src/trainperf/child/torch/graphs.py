@@ -65,8 +65,15 @@ class Graphs:
         @around(self._loops.process, module.CUDAGraph, "replay")
         def replay(original: Any, graph: Any) -> None:
             original(graph)
-            if not self._loops.passive():
-                self._replayed(getattr(graph, "_trainperf_captured", None))
+            captured = getattr(graph, "_trainperf_captured", None)
+            if captured is None or self._loops.passive():
+                return
+            if not captured.updates and not self._told:  # its steps may be updates of its own
+                self._told = True
+                self._loops.process.record.write("torch_replay")
+            for update in captured.updates:
+                alive = [one for each in update.optimizers if (one := each()) is not None]
+                self._loops.replayed(alive, update.key, update.loss)
 
     def derives(self, loss: Any) -> None:
         """The gradient of `loss` is asked for in the graph that is being captured."""
@@ -79,13 +86,3 @@ class Graphs:
             known = tuple(weakref.ref(one) for one in optimizers)
             self.current.updates.append(Update(known, key, self.current.loss))
             self.current.loss = None
-
-    def _replayed(self, captured: Captured | None) -> None:
-        if captured is None:
-            return
-        if not captured.updates and not self._told:  # its steps may be updates of its own
-            self._told = True
-            self._loops.process.record.write("torch_replay")
-        for update in captured.updates:
-            alive = [one for each in update.optimizers if (one := each()) is not None]
-            self._loops.replayed(alive, update.key, update.loss)

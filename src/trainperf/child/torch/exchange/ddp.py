@@ -133,41 +133,31 @@ class Ddps:
         def forward(ddp: Any, *inputs: Any, **kwargs: Any) -> Any:
             if loops.passive():
                 return original(ddp, *inputs, **kwargs)
-            watched = self._of(ddp)
+            watched = self._watched.get(id(ddp))
+            if watched is None or watched.reference() is not ddp:  # a copy, or one unpickled
+                watched = self._watched[id(ddp)] = WatchedDdp(ddp, None, ())
+                self._trained_by.clear()
             if grad():
                 watched.called(ddp.__dict__["require_backward_grad_sync"])
             if self.off:
-                return self._without_exchange(original, ddp, inputs, kwargs)
-            output = original(ddp, *inputs, **kwargs)
-            if loops.detail is not None or watched.times.each_step:
-                self._sample(ddp, watched.times)
+                state = ddp.__dict__
+                names = "require_backward_grad_sync", "require_forward_param_sync"
+                before = {name: state[name] for name in names}
+                state.update(dict.fromkeys(names, False))
+                try:
+                    return original(ddp, *inputs, **kwargs)
+                finally:
+                    state.update(before)
+            output, times = original(ddp, *inputs, **kwargs), watched.times
+            if loops.detail is not None or times.each_step:
+                try:
+                    times.sample(ddp, each_step=loops.detail is not None)
+                except Exception as error:
+                    times.each_step = False
+                    loops.process.failed("DDP's own times", error)
             return output
 
         return forward
-
-    def _without_exchange(self, original: Any, ddp: Any, inputs: Any, kwargs: Any) -> Any:
-        state = ddp.__dict__
-        names = "require_backward_grad_sync", "require_forward_param_sync"
-        before = {name: state[name] for name in names}
-        state.update(dict.fromkeys(names, False))
-        try:
-            return original(ddp, *inputs, **kwargs)
-        finally:
-            state.update(before)
-
-    def _of(self, ddp: Any) -> WatchedDdp:
-        watched = self._watched.get(id(ddp))
-        if watched is None or watched.reference() is not ddp:  # a copy, or one unpickled
-            watched = self._watched[id(ddp)] = WatchedDdp(ddp, None, ())
-            self._trained_by.clear()
-        return watched
-
-    def _sample(self, ddp: Any, times: Times) -> None:
-        try:
-            times.sample(ddp, each_step=self._loops.detail is not None)
-        except Exception as error:
-            times.each_step = False
-            self._loops.process.failed("DDP's own times", error)
 
 
 def watch(loops: Any, module: Any) -> None:

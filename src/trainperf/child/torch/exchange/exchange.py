@@ -292,18 +292,14 @@ def watch_saves(loops: Any, module: Any) -> None:
             loops.saving = False
         with Attempt(process, "a checkpoint"):
             driver, file = loops.training.driver, kwargs.get("f", (*args, None, None)[1])
-            if not loops.passive() and driver and (_is_file(file) or not whole):
+            path = isinstance(getattr(file, "name", file), (str, os.PathLike))  # no buffer
+            if not loops.passive() and driver and (path or not whole):
                 count, where = loops.saves
                 loops.saves = count + whole, where or frames.here()
                 seconds = process.clock() - began
                 process.record.write("saving", s=began, seconds=seconds, **places.here())
                 driver.evaluated = True
         return result
-
-
-def _is_file(target: Any) -> bool:
-    """Whether it is a path or an open file, no buffer in memory."""
-    return isinstance(target, (str, os.PathLike)) or isinstance(getattr(target, "name", None), str)
 
 
 # -------------------------------------------------------------------- asked for later
@@ -326,27 +322,18 @@ def _placed(driver: Any) -> None:
         ids = [int(index) for index in getattr(parallel, "device_ids", None) or []]
         model = type(getattr(parallel, "module", parallel)).__name__
         fact("data_parallel", {"model": model, "where": where, "device_ids": ids})
-    placed = _over_devices(loops)
-    if placed:
-        fact("model_devices", placed)
+    # Parameters on the host beside one GPU count: they are moved, or computed with, in each step.
+    trained = models.trained_parameters(loops)
+    for called, _, _ in models.models(loops):
+        weights = (one for one in called.parameters() if not trained or id(one) in trained)
+        on = Counter(str(weight.device) for weight in weights)
+        if len(on) > 1:
+            cls = type(models.unwrapped(called)).__name__
+            fact("model_devices", {"model": cls, "devices": dict(on)})
+            break
     local = os.environ.get("LOCAL_WORLD_SIZE", "")
     fact("local_world_size", int(local) if local.isdigit() else None)
     count, where = loops.saves
     fact("checkpoint_writes", count)
     if where is not None:
         fact("checkpoint_where", where)
-
-
-def _over_devices(loops: Any) -> dict[str, Any] | None:
-    """Which devices a trained model was placed on by hand: parameters on each of them.
-
-    None if on one only. Parameters on the host beside one GPU count: they are moved, or
-    computed with, in each step.
-    """
-    trained = models.trained_parameters(loops)
-    for model, _, _ in models.models(loops):
-        weights = (one for one in model.parameters() if not trained or id(one) in trained)
-        on = Counter(str(weight.device) for weight in weights)
-        if len(on) > 1:
-            return {"model": type(models.unwrapped(model)).__name__, "devices": dict(on)}
-    return None

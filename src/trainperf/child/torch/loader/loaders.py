@@ -7,6 +7,7 @@ import glob
 import sys
 import time
 import weakref
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -136,7 +137,12 @@ def record(driver: Any) -> None:
     driver.loaders_known = _known(driver)
     training = driver.loader
     own = key_of(getattr(training, "_trainperf_site", None)) if training is not None else None
-    source = _source(places, own, training) if training is not None else None
+    source = None
+    if training is not None and not (own in places and places[own].direct):
+        # The place of the user's own loader that a library made the training loader from.
+        dataset = id(training.dataset), type(training.dataset)
+        found = [key for key, one in places.items() if one.direct and one.dataset == dataset]
+        source = found[-1] if found else None
     if training is not None and source is None and own not in places:
         _write(driver, None, training, "training")
     feeder = own if source is None else source
@@ -162,15 +168,6 @@ def record_again(driver: Any) -> None:
 def _known(driver: Any) -> list[tuple[int, bool]]:
     places: dict[Any, Place] = driver.loops.loader_places
     return [(place.built, place.iterated) for place in places.values()]
-
-
-def _source(places: dict[Any, Place], own: Any, training: Any) -> Any:
-    """The place of the user's own loader that a library made the training loader from."""
-    if own in places and places[own].direct:
-        return None
-    dataset = id(training.dataset), type(training.dataset)
-    found = [key for key, one in places.items() if one.direct and one.dataset == dataset]
-    return found[-1] if found else None
 
 
 def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
@@ -257,19 +254,15 @@ def first_batch(loader: Any, deadline: float) -> tuple[float, int | None]:
 
 def busy_threads(iterator: Any) -> int | None:
     """How many threads computed in the busiest worker of an iterator, None if nobody counts."""
-    most = max(_busy_threads(worker.pid) for worker in iterator._workers)
-    return (most if most > 2 else 1) if most else None
-
-
-def _busy_threads(pid: int) -> int:
-    ran = [0]
-    for task in glob.glob(f"/proc/{pid}/task/*/schedstat"):
-        try:
-            with open(task, encoding="ascii") as file:
+    most = 0
+    for worker in iterator._workers:
+        ran = [0]
+        for task in glob.glob(f"/proc/{worker.pid}/task/*/schedstat"):
+            # One may have ended, or the kernel does not count.
+            with suppress(OSError, ValueError, IndexError), open(task, encoding="ascii") as file:
                 ran.append(int(file.read().split()[0]))
-        except (OSError, ValueError, IndexError):  # it has ended, or the kernel does not count
-            continue
-    return sum(time_s >= BUSY * max(ran) > 0 for time_s in ran)
+        most = max(most, sum(time_s >= BUSY * max(ran) > 0 for time_s in ran))
+    return (most if most > 2 else 1) if most else None
 
 
 def shut_down(iterator: Any) -> None:

@@ -182,7 +182,7 @@ class _Taking:
             def time_it(seconds: float) -> dict[str, Any]:
                 accesses = Accesses()
                 with accesses.timed():
-                    used, _ = cores_used(lambda: items.make(indices, seconds))
+                    used = cores_used(lambda: items.make(indices, seconds))
                 self.facts["accesses"] = accesses.of_items(items.made, items.seconds, items.dataset)
                 self.facts["item_threads"] = threads if used > 1.3 else 1
                 size = items.batch_items

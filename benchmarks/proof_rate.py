@@ -86,7 +86,7 @@ def row(script: str, report: dict[str, Any]) -> Row:
         kept = f"{', '.join(stack['fixes'])} {stack['speedup']:.2f}×"
     return Row(
         script=script,
-        step_ms=1e3 * (report["times"]["real_s"] or 0.0),
+        step_ms=1e3 * report["evidence"]["times"]["real"].get("seconds", 0.0),
         seconds=report["seconds"],
         trying_s=trying.get("seconds", 0.0),
         candidates=len(edits),

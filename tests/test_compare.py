@@ -19,30 +19,27 @@ from reporters.samples import (
     PARTIAL,
     SAMPLES,
     TRIED,
+    over,
+    timed,
 )
 from trainperf.commands.compare import render
 from trainperf.compare import Row, compare
-from trainperf.model import Diagnosis, Framework, Ignored, Site, StepPart
+from trainperf.model import Diagnosis, Framework, Ignored, Site, StepPart, Torch
 
-A = replace(
-    INPUT_BOUND,
-    times=replace(INPUT_BOUND.times, real_s=0.138, samples_per_s=231.9, noise=0.02),
-    machine=replace(INPUT_BOUND.machine, cores=8.0),
+A = over(
+    timed(INPUT_BOUND, noise=0.02, real=0.138),
+    machine=replace(INPUT_BOUND.evidence.machine, cores=8.0),
 )
 NOTHING = "Nothing changed beyond the noise."
 
 
-def with_times(**changes: Any) -> Diagnosis:
-    return replace(A, times=replace(A.times, **changes))
-
-
 def with_machine(**changes: Any) -> Diagnosis:
-    return replace(A, machine=replace(A.machine, **changes))
+    return over(A, machine=replace(A.evidence.machine, **changes))
 
 
 def with_loop(**changes: Any) -> Diagnosis:
     assert A.loop is not None
-    return replace(A, loop=replace(A.loop, **changes))
+    return over(A, loop=replace(A.loop, **changes))
 
 
 def row(a: Diagnosis, b: Diagnosis, name: str) -> Row:
@@ -72,14 +69,14 @@ def text(a: Diagnosis, b: Diagnosis, width: int = 100) -> str:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_diagnosis_has_nothing_different_from_itself(name: str) -> None:
     found = compare(SAMPLES[name], SAMPLES[name])
-    timed = SAMPLES[name].times.real_s is not None
-    assert found.speed == NOTHING if timed else "say nothing" in found.speed
+    has_step = SAMPLES[name].step_s is not None
+    assert found.speed == NOTHING if has_step else "say nothing" in found.speed
     assert not any(row.judged == "changed" for rows in found.tables.values() for row in rows)
 
 
 @pytest.mark.parametrize("factor", [0.98, 1.0, 1.02])
 def test_what_two_processes_of_one_script_differ_by_is_no_change(factor: float) -> None:
-    before, after = with_times(noise=0.001), with_times(noise=0.001, real_s=0.138 * factor)
+    before, after = timed(A, 0.001, real=0.138), timed(A, 0.001, real=0.138 * factor)
     assert row(before, after, "real step").judged == "within the noise"
 
 
@@ -97,18 +94,18 @@ def test_what_two_processes_of_one_script_differ_by_is_no_change(factor: float) 
 def test_a_time_changed_where_the_intervals_do_not_meet(
     after_s: float, noise: float | None, changed: bool
 ) -> None:
-    found = row(with_times(noise=noise), with_times(real_s=after_s, noise=noise), "real step")
+    found = row(timed(A, noise, real=0.138), timed(A, noise, real=after_s), "real step")
     assert (found.judged == "changed") is changed
     assert found.change == pytest.approx(after_s / 0.138 - 1)
 
 
 def test_a_time_that_one_of_them_lacks_is_not_judged() -> None:
-    found = row(A, with_times(resident_s=None), "resident step")
+    found = row(A, timed(A, resident=None), "resident step")
     assert (found.after, found.change, found.judged) == (None, None, "not measured in both")
 
 
 def test_with_another_batch_size_samples_are_compared_and_steps_are_not() -> None:
-    after = replace(with_loop(batch_size=64), times=replace(A.times, real_s=0.276))
+    after = timed(with_loop(batch_size=64), noise=0.02, real=0.276)
     found = compare(A, after)
     assert found.refusals == ()
     assert row(A, after, "real step").judged == "the batch size is not the same"
@@ -126,13 +123,21 @@ def test_with_another_batch_size_samples_are_compared_and_steps_are_not() -> Non
         (A, with_machine(cpu_model="Intel Xeon"), "another processor: AMD EPYC against Intel"),
         (A, with_machine(cores=4.0), "usable cores: 8 against 4"),
         (A, with_machine(cores=7.5), "usable cores: 8 against 7.5"),
-        (A, replace(A, device=ON_A_GPU.device), "another device: 1 × CPU against 1 × NVIDIA A10G"),
+        (
+            A,
+            over(A, device=ON_A_GPU.evidence.device),
+            "another device: 1 × CPU against 1 × NVIDIA A10G",
+        ),
         (A, with_loop(replicas=2), "another number of replicas: 1 against 2"),
-        (A, replace(A, framework=Framework("torch", A.framework.version)), "another framework"),
-        (A, replace(FAILED, machine=A.machine), "no step was timed in the second run"),
+        (
+            A,
+            over(A, framework=Framework("torch", "2")),
+            "another framework",
+        ),
+        (A, over(FAILED, machine=A.evidence.machine), "no step was timed in the second run"),
         (
             ON_A_GPU,
-            replace(ON_A_GPU, device=replace(ON_A_GPU.device, name="NVIDIA H100")),
+            over(ON_A_GPU, device=replace(ON_A_GPU.evidence.device, name="NVIDIA H100")),
             "another device: 1 × NVIDIA A10G against 1 × NVIDIA H100",
         ),
     ],
@@ -153,14 +158,14 @@ def test_what_makes_times_say_nothing_is_refused(
 
 
 def test_a_part_of_the_step_that_grew_is_a_change_and_stages_are_matched_by_name() -> None:
-    before = replace(A, step_parts=(StepPart("forward", 0.01),))
-    after = replace(A, step_parts=(StepPart("forward", 0.02),))
+    before = over(A, torch_=Torch(split_=(StepPart("forward", 0.01),)))
+    after = over(A, torch_=Torch(split_=(StepPart("forward", 0.02),)))
     assert row(before, after, "forward").judged == "changed"
     moved = tuple(
         replace(stage, where=stage.where and replace(stage.where, line=stage.where.line + 9))
-        for stage in A.stages
+        for stage in A.evidence.stages
     )
-    assert compare(A, replace(A, stages=moved)).speed == NOTHING
+    assert compare(A, over(A, stages_=moved)).speed == NOTHING
     assert row(A, A, "map load_image").change == 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trainperf.model import Diagnosis, by_fix
+from trainperf.model import Diagnosis, by_fix, known
 from trainperf.model.words import ratio as speedup
 
 PROCESS = 0.015
@@ -67,7 +67,7 @@ def compare(a: Diagnosis, b: Diagnosis) -> Comparison:
         if row.name in REFUSING and row.before and row.after
     ]
     for side, which in ((a, "first"), (b, "second")):
-        if side.times.real_s is None:
+        if side.step_s is None:
             refusals.append(f"no step was timed in the {which} run")
     why = "of other circumstances" if refusals else ""
     batch = any(row.name == "batch size" and row.before and row.after for row in words)
@@ -122,28 +122,34 @@ def _rows(a: Values, b: Values, why: str = "", of_step: str = "") -> Iterator[Ro
 
 
 def _results(of: Diagnosis) -> dict[str, Values]:
-    times, between = of.times, of.between_epochs
-    noise = UNKNOWN if times.noise is None else max(times.noise, PROCESS)
+    evidence, between = of.evidence, of.evidence.between_epochs
+    noise = UNKNOWN if of.noise is None else max(of.noise, PROCESS)
+    start, torch = evidence.startup, evidence.torch_
     found = {
-        "real step": Figure("s", times.real_s, noise),
-        "resident step": Figure("s", times.resident_s, noise),
-        "input for a step": Figure("s", times.input_s, noise),
-        "host work for a step": Figure("s", times.host_s),
-        "samples per second": Figure("samples/s", times.samples_per_s, noise),
+        "real step": Figure("s", of.step_s, noise),
+        "resident step": Figure("s", of.resident_s, noise),
+        "input for a step": Figure("s", of.input_s, noise),
+        "host work for a step": Figure("s", of.host_s),
+        "samples per second": Figure("samples/s", of.per_s(evidence.loop.batch_size), noise),
         "utilisation": Figure("share", of.verdict.utilization),
-        "start-up": Figure("s", times.startup_s),
+        "start-up": Figure("s", None if start is None else start.to_first_step_s),
     }
     if between is not None and between.epochs_seen and between.sure and between.seconds:
-        least = (times.real_s or 0.0) / between.seconds  # less than a step is never a change
+        least = (of.step_s or 0.0) / between.seconds  # less than a step is never a change
         found["between epochs"] = Figure("s", between.seconds, max(2 * UNKNOWN, least))
     stages = {
-        f"{stage.name} {stage.function.name if stage.function else ''}": stage.seconds_per_step
-        for stage in of.stages
+        f"{stage.op} {stage.function.name if stage.function else ''}": known(
+            stage.seconds_per_step_
+        )
+        for stage in known(evidence.stages_) or ()
     }
-    parts = {str(part.name): part.seconds for part in of.step_parts}
+    split = None if torch is None else known(torch.split_)
+    parts = {str(part.name): part.seconds for part in split or ()}
     return {
         "Times": found,
-        "Input, stage by stage": {name: Figure("s", value) for name, value in stages.items()},
+        "Input, stage by stage": {
+            name: Figure("s", known(value)) for name, value in stages.items()
+        },
         "Parts of a step": {name: Figure("s", value) for name, value in parts.items()},
         "Findings": {
             "bottleneck": of.verdict.bottleneck,
@@ -155,13 +161,14 @@ def _results(of: Diagnosis) -> dict[str, Values]:
 
 
 def _circumstances(of: Diagnosis) -> dict[str, object]:
-    box, device, loop, framework = of.machine, of.device, of.loop, of.framework
+    evidence, loop = of.evidence, of.loop
+    box, device, framework = evidence.machine, evidence.device, evidence.framework
     return {
         "script": of.script,
         "arguments": " ".join(of.command[1:]),  # which Python ran them is the machine's
         "device": device.kind
         and f"{device.count} × {device.name if device.kind == 'GPU' else device.kind}",
-        "number of replicas": of.parallel.replicas if of.parallel else loop.replicas if loop else 1,
+        "number of replicas": (evidence.parallel_ or evidence.loop).replicas,
         "batch size": loop and loop.batch_size,
         "steps of an epoch": loop and loop.epoch_steps,
         "strategy": loop and loop.strategy,

@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,8 +41,7 @@ def save(diagnosis: Diagnosis, path: Path) -> None:
     `TrainperfError` where a number is NaN or infinite, naming the field, and where
     the file cannot be written.
     """
-    # msgspec would leave out the defaults of what it has read itself, as the loop of events
-    save_value(asdict(diagnosis), path)
+    save_value(diagnosis, path)
 
 
 def load(path: Path) -> Diagnosis:
@@ -72,7 +71,9 @@ def load_recording(path: Path) -> Recording:
 
 def save_value(value: object, path: Path) -> None:
     """Write a value with a `format_version` as JSON: whole, or not at all; errors as in `save`."""
-    _write(path, _plain(value, _refuse))
+    from trainperf.model.encoding import encoded
+
+    _write(path, _plain(encoded(value), _refuse))
 
 
 def resolve_run(path: Path) -> Path:
@@ -187,6 +188,8 @@ def load_value(path: Path, kind: type[T]) -> T:
         raise TrainperfError(
             f"{path} cannot be read: {error.strerror}", "give a run's folder or its JSON file"
         ) from error
+    from trainperf.model.encoding import decoded
+
     hint = "give a file that trainperf wrote, whole"
     try:
         head = msgspec.json.decode(data)
@@ -202,6 +205,7 @@ def load_value(path: Path, kind: type[T]) -> T:
             "or diagnose again",
         )
     try:
-        return msgspec.json.decode(data, type=kind)
+        value: T = decoded(kind, head)
     except msgspec.ValidationError as error:
         raise TrainperfError(f"{path} does not hold what it should: {error}", hint) from error
+    return value

@@ -93,7 +93,6 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
         ),
         "evaluation_between": (Setting("eval_steps", "", times=SELDOM),),
         "torch_step_logging": (Setting("logging_steps", "50", now=OFTEN),),
-        "progress_bar": (Setting("disable_tqdm", "True", now=(None, False)),),
         "torch_ddp_static_graph": (Setting("ddp_static_graph", "True"),),
         "torch_ddp_bucket_size": (Setting("ddp_bucket_cap_mb", "{bucket_cap_mb}"),),
     },
@@ -105,7 +104,6 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
         "torch_cudnn_benchmark": (Setting("benchmark", "True"),),
         "evaluation_between": (Setting("check_val_every_n_epoch", "", times=SELDOM),),
         "torch_step_logging": (Setting("log_every_n_steps", "50", now=OFTEN),),
-        "progress_bar": (Setting("enable_progress_bar", "False", now=(None, True)),),
     },
     "accelerate": {
         "torch_autocast": (

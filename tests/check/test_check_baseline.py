@@ -38,7 +38,7 @@ def refused(path: Path, script: str = "slow_images.py") -> TrainperfError:
 def test_a_baseline_comes_back_as_it_was_saved(file: Path) -> None:
     saved = answering.load(file, "slow_images.py")
     assert saved.runs == REPEATS
-    assert saved.times == INPUT_BOUND.times
+    assert saved.evidence.times == INPUT_BOUND.evidence.times
 
 
 def test_a_baseline_is_a_report_that_can_be_shown(file: Path) -> None:
@@ -50,8 +50,9 @@ def test_a_plain_report_is_a_baseline_of_one_run(tmp_path: Path) -> None:
     store.save(INPUT_BOUND, path)
     for given in (path, tmp_path):
         (run,) = answering.load(given, "slow_images.py").runs
-        assert run.fastest_s == min(INPUT_BOUND.times.spread["real"])
-        assert run.mean_s == INPUT_BOUND.times.real_s
+        assert INPUT_BOUND.real is not None
+        assert run.fastest_s == min(INPUT_BOUND.real.blocks)
+        assert run.mean_s == INPUT_BOUND.step_s
         assert run.speed is None
 
 

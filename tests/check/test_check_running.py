@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from reporters.samples import FAILED, INPUT_BOUND
+from reporters.samples import FAILED, INPUT_BOUND, timed
 from trainperf.check import running
 from trainperf.check.answering import Baseline, settled
 from trainperf.check.running import Means, Repeat, Runs, Speed, boot_name
@@ -15,10 +15,7 @@ LIMITS = Limits(0.05, None, "none", strict=False)
 
 
 def took(seconds: float) -> Diagnosis:
-    spread = {"real": (seconds, seconds * 1.01, seconds * 1.02, seconds * 1.5)}
-    return replace(
-        INPUT_BOUND, times=replace(INPUT_BOUND.times, real_s=seconds * 1.1, spread=spread)
-    )
+    return timed(INPUT_BOUND, real=(seconds, seconds * 1.01, seconds * 1.02, seconds * 1.5))
 
 
 def saved() -> Baseline:
@@ -77,7 +74,7 @@ def test_a_baseline_is_made_of_so_many_runs_though_one_would_pass() -> None:
 
 def test_the_least_disturbed_run_stands_for_all() -> None:
     runs = Script(took(1.3), took(1.2), took(1.25)).run()
-    assert runs.diagnosis.times.real_s == took(1.2).times.real_s
+    assert runs.diagnosis.step_s == took(1.2).step_s
 
 
 def test_the_machine_beside_a_run_is_as_fast_as_before_it_or_after_it() -> None:
@@ -121,4 +118,4 @@ def test_containers_on_one_machine_have_the_name_of_its_start_in_common() -> Non
     name = boot_name()
     assert name == boot_name()
     (one,) = Script(took(1.0)).run().repeats
-    assert one.hosts == tuple(filter(None, (INPUT_BOUND.machine.hostname, name)))
+    assert one.hosts == tuple(filter(None, (INPUT_BOUND.evidence.machine.hostname, name)))

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from reporters.samples import INPUT_BOUND
+from reporters.samples import INPUT_BOUND, timed
 from trainperf import store
 from trainperf.check import running
 from trainperf.commands import check as command
@@ -27,8 +27,8 @@ from trainperf.reporters.json.schema import schema
 
 
 def took(seconds: float, of: Diagnosis = INPUT_BOUND) -> Diagnosis:
-    spread = {"real": tuple(seconds * one for one in (1.0, 1.01, 1.02, 1.3))}
-    return replace(of, times=replace(of.times, real_s=seconds * 1.1, noise=0.02, spread=spread))
+    blocks = tuple(seconds * block for block in (1.0, 1.01, 1.02, 1.3))
+    return timed(of, noise=0.02, real=blocks)
 
 
 class Project:
@@ -76,7 +76,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     (tmp_path / "train.py").write_text("x = 1\n")
     monkeypatch.setattr(session, "run", made.run)
     monkeypatch.setattr(running, "speed", lambda cores: running.Speed(0.05, 0.05))
-    monkeypatch.setattr(command, "inspected", lambda folder: INPUT_BOUND.machine)
+    monkeypatch.setattr(command, "inspected", lambda folder: INPUT_BOUND.evidence.machine)
     return made
 
 
@@ -208,7 +208,7 @@ def test_a_check_is_not_one_of_several_ranks(
 def test_another_machine_is_refused_before_anything_is_run(
     based: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = replace(INPUT_BOUND.machine, cpu_model="Intel Xeon", cores=8.0)
+    other = replace(INPUT_BOUND.evidence.machine, cpu_model="Intel Xeon", cores=8.0)
     monkeypatch.setattr(command, "inspected", lambda folder: other)
     assert based.check("--baseline", "base.json", "train.py") == 2
     assert based.settings == []

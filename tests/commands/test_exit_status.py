@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 
 from reporters.samples import INPUT_BOUND as SAMPLE
+from reporters.samples import over, timed
 from trainperf.commands._shared import exit_status
-from trainperf.model import Ending, Outcome, Stack, Trial
+from trainperf.model import Ending, Loop, Outcome, Stack, Trial
 from trainperf.settings import Settings
 
 INPUT_BOUND = replace(SAMPLE, trials=(), stack=None)
@@ -12,10 +13,9 @@ CACHE, MAP = (finding.id for finding in INPUT_BOUND.findings)  # bounds 3.97 and
 
 
 def test_a_run_without_a_loop_or_without_a_step_ends_with_2():
-    assert exit_status(replace(INPUT_BOUND, loop=None), Settings()) == 2
-    nothing = replace(INPUT_BOUND.times, real_s=None)
-    assert exit_status(replace(INPUT_BOUND, times=nothing), Settings()) == 2
-    failed = replace(INPUT_BOUND, loop=None, ending=Ending.FAILED)
+    assert exit_status(over(INPUT_BOUND, loop=Loop("")), Settings()) == 2
+    assert exit_status(timed(INPUT_BOUND, real=None), Settings()) == 2
+    failed = over(INPUT_BOUND, loop=Loop(""), ending=Ending.FAILED)
     assert exit_status(failed, Settings()) == 3
 
 

@@ -57,9 +57,9 @@ def findings(report: dict[str, Any]) -> list[str]:
 def test_one_gpu_of_three_is_used_while_others_have_the_rest(tmp_path: Path) -> None:
     report = diagnosed(tmp_path, WAVE="0.2:0.9:0.2", COMPUTE_MODE=3)
     assert "one_gpu_of_many" not in findings(report)
-    used = [one for one in report["device"]["gpus"] if one["used"]]
+    used = [one for one in report["evidence"]["device"]["gpus"] if one["used"]]
     assert [(one["number"], one["index"]) for one in used] == [(1, 2)]
-    assert {one["compute_mode"] for one in report["machine"]["gpus"]} == {"exclusive"}
+    assert {one["compute_mode"] for one in report["evidence"]["machine"]["gpus"]} == {"exclusive"}
 
 
 @pytest.mark.timeout(300)
@@ -73,17 +73,17 @@ def test_one_gpu_of_three_is_a_finding_where_the_others_are_idle(tmp_path: Path)
 @pytest.mark.timeout(300)
 def test_without_permission_to_ask_nvml_cuda_tells_what_it_knows(tmp_path: Path) -> None:
     report = diagnosed(tmp_path, ERRORS="nvmlInitWithFlags=4")
-    assert report["machine"]["gpus"] == []
-    assert "may not ask the NVIDIA driver" in report["machine"]["gpu_reason"]
+    assert report["evidence"]["machine"]["gpus"] == []
+    assert "may not ask the NVIDIA driver" in report["evidence"]["machine"]["gpu_reason"]
     assert "one_gpu_of_many" in findings(report)
-    (used,) = [one for one in report["device"]["gpus"] if one["used"]]
+    (used,) = [one for one in report["evidence"]["device"]["gpus"] if one["used"]]
     assert (used["index"], used["compute_capability"]) == (None, "9.0")
-    assert report["times"]["real_s"] is not None
+    assert "seconds" in report["evidence"]["times"]["real"]
 
 
 @pytest.mark.timeout(300)
 def test_a_gpu_that_is_gone_in_the_middle_leaves_what_was_measured(tmp_path: Path) -> None:
     report = diagnosed(tmp_path, LOST="2:30")
-    assert report["times"]["real_s"] is not None
+    assert "seconds" in report["evidence"]["times"]["real"]
     (note,) = [one for one in report["notes"] if "GPU 2" in one]
     assert "no more samples after" in note

@@ -395,8 +395,8 @@ def test_what_was_measured_before_the_script_raised_is_reported(tmp_path):
     diagnosis = saved(tmp_path)
     assert diagnosis.ending is Ending.FAILED
     assert diagnosis.loop is not None
-    assert diagnosis.times.real_s is not None
-    assert diagnosis.times.steps >= 20
+    assert diagnosis.step_s is not None
+    assert diagnosis.real.steps >= 20
 
 
 @pytest.mark.script
@@ -408,7 +408,7 @@ def test_a_loop_that_hangs_is_given_up_with_what_was_measured(tmp_path):
     assert "When it was stopped, the script " in result.stdout
     diagnosis = saved(tmp_path)
     assert diagnosis.ending is Ending.STALLED
-    assert diagnosis.times.steps >= 20
+    assert diagnosis.real.steps >= 20
 
 
 @pytest.mark.script
@@ -429,7 +429,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path, mark, moment, monkeypatch):
     assert strays(mark) == []
     diagnosis = saved(tmp_path)
     assert diagnosis.ending is Ending.INTERRUPTED
-    assert (diagnosis.times.real_s is not None) == ("hello" not in moment)
+    assert (diagnosis.step_s is not None) == ("hello" not in moment)
 
 
 @pytest.mark.script

@@ -41,7 +41,7 @@ def test_a_tutorial_is_diagnosed_repaired_and_runs_again(tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report["loop"]["where"]["line"] == 5004
+    assert report["evidence"]["loop"]["where"]["line"] == 5004
     assert "cell 5, line 4" in done.stdout
     assert "`!pip install -q torchvision` (cell 1)" in done.stderr
     assert WORKERS in [one["fix"] for one in report["trials"] if one["kept"]], report["trials"]
@@ -71,7 +71,7 @@ def test_a_guide_of_keras_is_read_to_its_call_of_fit(tmp_path: Path) -> None:
     done = trainperf(tmp_path, "diagnose", *asked, "keras_guide.ipynb")
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report["loop"]["where"]["line"] == 5001
+    assert report["evidence"]["loop"]["where"]["line"] == 5001
     (eager,) = [one for one in report["findings"] if one["id"] == "keras_run_eagerly"]
     assert eager["where"][0]["line"] // 1000 == 4
     assert report["notes"] == [] or all("left out" not in one for one in report["notes"])

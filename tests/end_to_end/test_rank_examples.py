@@ -42,14 +42,16 @@ def test_no_sync_is_tried_on_the_whole_job_and_kept(tmp_path: Path) -> None:
 
 def _describes_the_job(report: Report) -> None:
     """Who took part, and how they exchange: certain, however busy the machine is."""
-    job, exchange = report["parallel"], report["parallel"]["exchange"]
+    job, exchange = report["evidence"]["parallel"], report["evidence"]["parallel"]["exchange"]
     assert (job["expected"], job["replicas"], job["hosts"]) == (2, 2, 1)
-    assert (job["absent"], job["launcher"], job["strategy"]) == ([], "torchrun", None)
-    assert [(one["rank"], one["ended"]) for one in job["ranks"]] == [
+    assert (job["absent"], job["launcher"]) == ([], "torchrun")
+    assert [(one["rank"], one["ended"]) for one in job["processes"]] == [
         (0, "measured"),
         (1, "measured"),
     ]
-    assert all(one["real_s"] > 0 and one["local_s"] > 0 for one in job["ranks"])
+    assert all(
+        one["real"]["seconds"] > 0 and one["local"]["seconds"] > 0 for one in job["processes"]
+    )
     assert (exchange["method"], exchange["backend"]) == ("DistributedDataParallel", "gloo")
     assert (exchange["replicas"], exchange["all_reduce"]["devices"], len(job["ddp"])) == (2, 2, 1)
     assert sum(exchange["buckets"]) > 0
@@ -57,12 +59,13 @@ def _describes_the_job(report: Report) -> None:
 
 def _wrong(report: Report) -> str:
     """The faults of a report, or nothing."""
-    verdict, exchange = report["verdict"], report["parallel"]["exchange"]
+    verdict, exchange = report["verdict"], report["evidence"]["parallel"]["exchange"]
     said = f"{verdict['text']} Findings: {[one['id'] for one in report['findings']] or 'none'}"
     kept = [trial["fix"] for trial in report["trials"] if trial["kept"]]
     if verdict["bottleneck"] != "sync" or "exchange of gradients" not in verdict["text"]:
         return f"expected the exchange in the verdict: {said}"
-    if not 0 < exchange["low_s"] <= exchange["seconds_per_step"] <= exchange["high_s"]:
+    cost = exchange["seconds"]
+    if not 0 < cost["low"] <= cost["seconds"] <= cost["high"]:
         return f"expected a cost beyond the noise: {exchange}"
     if FIX not in kept or report["patch"]["findings"][:1] != [FIX]:
         return f"expected {FIX} to be kept and first in the patch: {report['trials']}"

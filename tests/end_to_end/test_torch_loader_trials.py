@@ -51,7 +51,7 @@ def test_more_workers_than_cores_are_tried_where_items_wait(tmp_path: Path) -> N
     only = ("--only", "torch_workers")
     report = diagnosed("torch_waiting_items.py", tmp_path, "--budget", "150s", *only)
     trial = kept(report, "torch_workers")
-    cores = int(report["machine"]["cores"])
+    cores = int(report["evidence"]["machine"]["cores"])
     tried = [one["variant"] for one in report["trials"] if one["fix"] == "torch_workers"]
     assert trial["low"] > 1
     if cores <= 4:  # with many cores as many workers suffice

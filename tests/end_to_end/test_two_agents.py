@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kit.processes import script, strays
-from trainperf.model import Ending
+from trainperf.model import Ending, known
 from trainperf.ranks import records
 from trainperf.ranks.merge import merge
 
@@ -124,12 +124,12 @@ def test_two_agents_make_one_report(tmp_path: Path) -> None:
     assert "rank 1 of 2: measured" in text
     assert f"trainperf merge {tmp_path / 'records'}" in text
     found = merge(tmp_path / "records")
-    job = found.parallel
+    job = found.evidence.parallel_
     assert job is not None
     assert (job.expected, job.absent, job.launcher) == (2, (), "torchrun")
-    assert [(one.rank, one.ended) for one in job.ranks] == [(0, "measured"), (1, "measured")]
-    assert all(one.real_s and one.resident_s for one in job.ranks)
-    assert found.times.real_s == pytest.approx(job.ranks[0].real_s)
+    assert [(one.rank, one.ended) for one in job.processes] == [(0, "measured"), (1, "measured")]
+    assert all(known(one.real) and known(one.resident) for one in job.processes)
+    assert found.step_s == pytest.approx(job.processes[0].real.seconds)
     assert found.loop is not None
     assert found.loop.where.file == str(tmp_path / "train.py")
 
@@ -144,5 +144,9 @@ def test_a_rank_that_fails_ends_the_job_and_every_rank_leaves_its_record(tmp_pat
     assert len(own) == 2
     found = merge(tmp_path / "records")
     notes = " ".join(found.notes)
-    told = notes if found.parallel is None else " ".join(one.ended for one in found.parallel.ranks)
+    told = (
+        notes
+        if found.evidence.parallel_ is None
+        else " ".join(one.ended for one in found.evidence.parallel_.processes)
+    )
     assert "failed with exit status 1" in told

@@ -111,9 +111,3 @@ def test_errors_prefixes_and_keys_of_all_processes_are_joined():
     assert one.errors == (("SlowDown", 3),)
     assert one.prefix == "train/"
     assert one.keys == (("train/a/0", 5), ("train/b/0", None))
-
-
-def test_a_bucket_that_was_read_is_not_named_again():
-    fact = {"e": "fact", "k": "s3_paths", "v": ["s3://data/train/0.rec"], "t": 6.0}
-    (one,) = seen(of([*LOOP, fact, sums(119.0, 100, 2.0)]))
-    assert one.requests == 100

@@ -7,6 +7,7 @@ import zoo
 from trainperf.fixes.common.words import GIB, MIB
 from trainperf.fixes.host._instance_types import instance_type
 from trainperf.model import (
+    ContainerUse,
     CudaDevice,
     Device,
     Gpu,
@@ -15,10 +16,12 @@ from trainperf.model import (
     Machine,
     Objects,
     Operator,
+    PhaseUse,
     Reads,
     Trace,
     Volume,
 )
+from trainperf.recording.machine.storage import VolumeKind
 
 
 def _gpu(name: str, capability: str | None = None) -> Device:
@@ -161,3 +164,38 @@ OBJECTS = (
     ),
 )
 """Small ones of S3, read one after the other."""
+
+
+def read_from(kind: VolumeKind, cold: float, needed: float) -> tuple[Reads, ...]:
+    """Files of a volume that gives and a step that needs so many MB/s."""
+    volume = Volume("/data", kind, "ext4")
+    reads = Reads(volume, 900, 900, 9.0, (100_000,) * 3, 99_000_000)
+    return (replace(reads, cold_bytes_s=cold * 1e6, needed_bytes_s=needed * 1e6),)
+
+
+FROM_EBS = read_from("ebs", 90, 400)
+"""At the limit of a g5.xlarge."""
+FROM_SLOW_EBS = read_from("ebs", 40, 400)
+FROM_EBS_IN_A_BURST = read_from("ebs", 430, 2200)
+ENOUGH_FROM_EBS = read_from("ebs", 90, 92)
+FROM_EFS = read_from("efs", 310, 800)
+"""At the limit of the network of a g5.xlarge."""
+FROM_SLOW_EFS = read_from("efs", 100, 800)
+ENOUGH_FROM_EFS = read_from("efs", 310, 320)
+FROM_S3 = (replace(OBJECTS[0], requests_per_step=160.0, throughput=((1, 8e7), (8, 3.1e8))),)
+FROM_S3_IN_TURN = (replace(FROM_S3[0], throughput=((1, 8e7),)),)
+
+
+def busy(real: float, input: float) -> tuple[PhaseUse, ...]:
+    """So many cores that work in the real phase, and with the input alone."""
+    return (PhaseUse("real", 30, cpu_cores=real), PhaseUse("input", 30, cpu_cores=input))
+
+
+FOUR_BUSY = busy(4.0, 4.0)
+ONE_BUSY = busy(1.2, 1.1)
+ALL_BUSY = busy(64.0, 64.0)
+
+NEAR_THE_END = ContainerUse(20.0, memory_limit=16 * 10**9, memory_peak=16_600_000_000)
+SHORT_OF_MEMORY = replace(NEAR_THE_END, memory_pressure=0.3)
+SWAPPING = replace(NEAR_THE_END, swapped_in=2 * 10**9, swapped_out=10**9)
+KILLED = replace(NEAR_THE_END, memory_events=(("oom_kill", 1),))

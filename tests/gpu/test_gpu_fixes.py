@@ -48,18 +48,19 @@ def test_a_fused_optimizer_is_kept_for_300_tiny_kernels(place: Place) -> None:
 def test_each_line_that_waits_for_the_device_is_named(place: Place) -> None:
     report = place.diagnosed("waits.py", options=("--budget", "30s", "--no-trials"))
     why = (report["ending"], report["not_measured"])
-    assert report["step_parts"], f"no step was taken apart, so no wait can be named: {why}"
-    assert report["sync_points"], f"steps were taken apart, and no wait was seen in them: {why}"
+    torch = report["evidence"]["torch"]
+    assert isinstance(torch["split"], list), f"no step was taken apart: {why}"
+    assert torch["syncs"], f"steps were taken apart, and no wait was seen in them: {why}"
     source = (SCRIPTS / "waits.py").read_text().splitlines()
     marked = {
         number: line.rpartition("# ")[2]
         for number, line in enumerate(source, 1)
         if line.rpartition("# ")[2] in ("a mask", "nonzero", "item")
     }
-    named = {one["where"]["line"] for one in report["sync_points"]}
+    named = {one["where"]["line"] for one in torch["syncs"]}
     named |= {site["line"] for one in report["findings"] for site in one["where"]}
     missing = [what for line, what in marked.items() if line not in named]
-    assert not missing, (missing, report["sync_points"], report["findings"])
+    assert not missing, (missing, torch["syncs"], report["findings"])
     modes = place.modes.read_text()
     assert modes[-1] == "0", f"the debug mode of the last steps was {modes[-20:]}"
 
@@ -76,7 +77,7 @@ def test_copies_on_a_side_stream_are_no_cost(place: Place) -> None:
     words = ("batches.py", "--ahead")
     plain = place.plain(*words)
     report = place.diagnosed(*words, options=("--budget", "25s", "--no-trials"))
-    place.row("a step", plain, report["times"]["real_s"], 0.03)
+    place.row("a step", plain, report["evidence"]["times"]["real"]["seconds"], 0.03)
     nothing_about_input(report)
     assert "torch_pin_memory" not in [one["id"] for one in report["findings"]]
     assert "torch_transfers" not in [one["id"] for one in report["findings"]]

@@ -46,8 +46,8 @@ def test_a_world_of_a_billion_in_an_event_is_no_world(tmp_path):
     leave(tmp_path, 0, 2)
     leave(tmp_path, 1, 2, events(1, 10**9))
     found = merge(tmp_path)
-    assert found.parallel.expected == 2
-    assert "there is no job of 1000000000 ranks" in found.parallel.ranks[1].ended
+    assert found.evidence.parallel_.expected == 2
+    assert "there is no job of 1000000000 ranks" in found.evidence.parallel_.processes[1].ended
 
 
 @pytest.mark.parametrize("line", [5, None, [], {}, {"t": 1.0}, {"e": 3, "t": 1}, {"e": "x"}])
@@ -61,10 +61,12 @@ def test_what_is_no_event_is_left_out_of_a_recording(tmp_path, line):
 
     if isinstance(line, dict):
         changed(own, store.RECORDING_FILE, add)
-        assert merge(tmp_path).parallel.ranks[1].ended == "measured"
+        assert merge(tmp_path).evidence.parallel_.processes[1].ended == "measured"
     else:
         changed(own, store.RECORDING_FILE, add)
-        assert "does not hold what it should" in merge(tmp_path).parallel.ranks[1].ended
+        assert (
+            "does not hold what it should" in merge(tmp_path).evidence.parallel_.processes[1].ended
+        )
 
 
 def test_what_is_no_event_is_left_out_of_the_files_of_a_rank_that_was_killed(tmp_path):
@@ -75,7 +77,7 @@ def test_what_is_no_event_is_left_out_of_the_files_of_a_rank_that_was_killed(tmp
     (own / "events-12.jsonl").write_text("5\nnull\n" + said + '{"t": 1}\n[[[\n')
     (own / "events-abc.jsonl").write_text("5\n")
     (own / f"events-{'9' * 5000}.jsonl"[:200]).write_text(said)
-    assert merge(tmp_path).parallel.ranks[1].ended != "left no record"
+    assert merge(tmp_path).evidence.parallel_.processes[1].ended != "left no record"
 
 
 def test_a_record_that_speaks_for_the_script_and_is_damaged_gives_way_to_the_next(tmp_path):
@@ -89,8 +91,8 @@ def test_a_record_that_speaks_for_the_script_and_is_damaged_gives_way_to_the_nex
     leave(tmp_path, 1, 2)
     changed(own, store.RECORDING_FILE, damage)
     found = merge(tmp_path)
-    assert found.times.real_s == pytest.approx(0.030)
-    assert "rank-00000 is damaged" in found.parallel.ranks[0].ended
+    assert found.step_s == pytest.approx(0.030)
+    assert "rank-00000 is damaged" in found.evidence.parallel_.processes[0].ended
 
 
 def test_where_no_record_can_be_read_in_all_its_parts_what_can_be_is_reported(
@@ -103,8 +105,8 @@ def test_where_no_record_can_be_read_in_all_its_parts_what_can_be_is_reported(
     for rank in range(2):
         leave(tmp_path, rank, 2)
     found = merge(tmp_path)
-    assert found.times.real_s is not None
-    assert [rank.ended for rank in found.parallel.ranks] == ["measured", "measured"]
+    assert found.step_s is not None
+    assert [rank.ended for rank in found.evidence.parallel_.processes] == ["measured", "measured"]
     assert names_it(found, "could not be read: KeyError: 'broken'")
 
 

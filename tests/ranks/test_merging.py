@@ -68,18 +68,22 @@ def leave(folder, rank, size, *processes, ending=Ending.MEASURED, status=0, tail
 
 
 def ranks(diagnosis):
-    return {one.rank: one for one in diagnosis.parallel.ranks}
+    return {one.rank: one for one in diagnosis.evidence.parallel_.processes}
 
 
 def test_the_ranks_of_a_job_become_one_report(tmp_path):
     for rank in range(3):
         leave(tmp_path, rank, 3, events(rank, 3, host=f"host{rank}"), host=f"host{rank}")
     found = merge(tmp_path)
-    assert (found.parallel.expected, found.parallel.absent, found.parallel.hosts) == (3, (), 3)
-    assert [one.ended for one in found.parallel.ranks] == ["measured"] * 3
-    assert [one.host for one in found.parallel.ranks] == ["host0", "host1", "host2"]
-    assert found.times.real_s == pytest.approx(0.030)
-    assert (found.machine, found.script) == (MACHINE, "train.py")
+    assert (
+        found.evidence.parallel_.expected,
+        found.evidence.parallel_.absent,
+        found.evidence.parallel_.hosts,
+    ) == (3, (), 3)
+    assert [one.ended for one in found.evidence.parallel_.processes] == ["measured"] * 3
+    assert [one.host for one in found.evidence.parallel_.processes] == ["host0", "host1", "host2"]
+    assert found.step_s == pytest.approx(0.030)
+    assert (found.evidence.machine, found.script) == (MACHINE, "train.py")
     assert (found.trying.mode, found.trying.reason) == ("none", NOT_TRIED)
 
 
@@ -89,15 +93,15 @@ def test_ranks_are_compared_by_what_they_counted_whatever_their_clocks_say(tmp_p
         leave(together, rank, 3, events(rank, 3, local=late))
         leave(apart, rank, 3, events(rank, 3, local=late, shift=-5e5 * rank))
     one, other = merge(together), merge(apart)
-    assert one.parallel == other.parallel
-    assert [each.rank for each in one.parallel.stragglers] == [2]
+    assert one.evidence.parallel_ == other.evidence.parallel_
+    assert [each.rank for each in one.evidence.parallel_.stragglers] == [2]
 
 
 def test_missing_ranks_are_named(tmp_path):
     for rank in (0, 2, 5):
         leave(tmp_path, rank, 6)
     found = merge(tmp_path)
-    assert (found.parallel.expected, found.parallel.absent) == (6, (1, 3, 4))
+    assert (found.evidence.parallel_.expected, found.evidence.parallel_.absent) == (6, (1, 3, 4))
 
 
 def test_the_lowest_rank_that_trained_speaks_for_the_script(tmp_path):
@@ -105,9 +109,9 @@ def test_the_lowest_rank_that_trained_speaks_for_the_script(tmp_path):
     leave(tmp_path, 1, 3, events(1, 3, real=0.050))
     leave(tmp_path, 2, 3, events(2, 3, real=0.070))
     found = merge(tmp_path)
-    assert found.times.real_s == pytest.approx(0.050)
+    assert found.step_s == pytest.approx(0.050)
     assert ranks(found)[0].ended == "failed with exit status 1"
-    assert found.parallel.absent == ()
+    assert found.evidence.parallel_.absent == ()
 
 
 def test_a_rank_that_failed_keeps_what_it_measured(tmp_path):
@@ -116,7 +120,7 @@ def test_a_rank_that_failed_keeps_what_it_measured(tmp_path):
     leave(tmp_path, 1, 2, half, ending=Ending.SIGNALLED, status=-9)
     failed = ranks(merge(tmp_path))[1]
     assert failed.ended == "killed by SIGKILL in the phase without exchange"
-    assert failed.real_s == pytest.approx(0.030)
+    assert failed.real.seconds == pytest.approx(0.030)
 
 
 def test_a_job_that_was_stopped_because_one_rank_failed_has_failed(tmp_path):
@@ -124,7 +128,7 @@ def test_a_job_that_was_stopped_because_one_rank_failed_has_failed(tmp_path):
     leave(tmp_path, 1, 2, ending=Ending.FAILED, status=1, tail="out of data")
     found = merge(tmp_path)
     assert (found.ending, found.output_tail) == (Ending.FAILED, "rank 1, on a:\nout of data")
-    assert found.times.real_s == pytest.approx(0.030)
+    assert found.step_s == pytest.approx(0.030)
 
 
 def test_the_rank_that_failed_first_is_shown_and_not_those_it_took_along(tmp_path):
@@ -140,8 +144,8 @@ def test_ranks_that_do_not_know_of_each_other_are_still_told_of(tmp_path):
     leave(tmp_path, 0, 3, alone)
     leave(tmp_path, 1, 3, [{"e": "hello", "t": 0.0, "pid": 1}], ending=Ending.FAILED, status=1)
     found = merge(tmp_path)
-    assert found.times.real_s == pytest.approx(0.030)
-    assert found.parallel is None
+    assert found.step_s == pytest.approx(0.030)
+    assert found.evidence.parallel_ is None
     assert "rank 2 of 3 left no record" in found.notes
     assert "rank 1: failed with exit status 1" in found.notes
 
@@ -151,7 +155,7 @@ def test_a_record_that_was_cut_short_is_named_and_the_report_goes_on(tmp_path):
     file = leave(tmp_path, 1, 2) / store.RECORDING_FILE
     file.write_bytes(file.read_bytes()[:1000])
     found = merge(tmp_path)
-    assert found.times.real_s == pytest.approx(0.030)
+    assert found.step_s == pytest.approx(0.030)
     assert str(file) in ranks(found)[1].ended
     assert "cut short" in ranks(found)[1].ended
 
@@ -175,7 +179,7 @@ def test_a_rank_that_does_not_say_who_it_is_is_missing_with_a_reason(tmp_path):
     file = leave(tmp_path, 1, 2) / records.RANK_FILE
     file.write_text("{")
     found = merge(tmp_path)
-    assert found.parallel.absent == (1,)
+    assert found.evidence.parallel_.absent == (1,)
     assert any(str(file) in note for note in found.notes)
 
 
@@ -184,7 +188,7 @@ def test_a_rank_whose_trainperf_was_killed_is_told_from_one_that_never_began(tmp
     (leave(tmp_path, 1, 3, ending=None) / store.RECORDING_FILE).unlink()
     found = merge(tmp_path)
     assert "left no recording" in ranks(found)[1].ended
-    assert found.parallel.absent == (2,)
+    assert found.evidence.parallel_.absent == (2,)
 
 
 def test_what_a_killed_trainperf_had_on_disk_is_read(tmp_path):
@@ -197,7 +201,7 @@ def test_what_a_killed_trainperf_had_on_disk_is_read(tmp_path):
     found = merge(tmp_path)
     killed = ranks(found)[1]
     assert killed.ended.startswith("killed by a signal in the ")
-    assert killed.real_s == pytest.approx(0.030)
+    assert killed.real.seconds == pytest.approx(0.030)
     assert records.load_recording(records.load(own), own).output_tail == "the last words"
 
 
@@ -245,7 +249,7 @@ def test_records_of_another_job_are_left_out_and_named(tmp_path):
         leave(tmp_path, rank, 2)
     leave(tmp_path, 7, 8, place=place(7, 8, job_id="older"))
     found = merge(tmp_path)
-    assert (found.parallel.expected, found.parallel.absent) == (2, ())
+    assert (found.evidence.parallel_.expected, found.evidence.parallel_.absent) == (2, ())
     assert any("left out: rank 7 of job older" in note for note in found.notes)
 
 
@@ -253,7 +257,7 @@ def test_ranks_from_before_a_restart_are_left_out(tmp_path):
     leave(tmp_path, 0, 2, place=place(0, 2, restarts=1))
     leave(tmp_path, 1, 2)
     found = merge(tmp_path)
-    assert found.parallel.absent == (1,)
+    assert found.evidence.parallel_.absent == (1,)
     assert any("before the job was started again" in note for note in found.notes)
 
 
@@ -263,7 +267,11 @@ def test_one_record_may_hold_all_ranks_of_a_host(tmp_path):
         where = Place(host, 2, "SageMaker", "j", node=host)
         leave(tmp_path, host, 2, *local, place=where, host=f"host{host}")
     found = merge(tmp_path)
-    assert (found.parallel.expected, found.parallel.absent, found.parallel.hosts) == (4, (), 2)
+    assert (
+        found.evidence.parallel_.expected,
+        found.evidence.parallel_.absent,
+        found.evidence.parallel_.hosts,
+    ) == (4, (), 2)
 
 
 def test_hosts_that_each_trained_a_job_of_their_own_are_noticed(tmp_path):

@@ -73,14 +73,6 @@ CASES = [
         needs="DataCollatorWithFlattening",  # as new as BERT with a fused kernel
     ),
     Case(
-        "padded_trainer.py",
-        "torch_packing",
-        1.1,
-        library="transformers",
-        edit="DataCollatorWithFlattening()",
-        needs="DataCollatorWithFlattening",
-    ),
-    Case(
         "lightning_trainer.py",
         "torch_autocast",
         1.1,

@@ -10,18 +10,23 @@ import pytest
 import zoo
 from fixes.case_text import evidence_of
 from recordings import FIT, recording
-from trainperf.model import Ending, Event, Gpu
+from reporters.samples import first, over
+from trainperf.model import Diagnosis, Ending, Event, Gpu
 from trainperf.model.torch.step import Part
 from trainperf.report.assemble import diagnosis as report
-from trainperf.report.sections.parts import NAMES
+from trainperf.report.sections.parts import NAMES, by_line, step_split
+from trainperf.report.sections.shares import waits_s
 from trainperf.report.sections.step import rates
 
 
+def diagnosis_of(case: str) -> Diagnosis:
+    return over(first(case.split()[0]), **vars(evidence_of(case)))
+
+
 def test_times_that_were_not_taken_are_none_and_not_zero() -> None:
-    found = report.times(evidence_of("null_context"))
-    assert found.real_s == pytest.approx(0.4607, abs=1e-4)
+    found = diagnosis_of("null_context")
+    assert found.step_s == pytest.approx(0.4607, abs=1e-4)
     assert (found.resident_s, found.input_s, found.host_s) == (None, None, None)
-    assert set(found.spread) == {"real"}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +40,8 @@ def test_times_that_were_not_taken_are_none_and_not_zero() -> None:
 def test_samples_per_second_need_a_batch_size_and_a_step(
     laid: str, samples_per_s: float | None
 ) -> None:
-    assert report.times(evidence_of(f"slow_images | {laid}")).samples_per_s == samples_per_s
+    found = diagnosis_of(f"slow_images | {laid}")
+    assert found.per_s(found.evidence.loop.batch_size) == samples_per_s
 
 
 @pytest.mark.parametrize(
@@ -51,13 +57,13 @@ def test_samples_per_second_need_a_batch_size_and_a_step(
     ],
 )
 def test_tokens_per_second_need_a_step_and_tokens(laid: str, said: list[str]) -> None:
-    found = report.times(evidence_of(f"slow_images | times.real = 0.1; {laid}"))
-    assert list(rates(replace(found, samples_per_s=None))) == said
+    _, *tokens = rates(diagnosis_of(f"slow_images | times.real = 0.1; {laid}"))
+    assert tokens == said
 
 
 def test_noise_is_only_given_where_it_is_known() -> None:
-    assert report.times(evidence_of("healthy")).noise is not None
-    assert report.times(evidence_of("ddp_compute_bound")).noise is None
+    assert diagnosis_of("healthy").noise is not None
+    assert diagnosis_of("ddp_compute_bound").noise is None
 
 
 def reasons(case: str, **of_the_run: Any) -> dict[str, str]:
@@ -122,11 +128,10 @@ def test_a_script_that_failed_is_the_reason_for_no_step() -> None:
     [
         "healthy",
         "torch_healthy | torch.split = missing",
-        'torch_healthy | torch.split = [{"name": "forward", "seconds": 0.0}]',
     ],
 )
 def test_a_step_that_was_not_taken_apart_has_no_parts(case: str) -> None:
-    assert report.step_parts(evidence_of(case)) == ()
+    assert step_split(diagnosis_of(case)) == []
 
 
 def test_every_part_has_its_place_in_the_order() -> None:
@@ -134,18 +139,9 @@ def test_every_part_has_its_place_in_the_order() -> None:
 
 
 def test_the_dearest_wait_comes_first() -> None:
-    found = report.sync_points(evidence_of("null_context | torch.syncs[item].seconds = 0.002"))
+    found = by_line(diagnosis_of("null_context | torch.syncs[item].seconds = 0.002"))
     assert [point.what for point in found] == [".item()", "an index", "an index"]
-    assert report.sync_points(evidence_of("healthy")) == ()
-
-
-def test_memory_that_was_not_counted_is_none_and_not_zero() -> None:
-    assert report.device_memory(evidence_of("healthy")) is None
-    assert report.device_memory(evidence_of("torch_healthy")) is None
-    counted = evidence_of('torch_healthy | torch.memory = {"allocated_peak": 5}')
-    found = report.device_memory(counted)
-    assert found is not None
-    assert (found.allocated_peak, found.reserved_peak, found.retries) == (5, None, None)
+    assert by_line(diagnosis_of("healthy")) == []
 
 
 @pytest.mark.parametrize(
@@ -207,12 +203,7 @@ def test_what_an_exchange_of_unknown_cost_pays_for_is_not_asked() -> None:
     assert even not in reasons(both)
 
 
-def test_the_ranks_of_a_job_are_reported_with_what_they_wait() -> None:
-    case = evidence_of("ddp_straggler | parallel.break_even_batch = missing")
-    found = report.parallel(case)
-    assert found is not None
-    assert [rank.waits_s for rank in found.ranks] == [pytest.approx(0.01012, abs=1e-5), 0.0]
-    assert found.exchange is not None
-    assert found.exchange.share == pytest.approx(0.369, abs=0.001)
-    assert found.break_even_batch is None
-    assert report.parallel(evidence_of("healthy")) is None
+def test_what_a_rank_waits_is_by_its_own_step() -> None:
+    job = evidence_of("ddp_straggler").parallel
+    waits = [waits_s(rank, job) for rank in job.processes]
+    assert waits == [pytest.approx(0.01012, abs=1e-5), 0.0]

@@ -29,6 +29,7 @@ from trainperf.model import (
     Gpu,
     Instance,
     Measure,
+    Missing,
     Objects,
     Outcome,
     Patch,
@@ -39,7 +40,6 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.model.diagnosis import DeviceMemory
 from trainperf.report.assemble.diagnosis import without_loop
 
 GIB = 1024**3
@@ -56,6 +56,36 @@ def verdict_on(recorded: zoo.Recorded, **laid_over: Any) -> Diagnosis:
     """The first verdict on a recording, with fields of its evidence laid over it."""
     request = Request(recorded.recording.run, Path("/nowhere"), trials=False)
     return first_verdict(request, recorded.recording, replace(recorded.evidence, **laid_over))
+
+
+def over(diagnosis: Diagnosis, **fields: Any) -> Diagnosis:
+    """The diagnosis with fields laid over it, its own or those of its evidence."""
+    own = {name: fields.pop(name) for name in [*fields] if name in Diagnosis.__dataclass_fields__}
+    return replace(diagnosis, evidence=replace(diagnosis.evidence, **fields), **own)
+
+
+def timed(diagnosis: Diagnosis, noise: float | None = None, **seconds: Any) -> Diagnosis:
+    """The diagnosis with other seconds of `real`, `resident`, `input` or `host`, None for none.
+
+    Several of one kind are its blocks of steps.
+    """
+
+    def taken(value: Any) -> Measure | Missing:
+        if value is None:
+            return Missing("it was not timed")
+        blocks = value if isinstance(value, tuple) else ()
+        mean = sum(blocks) / len(blocks) if blocks else value
+        low, high = (None, None) if noise is None else (mean * (1 - noise), mean * (1 + noise))
+        return Measure(mean, 100, blocks, low, high)
+
+    host = {"host_": seconds.pop("host") or Missing("")} if "host" in seconds else {}
+    measures = {f"{name}_": taken(value) for name, value in seconds.items()}
+    return over(diagnosis, times=replace(diagnosis.evidence.times, **measures, **host))
+
+
+def on_torch(diagnosis: Diagnosis, **fields: Any) -> Diagnosis:
+    """The diagnosis with fields of what only PyTorch has laid over it."""
+    return over(diagnosis, torch_=replace(diagnosis.evidence.torch, **fields))
 
 
 def finding(diagnosis: Diagnosis, id_: str) -> Finding:
@@ -106,29 +136,37 @@ PARTIAL = replace(
 CARDS = tuple(Gpu(index, "NVIDIA A10G", memory_total=24 * GIB) for index in range(2))
 BUSY: dict[str, Any] = {"utilization_percent": 94.0, "power_w": 287.4, "sm_clock_mhz": 1709.6}
 TWO_GPUS = replace(
-    INPUT_BOUND,
-    machine=replace(INPUT_BOUND.machine, gpus=CARDS, gpu_reason=""),
-    utilization=(
-        PhaseUse("real", 40, gpu=({"index": 0, "throttle": ["power cap"], **BUSY}, {"index": 1})),
+    over(
+        INPUT_BOUND,
+        machine=replace(INPUT_BOUND.evidence.machine, gpus=CARDS, gpu_reason=""),
+        use=(
+            PhaseUse(
+                "real", 40, gpu=({"index": 0, "throttle": ["power cap"], **BUSY}, {"index": 1})
+            ),
+        ),
     ),
     patch=replace(INPUT_BOUND.patch or Patch("", ()), environment={"TF_GPU_THREAD_COUNT": "2"}),
 )
 TORCH = first("torch_slow_transform")
-assert TORCH.traced is not None
-ON_A_GPU = replace(
+TRACE = TORCH.evidence.torch.trace
+assert TRACE is not None
+ON_A_GPU = over(
     TORCH,
-    device=replace(TORCH.device, kind="GPU", name="NVIDIA A10G"),
-    traced=replace(
-        TORCH.traced,
-        device="cuda",
-        kernels=702.0,
-        others_s=TORCH.traced.others_s + 0.050 - TORCH.traced.operators_s,
-        gap_s=0.005,
-        unqueued_s=0.004,
-        tensor_core_s=0.030,
-        fusable_s=0.020,
+    device=replace(TORCH.evidence.device, kind="GPU", name="NVIDIA A10G"),
+    torch_=replace(
+        TORCH.evidence.torch,
+        trace=replace(
+            TRACE,
+            device="cuda",
+            kernels=702.0,
+            others_s=TRACE.others_s + 0.050 - TRACE.operators_s,
+            gap_s=0.005,
+            unqueued_s=0.004,
+            tensor_core_s=0.030,
+            fusable_s=0.020,
+        ),
+        memory={"allocated_peak": 4 * GIB, "reserved_peak": 5 * GIB, "total": 24 * GIB},
     ),
-    device_memory=DeviceMemory(4 * GIB, 5 * GIB, 24 * GIB, 0, 0),
 )
 LINES = msgspec.json.decode(
     (Path(__file__).parents[1] / "data/step_lines.json")
@@ -137,7 +175,7 @@ LINES = msgspec.json.decode(
     type=dict[str, StepLines],
 )
 """The steps of three scripts by their lines (see tests/data/README.md)."""
-BY_LINE = replace(TORCH, lines=LINES["torch_vqvae_batches"])
+BY_LINE = over(TORCH, lines_=LINES["torch_vqvae_batches"])
 LATE, SYNC = first("ddp_straggler"), first("ddp_large_gradients")
 """Two ranks, of which one is late; and two that exchange large gradients."""
 
@@ -233,42 +271,46 @@ BUCKET = Objects(
     probed_usd=0.000012,
 )
 ON_AWS = replace(
-    TWO_GPUS.machine,
+    TWO_GPUS.evidence.machine,
     instance=Instance("sagemaker", "ml.g5.2xlarge", None, "eu-west-1", hosts=2),
     price=PRICE,
     container="sagemaker",
     omp_num_threads="1",
 )
 EVERYTHING = replace(
-    ALL_OUTCOMES,
-    machine=ON_AWS,
-    cost=Cost(PRICE, 2, 2.9, 0.85, 1.66, 0.487),
-    objects=(BUCKET,),
-    channels=(Channel("train", "File", "/opt/ml/input/data/train", "S3", "image/jpeg"),),
-    container=ContainerUse(
-        21.2,
-        quota_cores=4.0,
-        throttled_share=0.62,
-        throttled_s=11.3,
-        memory_limit=16 * GIB,
-        memory_peak=15 * GIB,
-        memory_events=(("max", 12),),
-        swapped_in=0,
+    over(
+        ALL_OUTCOMES,
+        machine=ON_AWS,
+        objects=(BUCKET,),
+        channels=(Channel("train", "File", "/opt/ml/input/data/train", "S3", "image/jpeg"),),
+        container=ContainerUse(
+            21.2,
+            quota_cores=4.0,
+            throttled_share=0.62,
+            throttled_s=11.3,
+            memory_limit=16 * GIB,
+            memory_peak=15 * GIB,
+            memory_events=(("max", 12),),
+            swapped_in=0,
+        ),
+        lines_=replace(LINES["torch_triplets"], beside=LINES["keras_py_metric"].lines[:1]),
+        **{
+            name: getattr(diagnosis.evidence, name)
+            for diagnosis, names in (
+                (INPUT_BOUND, "stages_ reads callbacks outside_ times"),
+                (ON_A_GPU, "torch_ device"),
+                (LATE, "parallel_ functions"),
+                (TWO_GPUS, "use"),
+            )
+            for name in names.split()
+        },
     ),
-    **{
-        name: getattr(diagnosis, name)
-        for diagnosis, names in (
-            (INPUT_BOUND, "stages reads callbacks practices outside times"),
-            (ON_A_GPU, "step_parts sync_points traced device_memory device"),
-            (LATE, "parallel functions"),
-            (TWO_GPUS, "utilization"),
-            (OTHER_EXPERIMENTS, "experiment_changes"),
-            (TRIED, "stack training"),
-        )
-        for name in names.split()
-    },
+    cost=Cost(PRICE, 2, 2.9, 0.85, 1.66, 0.487),
+    practices=INPUT_BOUND.practices,
+    experiment_changes=OTHER_EXPERIMENTS.experiment_changes,
+    stack=TRIED.stack,
+    training=TRIED.training,
     output_tail="the last words\n",
-    lines=replace(LINES["torch_triplets"], beside=LINES["keras_py_metric"].lines[:1]),
     patch=replace(TRIED.patch or Patch("", ()), environment={"NAME": "value"}),
 )
 """Every section that a report has."""

@@ -11,8 +11,8 @@ import pytest
 
 from reporters.pages import parsed
 from reporters.rendering import section, text
-from reporters.samples import BY_LINE, INPUT_BOUND, LINES, TORCH
-from trainperf.model import Category, Diagnosis, Loop, Site, StepLines
+from reporters.samples import BY_LINE, INPUT_BOUND, LINES, TORCH, over, timed
+from trainperf.model import Category, Diagnosis, Loop, Missing, Site, StepLines
 from trainperf.model import words as units
 from trainperf.report.document import Lines, Page, SourceRow
 from trainperf.report.sections import lines
@@ -45,7 +45,7 @@ LOSS = next(line for line in LINES["torch_triplets"].lines if line.where.line ==
 
 def of(name: str, **laid_over: Any) -> Diagnosis:
     """PyTorch's sample as if its step had been this one."""
-    return replace(TORCH, lines=replace(LINES[name], **laid_over))
+    return over(TORCH, lines_=replace(LINES[name], **laid_over))
 
 
 def rows(writer: Callable[[Diagnosis, Page], None], diagnosis: Diagnosis) -> tuple[SourceRow, ...]:
@@ -67,18 +67,18 @@ def moved(found: StepLines, file: str, line: int) -> StepLines:
 
 
 def test_nothing_is_said_of_lines_that_were_not_sampled() -> None:
-    assert TORCH.lines is None
+    assert isinstance(TORCH.evidence.lines_, Missing)
     assert lines.HEADING not in text(TORCH) + text(TORCH, full=False)
 
 
 def test_a_script_that_is_one_call_of_a_framework_has_no_lines_to_name_in_short() -> None:
     (fit,) = [line for line in LINES["keras_py_metric"].lines if line.call.endswith(".fit")]
-    alone = replace(INPUT_BOUND, lines=replace(LINES["keras_py_metric"], lines=(fit,)))
+    alone = over(INPUT_BOUND, lines_=replace(LINES["keras_py_metric"], lines=(fit,)))
     loop = Loop("fit", fit.where)
-    assert lines.HEADING not in text(replace(alone, loop=loop), full=False)
-    assert "the framework's own work in `fit`" in section(lines.tree, replace(alone, loop=loop))
+    assert lines.HEADING not in text(over(alone, loop=loop), full=False)
+    assert "the framework's own work in `fit`" in section(lines.tree, over(alone, loop=loop))
     elsewhere = replace(loop, where=replace(fit.where, line=1))
-    assert lines.HEADING in text(replace(alone, loop=elsewhere), full=False)
+    assert lines.HEADING in text(over(alone, loop=elsewhere), full=False)
 
 
 # ------------------------------------------------------------------------ what it adds up to
@@ -95,7 +95,7 @@ def test_the_functions_and_what_is_elsewhere_are_no_more_than_a_step(name: str) 
             beneath = beneath[: beneath.index(heads[at + 1])]
         assert sum(row.share for row in beneath) <= head.share + 1e-9
     half = replace(LINES[name], seconds=2 * LINES[name].seconds, elsewhere_s=LINES[name].seconds)
-    last = rows(lines.short, replace(TORCH, lines=half))[-1]
+    last = rows(lines.short, over(TORCH, lines_=half))[-1]
     assert (last.what, round(last.share, 6)) == ("on no line of yours", 0.5)
 
 
@@ -105,7 +105,7 @@ def test_in_the_tree_each_stands_within_what_calls_it_and_beside_its_neighbours(
     name: str, sample: Diagnosis
 ) -> None:
     path: list[tuple[float, float]] = []
-    for row in rows(lines.tree, replace(sample, lines=LINES[name])):
+    for row in rows(lines.tree, over(sample, lines_=LINES[name])):
         del path[row.depth :]
         start, end = path[-1] if path else (0.0, 1.0)
         assert start - 1e-9 <= row.start <= row.start + row.share <= end + 1e-9
@@ -161,8 +161,8 @@ def test_the_bar_shows_what_the_verdict_says_of_a_function(
 ) -> None:
     data = {"kind": kind, "share": 0.55, "whole": 0.65, "name": "`loss_of`"}
     own = replace(TORCH.findings[0], id="own_function", category=category, data=data)
-    times = replace(TORCH.times, real_s=0.1, resident_s=0.1, host_s=counted)
-    bar = shares(replace(TORCH, findings=(own,), times=times, parallel=None))
+    other = timed(TORCH, real=0.1, resident=0.1, host=counted)
+    bar = shares(replace(other, findings=(own,)))
     seconds = sum(part for name, part, _ in bar if name == "your own `loss_of`")
     assert seconds == pytest.approx(0.1 * told)
     assert sum(part for _, part, _ in bar) == pytest.approx(0.1)
@@ -191,18 +191,18 @@ def test_source_is_cut_at_its_end_and_a_path_at_its_beginning() -> None:
     ratio = replace(LOSS, text="total = total + weights[anchor, other] / scale.sum() / count")
     assert "total = total + wei" in section(lines.short, of("torch_triplets", lines=(ratio,)), 50)
     far = moved(LINES["torch_triplets"], "/elsewhere/" + "deep/" * 20 + "losses.py", 0)
-    assert "losses.py:68" in section(lines.short, replace(TORCH, lines=far), 60)
+    assert "losses.py:68" in section(lines.short, over(TORCH, lines_=far), 60)
 
 
 def test_a_line_of_a_notebook_is_a_line_of_its_cell_in_every_format() -> None:
-    found = replace(TORCH, lines=moved(LINES["torch_triplets"], f"{TORCH.cwd}/a.ipynb", 3000))
+    found = over(TORCH, lines_=moved(LINES["torch_triplets"], f"{TORCH.cwd}/a.ipynb", 3000))
     for name in ("markdown", "html"):
         page = reporter(name)(found) or ""
         assert "cell 3, line 68" in page
         assert "3068" not in page
     assert "cell 3, line 68" in text(found, full=False)
     report = json.loads(reporter("json")(found) or "")
-    assert 3068 in [line["where"]["line"] for line in report["lines"]["lines"]]
+    assert 3068 in [line["where"]["line"] for line in report["evidence"]["lines"]["lines"]]
 
 
 def test_in_markdown_the_lines_are_a_table_and_on_a_page_each_has_its_bar() -> None:

@@ -20,10 +20,12 @@ from reporters.samples import (
     NOTHING_KEPT,
     PARALLEL_MAP,
     TRIED,
+    over,
+    timed,
 )
 from reporters.test_every_report import checked, commands, suite
 from trainperf.fixes import by_id
-from trainperf.model import Diagnosis, Finding, Site
+from trainperf.model import Diagnosis, Finding, Loop, Site
 from trainperf.model.diagnosis import Ignored
 from trainperf.report.level import Judgement
 from trainperf.reporters import github, junit, sarif
@@ -91,7 +93,7 @@ def test_a_finding_without_a_place_is_at_the_loop_and_says_so() -> None:
     assert INPUT_BOUND.loop.where is not None
     assert place(result)["region"]["startLine"] == INPUT_BOUND.loop.where.line
     assert "no place of its own" in result["locations"][0]["message"]["text"]
-    (result,) = run(replace(bare, loop=None))["results"]
+    (result,) = run(over(bare, loop=Loop("")))["results"]
     assert place(result)["artifactLocation"]["uri"] == "slow_images.py"
 
 
@@ -230,7 +232,7 @@ def test_what_makes_the_check_fail_fails_and_the_rest_is_skipped() -> None:
 def test_only_what_is_healthy_is_called_so() -> None:
     assert outcomes(HEALTHY, "any") == {"healthy": "passed"}
     assert outcomes(only(), "any") == {"nothing found": "passed"}
-    no_step = replace(HEALTHY, times=replace(HEALTHY.times, real_s=None))
+    no_step = timed(HEALTHY, real=None)
     assert outcomes(no_step) == outcomes(FAILED) == {"run": "error"}
     (failed,) = suite(FAILED)
     assert "TypeError: build()" in (failed[0].text or "")

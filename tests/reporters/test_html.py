@@ -25,6 +25,7 @@ from reporters.samples import (
     SAMPLES,
     SYNC,
     TRIED,
+    over,
 )
 from trainperf.model import Equivalence, Moment, Patch, Site, Span, Timeline, Verdict
 from trainperf.model.diagnosis import Ignored
@@ -180,12 +181,15 @@ def test_what_was_rejected_is_no_advice_and_other_experiments_stand_apart() -> N
 def test_ignored_findings_volumes_and_prices_are_told() -> None:
     ignored = Ignored(INPUT_BOUND.findings[1], Site("train.py", 30))
     assert "tf_map_parallel (train.py:30)" in page(ignored=(ignored,)).at("ignored").text
-    two = render(replace(INPUT_BOUND, reads=INPUT_BOUND.reads * 2))
+    two = render(over(INPUT_BOUND, reads=INPUT_BOUND.evidence.reads * 2))
     storage = two.split('id="storage"')[1].split("</section>")[0]
     assert storage.count("<dl") == storage.count("<dt>Where</dt>") == 2
-    unknown = replace(INPUT_BOUND.machine, price=None, price_reason="no credentials")
-    if INPUT_BOUND.machine.instance is not None:
-        assert "not known (no credentials)" in page(machine=unknown).words
+    unknown = replace(INPUT_BOUND.evidence.machine, price=None, price_reason="no credentials")
+    if INPUT_BOUND.evidence.machine.instance is not None:
+        assert (
+            "not known (no credentials)"
+            in page(evidence=replace(INPUT_BOUND.evidence, machine=unknown)).words
+        )
 
 
 def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
@@ -300,12 +304,12 @@ def test_the_times_stand_on_one_scale() -> None:
     found = times(INPUT_BOUND)
     assert found is not None
     (table,) = found.blocks
-    seconds = INPUT_BOUND.times
     assert of(table.drawn[0][0]) / of(table.drawn[1][0]) == pytest.approx(
-        (seconds.real_s or 0) / (seconds.resident_s or 1), rel=0.01
+        (INPUT_BOUND.step_s or 0) / (INPUT_BOUND.resident_s or 1), rel=0.01
     )
     cells = [one.replace("\u00a0", " ") for row in table.rows for one in row]
-    assert f"{len(seconds.spread['real'])} blocks" in cells[3]
+    assert INPUT_BOUND.real is not None
+    assert f"{len(INPUT_BOUND.real.blocks)} blocks" in cells[3]
     assert {"32.3 ms", "1.15 ms"} <= set(cells)
     assert bar(FAILED) == []
 

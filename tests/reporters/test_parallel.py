@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from reporters.rendering import of, text
-from reporters.samples import INPUT_BOUND, KEPT, LATE, SYNC
-from trainperf.model import Diagnosis, Ending, Outcome, ScalingPoint, Strategy, Verdict
-from trainperf.model.parallel import GONE
-from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
+from reporters.samples import INPUT_BOUND, KEPT, LATE, SYNC, over, timed
+from trainperf.model import (
+    Diagnosis,
+    Ending,
+    Measure,
+    Outcome,
+    Parallel,
+    Rank,
+    ScalingPoint,
+    Strategy,
+    Verdict,
+)
+from trainperf.model.parallel import GONE, NO_STEP, NOT_TIMED
 
 RANKS, EXCHANGE = "Ranks", "Exchange of gradients"
 
 
-def job(diagnosis: Diagnosis) -> ReportedParallel:
-    assert diagnosis.parallel is not None
-    return diagnosis.parallel
+def job(diagnosis: Diagnosis) -> Parallel:
+    assert diagnosis.evidence.parallel_ is not None
+    return diagnosis.evidence.parallel_
 
 
 def changed(diagnosis: Diagnosis, **fields: Any) -> Diagnosis:
-    return replace(diagnosis, parallel=replace(job(diagnosis), **fields))
+    return over(diagnosis, parallel_=replace(job(diagnosis), **fields))
 
 
 def exchanging(**fields: Any) -> Diagnosis:
@@ -32,15 +40,23 @@ def exchanging(**fields: Any) -> Diagnosis:
     return changed(SYNC, exchange=replace(exchange, **fields))
 
 
+def costing(low: float, high: float) -> Diagnosis:
+    """The exchange with that interval of what it costs a step."""
+    exchange = job(SYNC).exchange
+    assert exchange is not None
+    assert isinstance(exchange.seconds_, Measure)
+    return exchanging(seconds_=replace(exchange.seconds_, low=low, high=high))
+
+
 def of_many(count: int) -> Diagnosis:
-    first = job(SYNC).ranks[0]
-    ranks = tuple(replace(first, rank=one, local_s=0.04 + one * 1e-5) for one in range(count))
-    return changed(SYNC, expected=count, ranks=ranks)
+    first = job(SYNC).processes[0]
+    own = (Measure(0.04 + rank * 1e-5, 100, ()) for rank in range(count))
+    ranks = tuple(replace(first, rank=rank, local=local) for rank, local in enumerate(own))
+    return changed(SYNC, expected=count, processes=ranks)
 
 
-def dead(rank: ReportedRank, ended: str) -> ReportedRank:
-    fields = dict.fromkeys(field.name for field in dataclasses.fields(rank))
-    return ReportedRank(**{**fields, "rank": rank.rank, "host": "", "device": "", "ended": ended})
+def dead(rank: Rank, ended: str) -> Rank:
+    return Rank(rank.rank, "", None, ended)
 
 
 def test_one_process_on_one_device_says_nothing_of_ranks() -> None:
@@ -59,10 +75,10 @@ def test_absent_ranks_come_before_all_else() -> None:
 
 
 def test_the_rank_that_failed_of_itself_comes_before_those_that_lost_it() -> None:
-    first, second = job(LATE).ranks
+    first, second = job(LATE).processes
     failed = replace(second, ended="failed in the input phase with ValueError: NaN")
     lost = replace(first, ended=f"failed in the real phase, {GONE}, with RuntimeError: closed")
-    both = changed(LATE, ranks=(lost, failed))
+    both = changed(LATE, processes=(lost, failed))
     report = text(both)
     assert 0 <= report.index("Rank 1: failed") < report.index("Rank 0: failed")
     tail = "[rank1]: ValueError: NaN\n[rank0]: RuntimeError: closed\ntorchrun: train.py FAILED"
@@ -74,12 +90,12 @@ def test_the_rank_that_failed_of_itself_comes_before_those_that_lost_it() -> Non
 
 
 def test_where_a_rank_left_no_time_the_numbers_are_those_of_the_others() -> None:
-    first, second = job(SYNC).ranks
+    first, second = job(SYNC).processes
     cut = dead(second, "record.json was cut short")
-    report = text(changed(SYNC, ranks=(first, cut)))
+    report = text(changed(SYNC, processes=(first, cut)))
     assert "cut short.\nThe numbers are those of the other ranks.\n" in report
     assert "those of the other ranks" not in text(SYNC)
-    alone = text(changed(LATE, ranks=(dead(first, "failed in the warm-up with OSError"),)))
+    alone = text(changed(LATE, processes=(dead(first, "failed in the warm-up with OSError"),)))
     assert f"\n{RANKS}\n" not in alone
     assert "Rank 0: failed in the warm-up" in alone
 
@@ -87,16 +103,16 @@ def test_where_a_rank_left_no_time_the_numbers_are_those_of_the_others() -> None
 def test_each_rank_has_a_row_and_hosts_are_named_where_there_are_several() -> None:
     assert "1 CPU 21.6 ms 13.6 ms 13.9 ms ≈ 0" in of(LATE, RANKS)
     assert "host" not in of(LATE, RANKS)
-    first, second = job(LATE).ranks
-    hosts = changed(LATE, ranks=(first, replace(second, host="node-b")), hosts=2)
+    first, second = job(LATE).processes
+    hosts = changed(LATE, processes=(first, replace(second, host="node-b")), hosts=2)
     assert "1 node-b CPU 21.6 ms" in of(hosts, RANKS)
 
 
-@pytest.mark.parametrize("missing", ["local_s", "input_s", "real_s"])
+@pytest.mark.parametrize("missing", ["local", "input_", "real"])
 def test_a_rank_of_which_a_time_is_missing_still_has_its_row(missing: str) -> None:
-    first, second = job(SYNC).ranks
-    partly = replace(first, **{missing: None, "waits_s": None})  # type: ignore[arg-type]
-    assert "0 CPU" in of(changed(SYNC, ranks=(partly, second)), RANKS)
+    first, second = job(SYNC).processes
+    partly = replace(first, **{missing: NO_STEP})  # type: ignore[arg-type]
+    assert "0 CPU" in of(changed(SYNC, processes=(partly, second)), RANKS)
 
 
 def test_of_many_ranks_the_quickest_the_median_and_the_slowest_are_shown() -> None:
@@ -106,8 +122,8 @@ def test_of_many_ranks_the_quickest_the_median_and_the_slowest_are_shown() -> No
         assert row in rows
     assert "and 1,018 others between them" in rows
     assert len(text(of_many(1024))) < 1.2 * len(text(of_many(8)))
-    first, *others = job(of_many(20)).ranks
-    report = changed(of_many(20), ranks=(dead(first, "failed with OSError"), *others))
+    first, *others = job(of_many(20)).processes
+    report = changed(of_many(20), processes=(dead(first, "failed with OSError"), *others))
     assert "1 quickest CPU" in of(report, RANKS)  # not the one that was not timed
     assert "and 13 others between them" in of(report, RANKS)
 
@@ -123,13 +139,10 @@ def test_the_step_is_split_into_model_exchange_and_waiting() -> None:
     assert "▞  waiting for rank 1" in text(LATE)
     (late,) = job(LATE).stragglers
     of_its_step = changed(LATE, stragglers=(replace(late, phase="step"),))
-    times = replace(LATE.times, resident_s=0.020)
-    assert "▞  waiting for rank 1" in text(replace(of_its_step, times=times))
-    alone = changed(SYNC, ranks=job(SYNC).ranks[:1], absent=(1,))
+    assert "▞  waiting for rank 1" in text(timed(of_its_step, resident=0.020))
+    alone = changed(SYNC, processes=job(SYNC).processes[:1], absent=(1,))
     assert "any wait for 1 rank not measured included" in of(alone, EXCHANGE)
-    assert "waiting for ranks not measured" in text(
-        replace(alone, times=replace(SYNC.times, resident_s=0.020))
-    )
+    assert "waiting for ranks not measured" in text(timed(alone, resident=0.020))
 
 
 def test_the_exchange_is_told_with_its_cost_and_what_it_rests_on() -> None:
@@ -145,17 +158,15 @@ def test_the_exchange_is_told_with_its_cost_and_what_it_rests_on() -> None:
         "it is 8 now",
     ):
         assert words in told
-    unknown = tuple(replace(rank, batch_size=None) for rank in job(SYNC).ranks)
-    assert "now" not in of(changed(SYNC, ranks=unknown), EXCHANGE)
+    unknown = tuple(replace(rank, batch_size=None) for rank in job(SYNC).processes)
+    assert "now" not in of(changed(SYNC, processes=unknown), EXCHANGE)
 
 
 def test_what_was_not_measured_of_the_exchange_is_left_out() -> None:
-    untimed = exchanging(
-        seconds_per_step=None, share=None, waiting_s=None, all_reduce=None, link=None
-    )
+    untimed = exchanging(seconds_=NOT_TIMED, waiting_=NOT_TIMED, all_reduce=NOT_TIMED, link=None)
     for label in ("Costs a step", "Waiting", "All-reduce alone", "Link"):
         assert label not in of(untimed, EXCHANGE)
-    noisy = exchanging(low_s=0.0, high_s=0.0021)
+    noisy = costing(0.0, 0.0021)
     told = of(noisy, EXCHANGE)
     assert "nothing that stands out of the noise: 2.10 ms at most" in told
     assert "▓" not in text(noisy)
@@ -163,18 +174,19 @@ def test_what_was_not_measured_of_the_exchange_is_left_out() -> None:
 
 def test_what_exchanges_less_often_is_said_where_the_exchange_dominates() -> None:
     less = "one update after several batches"
-    surely = exchanging(low_s=0.030, high_s=0.038)
+    surely = costing(0.030, 0.038)
     surely = replace(surely, verdict=replace(SYNC.verdict, bottleneck="sync"))
     assert less in text(surely)
     often = tuple(replace(one, micro_steps=4.0) for one in job(SYNC).ddp)
     assert less not in text(changed(surely, ddp=often))
-    for other in (INPUT_BOUND, LATE, exchanging(low_s=0.0)):
+    for other in (INPUT_BOUND, LATE, costing(0.0, 0.038)):
         assert "exchange less often" not in text(other)
 
 
 def test_one_process_with_replicas_has_an_exchange_but_no_table_of_ranks() -> None:
     strategy = Strategy("MirroredStrategy", replicas=2)
-    alone = changed(SYNC, expected=1, ranks=job(SYNC).ranks[:1], ddp=(), strategy=strategy)
+    alone = changed(SYNC, expected=1, processes=job(SYNC).processes[:1], ddp=())
+    alone = over(alone, strategy=strategy)
     assert f"\n{EXCHANGE}\n" in text(alone)
     assert f"\n{RANKS}\n" not in text(alone)
 

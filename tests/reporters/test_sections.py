@@ -21,9 +21,13 @@ from reporters.samples import (
     SAMPLES,
     SYNC,
     TORCH,
+    TRACE,
     TWO_GPUS,
     finding,
     first,
+    on_torch,
+    over,
+    timed,
 )
 from trainperf.model import (
     BetweenEpochs,
@@ -35,6 +39,7 @@ from trainperf.model import (
     Framework,
     Instance,
     LogCall,
+    Missing,
     Objects,
     OverTime,
     PhaseUse,
@@ -47,7 +52,6 @@ from trainperf.model import (
     Verdict,
     Volume,
 )
-from trainperf.model.diagnosis import DeviceMemory
 from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
 from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
@@ -69,12 +73,12 @@ MACHINE = "Machine while training"
 def test_the_parts_of_the_bar_add_up_to_the_step(name: str) -> None:
     diagnosis = SAMPLES[name]
     parts = shares(diagnosis)
-    assert not parts or sum(part[1] for part in parts) == pytest.approx(diagnosis.times.real_s)
+    assert not parts or sum(part[1] for part in parts) == pytest.approx(diagnosis.step_s)
 
 
 def named(verdict: Verdict, real: float, resident: float, input: float) -> dict[str, float]:
-    times = replace(TORCH.times, real_s=real, resident_s=resident, input_s=input, host_s=None)
-    parts = shares(replace(TORCH, verdict=verdict, times=times))
+    other = timed(TORCH, real=real, resident=resident, input=input, host=None)
+    parts = shares(replace(other, verdict=verdict))
     return {name: seconds for name, seconds, _ in parts}
 
 
@@ -94,7 +98,7 @@ def test_the_users_own_function_is_a_part_of_its_own() -> None:
     own = finding(first("loop_python_metric"), "own_function")
     data = {"kind": "call", "share": 0.5, "name": "`Adam.step`"}
     found = shares(replace(diagnosis, findings=(replace(own, data=data),)))
-    real = diagnosis.times.real_s
+    real = diagnosis.step_s
     assert real is not None
     seconds = next(part[1] for part in found if part[0] == "your own `Adam.step`")
     assert seconds == pytest.approx(real / 2, rel=0.05)
@@ -107,7 +111,7 @@ def test_the_users_own_function_is_a_part_of_its_own() -> None:
 
 
 def parts_of(*parts: StepPart) -> str:
-    return of(replace(TORCH, step_parts=parts), PARTS)
+    return of(on_torch(TORCH, split_=parts), PARTS)
 
 
 @pytest.mark.parametrize("name", ["torch", "on_a_gpu"])
@@ -136,30 +140,30 @@ def test_every_part_has_its_time_its_share_and_its_calls() -> None:
 def test_calls_that_wait_have_their_lines_and_of_many_the_dearest() -> None:
     assert "`.item()` torch_slow_transform.py:75 11.9 µs <0.1 % 1" in of(ON_A_GPU, WAITS)
     assert "`.item()`" in of(TORCH, "Calls that would wait for a GPU")
-    (wait,) = TORCH.sync_points
+    (wait,) = TORCH.evidence.torch.syncs
     many = tuple(replace(wait, where=replace(wait.where, line=line)) for line in range(1, 9))
-    told = of(replace(ON_A_GPU, sync_points=many), WAITS)
+    told = of(on_torch(ON_A_GPU, syncs=many), WAITS)
     assert told.count(".item()") == 5
     assert told.endswith("and 3 others")
     nasty = SyncPoint("`[red]\x1b[31m\n.item()`", wait.where, 1.0, 0.1)
-    assert "`[red] .item()`" in text(replace(TORCH, sync_points=(nasty,)))
+    assert "`[red] .item()`" in text(on_torch(TORCH, syncs=(nasty,)))
 
 
 def test_what_logs_is_told_only_where_it_takes_a_part_of_the_step() -> None:
     heading = "Logging, progress bars and callbacks"
-    log = LogCall("wandb.Run.log", TORCH.sync_points[0].where, 1.0, 0.0124, 20)
+    log = LogCall("wandb.Run.log", TORCH.evidence.torch.syncs[0].where, 1.0, 0.0124, 20)
     quick = replace(log, what="tqdm.set_postfix", seconds=0.00001)
-    told = of(replace(TORCH, log_calls=(log, quick)), heading)
+    told = of(on_torch(TORCH, logs=(log, quick)), heading)
     assert "`wandb.Run.log` torch_slow_transform.py:75 12.4 ms" in told
     assert "set_postfix" not in told
-    assert heading not in text(replace(TORCH, log_calls=(quick,)))
+    assert heading not in text(on_torch(TORCH, logs=(quick,)))
 
 
 def test_the_memory_of_the_gpu_is_told_with_what_went_wrong() -> None:
     held = "tensors held 4.00 GiB at most; PyTorch reserved 5.00 GiB of 24.0 GiB (21 %)"
     assert held in of(ON_A_GPU, MACHINE)
-    assert of(replace(ON_A_GPU, utilization=()), MACHINE).startswith("Memory tensors held")
-    short_of = replace(ON_A_GPU, device_memory=DeviceMemory(retries=3, ooms=1))
+    assert of(over(ON_A_GPU, use=()), MACHINE).startswith("Memory tensors held")
+    short_of = on_torch(ON_A_GPU, memory={"retries": 3, "ooms": 1})
     told = of(short_of, MACHINE)
     assert "emptied its cache to find room 3 times; ran out of it 1 time" in told
 
@@ -169,10 +173,10 @@ def test_the_framework_and_the_loop_have_their_own_names() -> None:
     assert "Framework       PyTorch 2.13.0+cpu\n" in report
     assert "a loop over a `DataLoader` at torch_slow_transform.py:70, batch of 32" in report
     assert "a loop that makes its own batches" in text(PARTIAL, 120)
-    both = replace(TORCH, framework=Framework("torch", "2.13.0", keras="3.15.1"))
+    both = over(TORCH, framework=Framework("torch", "2.13.0", keras="3.15.1"))
     assert "Framework       Keras 3.15.1 on PyTorch 2.13.0\n" in text(both)
     assert "set-up and first step 1.22 s" in report
-    known = replace(TORCH, startup=StartUp(7.9, 2.4, 4.5, first_step_s=1.0))
+    known = over(TORCH, startup=StartUp(7.9, 2.4, 4.5, first_step_s=1.0))
     assert "set-up 4.50 s, first step 1.00 s" in " ".join(text(known).split())
 
 
@@ -184,10 +188,9 @@ def test_operators_have_their_calls_their_time_and_their_share() -> None:
     assert "kernel" not in told
     assert len(re.findall(r" \d+ [\d.]+ [mµ]s", told)) <= 8
     assert OPERATORS not in text(INPUT_BOUND)
-    assert TORCH.traced is not None
     seldom = Operator("[red]\x1b[31m\n" + "aten::sort<4, " * 40, 0.33, 0.01)
-    traced = replace(TORCH.traced, operators=(seldom,), others_s=0.0)
-    told = of(replace(TORCH, traced=traced), OPERATORS)
+    traced = replace(TRACE, operators=(seldom,), others_s=0.0)
+    told = of(on_torch(TORCH, trace=traced), OPERATORS)
     assert "<1 10.0 ms 100 %" in told
     assert told.count("aten::sort<4") < 5
 
@@ -204,9 +207,9 @@ def test_operators_have_their_calls_their_time_and_their_share() -> None:
     ],
 )
 def test_of_kernels_what_is_known_is_said(fields: dict[str, Any], words: str) -> None:
-    assert ON_A_GPU.traced is not None
-    traced = replace(ON_A_GPU.traced, **fields)
-    assert words in of(replace(ON_A_GPU, traced=traced), OPERATORS)
+    trace = ON_A_GPU.evidence.torch.trace
+    assert trace is not None
+    assert words in of(on_torch(ON_A_GPU, trace=replace(trace, **fields)), OPERATORS)
 
 
 # ----------------------------------------------------------------------------- the machine
@@ -215,7 +218,7 @@ def test_of_kernels_what_is_known_is_said(fields: dict[str, Any], words: str) ->
 @pytest.mark.parametrize(("rate", "said"), [(None, ""), (735.0, ""), (2.0 * MIB, "2.00 MiB/s")])
 def test_a_trickle_from_the_disk_is_not_spoken_of(rate: float | None, said: str) -> None:
     use = PhaseUse("real", 24, 1.1, read_bytes_s=rate)
-    told = section(devices.devices, replace(INPUT_BOUND, utilization=(use,)))
+    told = section(devices.devices, over(INPUT_BOUND, use=(use,)))
     assert "busy" in told
     assert ("reading" in told) is bool(said)
     assert said in told
@@ -226,7 +229,7 @@ def on_gpus(*gpus: CudaDevice, **fields: Any) -> str:
     busy = {"utilization_percent": 90.0, "memory_used_peak": 3 * GIB}
     use = PhaseUse("real", 24, gpu=({"index": 0, **busy}, {"index": 1, **busy}))
     device = Device("GPU", "NVIDIA A10G", 1, gpus)
-    return section(devices.devices, replace(TWO_GPUS, utilization=(use,), device=device, **fields))
+    return section(devices.devices, over(TWO_GPUS, use=(use,), device=device, **fields))
 
 
 def test_a_gpu_that_the_training_does_not_use_is_told_as_that() -> None:
@@ -236,7 +239,7 @@ def test_a_gpu_that_the_training_does_not_use_is_told_as_that() -> None:
     assert "GPU 1 a kernel ran 90 %" in told
     for unknown in ((), (CudaDevice(0, "A"),)):
         assert on_gpus(*unknown).count("a kernel ran 90 %") == 2
-    assert on_gpus(*one_of_two, parallel=SYNC.parallel).count("a kernel ran 90 %") == 2
+    assert on_gpus(*one_of_two, parallel_=SYNC.evidence.parallel_).count("a kernel ran 90 %") == 2
     cut = CudaDevice(0, "A MIG 1g.6gb", index=1, memory_total=6 * GIB, mig=True)
     assert "memory 3.00 GiB (50 %)" in on_gpus(cut)
     assert "memory 3.00 GiB (12 %)" in told
@@ -259,7 +262,7 @@ def used(**fields: Any) -> ContainerUse:
     ],
 )
 def test_limits_that_cost_nothing_are_not_spoken_of(use: ContainerUse | None) -> None:
-    assert section(devices.limits, replace(INPUT_BOUND, container=use)) == ""
+    assert section(devices.limits, over(INPUT_BOUND, container=use)) == ""
 
 
 @pytest.mark.parametrize(
@@ -273,12 +276,12 @@ def test_limits_that_cost_nothing_are_not_spoken_of(use: ContainerUse | None) ->
     ],
 )
 def test_limits_that_cost_something_are_said(use: ContainerUse, words: str) -> None:
-    assert words in section(devices.limits, replace(INPUT_BOUND, container=use))
+    assert words in section(devices.limits, over(INPUT_BOUND, container=use))
 
 
 # ------------------------------------------------------------------------------- storage
 
-(FILES,) = INPUT_BOUND.reads
+(FILES,) = INPUT_BOUND.evidence.reads
 PROBED = replace(
     FILES,
     cold_bytes_s=125.0 * MIB,
@@ -294,7 +297,7 @@ PROBED = replace(
 
 
 def files(*reads: Reads, **fields: Any) -> str:
-    return section(storage.storage, replace(INPUT_BOUND, reads=reads, **fields))
+    return section(storage.storage, over(INPUT_BOUND, reads=reads, **fields))
 
 
 def test_place_files_step_and_rates_are_told() -> None:
@@ -331,7 +334,7 @@ def test_channels_are_named() -> None:
 
 
 def bucket(*several: Objects) -> str:
-    return section(storage.objects, replace(INPUT_BOUND, objects=several))
+    return section(storage.objects, over(INPUT_BOUND, objects=several))
 
 
 def test_requests_to_s3_are_told_with_units_and_cost() -> None:
@@ -353,8 +356,8 @@ def test_requests_to_s3_are_told_with_units_and_cost() -> None:
 
 
 def cost(known: Cost | None, **fields: Any) -> str:
-    box = replace(INPUT_BOUND.machine, instance_reason="", **fields)
-    return section(money.cost, replace(INPUT_BOUND, cost=known, machine=box))
+    box = replace(INPUT_BOUND.evidence.machine, instance_reason="", **fields)
+    return section(money.cost, over(INPUT_BOUND, cost=known, machine=box))
 
 
 def test_a_price_is_told_with_its_source_and_what_it_buys() -> None:
@@ -381,7 +384,9 @@ def test_dollars_have_two_digits_at_least(value: float, told: str) -> None:
 
 def test_an_instance_is_described_in_a_line() -> None:
     def said(*args: Any, **fields: Any) -> str:
-        return money.instance(replace(INPUT_BOUND.machine, instance=Instance(*args, **fields)))
+        return money.instance(
+            replace(INPUT_BOUND.evidence.machine, instance=Instance(*args, **fields))
+        )
 
     g5 = InstanceType(
         "g5.xlarge", vcpus=4, memory=16 * GIB, gpus=1, gpu="A10G", network_bytes_s=0.3125e9
@@ -391,7 +396,7 @@ def test_an_instance_is_described_in_a_line() -> None:
     )
     assert said("sagemaker", "ml.g5", g5, "eu", hosts=2).startswith("2 × ml.g5 (SageMaker, eu)")
     assert said("ec2", "z9.large", None, "eu") == "z9.large (AWS, eu), of unknown size"
-    assert money.instance(INPUT_BOUND.machine) == ""
+    assert money.instance(INPUT_BOUND.evidence.machine) == ""
 
 
 # -------------------------------------------------- what passes beside the steps, and later
@@ -400,7 +405,7 @@ SLOWER = OverTime(60.0, 600, 0.1, 0.15, 1.5, 1.47, 1.53)
 
 
 def over_time(seen: OverTime | None) -> str:
-    return section(costs.over_time, replace(INPUT_BOUND, over_time=seen))
+    return section(costs.over_time, over(INPUT_BOUND, over_time=seen))
 
 
 def test_a_run_that_becomes_slower_says_by_how_much() -> None:
@@ -432,10 +437,10 @@ def test_what_passes_between_epochs_is_told_for_whose_work_it_is(
     parts: dict[str, float], words: str
 ) -> None:
     between = BetweenEpochs(1.0, 2, 100, **parts)  # type: ignore[arg-type]
-    told = section(costs.between_epochs, replace(INPUT_BOUND, between_epochs=between))
+    told = section(costs.between_epochs, over(INPUT_BOUND, between_epochs=between))
     assert words in told
     if parts:
-        own = section(costs.between_epochs, replace(TORCH, between_epochs=between))
+        own = section(costs.between_epochs, over(TORCH, between_epochs=between))
         assert "what the script does there besides" in own or "900 ms" in own
 
 
@@ -447,13 +452,12 @@ def test_most_of_a_turn_beside_the_steps_is_told_in_every_report() -> None:
     assert told.index(training._TURN_HEADING) < told.index("One step ")
     assert f"### {training._TURN_HEADING}" in markdown.render(diagnosis)
     assert training._TURN_HEADING.replace("'", "&#39;") in html.render(diagnosis)
-    turn = diagnosis.outside
-    assert turn is not None
-    cut = replace(diagnosis, outside=replace(turn, whole=False))
+    turn = diagnosis.evidence.outside
+    cut = over(diagnosis, outside_=replace(turn, whole=False))
     assert "it was not over when the run was stopped" in " ".join(text(cut).split())
     for silent in (replace(turn, training_s=0.98 * turn.seconds), None):
-        assert training.shown(replace(diagnosis, outside=silent)) is None
-    assert training.shown(replace(HEALTHY, outside=replace(turn, turn="epoch", spent=()))) is None
+        assert training.shown(over(diagnosis, outside_=silent or Missing(""))) is None
+    assert training.shown(over(HEALTHY, outside_=replace(turn, turn="epoch", spent=()))) is None
 
 
 JOB = RunningJob(

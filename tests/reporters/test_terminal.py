@@ -33,6 +33,8 @@ from reporters.samples import (
     TRIED,
     TWO_GPUS,
     WHOLE_RUNS,
+    over,
+    timed,
 )
 from trainperf.model import (
     Diagnosis,
@@ -41,7 +43,6 @@ from trainperf.model import (
     Outcome,
     Overhead,
     Patch,
-    ReportedTimes,
     Verdict,
 )
 
@@ -63,7 +64,7 @@ def test_the_report_is_the_golden_one(name: str, full: bool) -> None:
 
 # ----------------------------------------------------------------------- the short one
 
-TIMED = [name for name, sample in SAMPLES.items() if sample.times.real_s is not None]
+TIMED = [name for name, sample in SAMPLES.items() if sample.step_s is not None]
 MOST = 53
 """Lines of a report with two findings that were not tried, at 100 columns."""
 
@@ -75,14 +76,14 @@ def test_the_short_report_begins_and_ends_like_the_whole_one(name: str) -> None:
     assert short.count("\n") < full.count("\n")
     assert short.split("\n\n")[0] == full.split("\n\n")[0]
     assert short.split("\n")[-2] == full.split("\n")[-2]
-    if len(sample.findings) <= 2 and not sample.parallel and not sample.trials:
+    if len(sample.findings) <= 2 and not sample.evidence.parallel_ and not sample.trials:
         assert short.count("\n") <= MOST
 
 
 def test_the_short_report_names_the_command_that_prints_all() -> None:
     report = text(INPUT_BOUND, full=False, saved="20261121-train")
     assert "trainperf show --full 20261121-train" in report
-    untimed = replace(INPUT_BOUND, times=replace(INPUT_BOUND.times, real_s=None))
+    untimed = timed(INPUT_BOUND, real=None)
     assert text(untimed, full=False) == text(untimed)
 
 
@@ -160,39 +161,39 @@ def test_the_parts_of_the_bar_add_up_to_its_width() -> None:
 
 
 def test_what_neither_model_nor_data_explain_is_shown_as_such() -> None:
-    times = ReportedTimes(0.1, 0.04, 0.02, None, 9, None, None, None)
-    report = text(replace(INPUT_BOUND, times=times))
+    open_ = timed(INPUT_BOUND, real=0.1, resident=0.04, input=0.02, host=None)
+    report = text(open_)
     assert "waiting for data  20.0 ms  20 %" in report
     assert "not explained     40.0 ms  40 %" in report
-    noisy = replace(INPUT_BOUND, times=replace(times, resident_s=0.101, host_s=0.2))
+    noisy = timed(open_, resident=0.101, host=0.2)
     assert re.search(r"waiting for data +≈ 0 +0 %", text(noisy))
 
 
 def test_stages_are_shown_only_where_input_takes_a_tenth_of_the_step() -> None:
     assert "stage by stage" in text(INPUT_BOUND)
-    fast = replace(INPUT_BOUND, times=replace(INPUT_BOUND.times, input_s=0.001))
+    fast = timed(INPUT_BOUND, input=0.001)
     assert "stage by stage" not in text(fast)
 
 
 def test_a_stage_whose_call_is_not_known_stands_where_its_function_is() -> None:
     load = Function("load", f"{INPUT_BOUND.cwd}/data.py", 7)
-    stages = tuple(replace(one, where=None, function=load) for one in INPUT_BOUND.stages)
-    assert re.search(r"load +data\.py:7 ", text(replace(INPUT_BOUND, stages=stages), 120))
+    stages = tuple(replace(one, where=None, function=load) for one in INPUT_BOUND.evidence.stages)
+    assert re.search(r"load +data\.py:7 ", text(over(INPUT_BOUND, stages_=stages), 120))
 
 
 def test_a_callback_is_named_from_a_hundredth_of_the_time() -> None:
-    (callback, *_) = OTHER_EXPERIMENTS.callbacks
+    (callback, *_) = OTHER_EXPERIMENTS.evidence.callbacks
     quick = replace(callback, name="Quick", batch_s=1e-6, epoch_s=None)
-    report = text(replace(OTHER_EXPERIMENTS, callbacks=(callback, quick)))
+    report = text(over(OTHER_EXPERIMENTS, callbacks=(callback, quick)))
     assert callback.name in report
     assert "Quick" not in report
 
 
 def test_epochs_that_did_not_end_are_not_reported_on() -> None:
-    assert INPUT_BOUND.between_epochs is not None
-    unseen = replace(INPUT_BOUND.between_epochs, epochs_seen=0, seconds=0.0)
+    assert INPUT_BOUND.evidence.between_epochs is not None
+    unseen = replace(INPUT_BOUND.evidence.between_epochs, epochs_seen=0, seconds=0.0)
     assert "Between epochs" in text(INPUT_BOUND)
-    assert "Between epochs" not in text(replace(INPUT_BOUND, between_epochs=unseen))
+    assert "Between epochs" not in text(over(INPUT_BOUND, between_epochs=unseen))
 
 
 # --------------------------------------------------------------------------- the findings
@@ -243,7 +244,7 @@ def test_the_last_line_is_what_the_reader_gets() -> None:
 def test_where_tokens_are_known_the_real_ones_are_told() -> None:
     assert TRIED.loop is not None
     padded = replace(TRIED.loop, tokens=4000.0, real_tokens=1000.0)
-    told = last(replace(TRIED, training=None, loop=padded))
+    told = last(over(TRIED, training=None, loop=padded))
     assert "real tokens/s" in told
     assert "samples" not in told
 
@@ -252,9 +253,9 @@ def test_what_stands_between_epochs_is_said_not_to_be_counted_where_none_ended()
     whole = TRIED.training
     assert whole is not None
     steps = tuple(one for one in whole.items if one.part != "between")
-    unseen = replace(TRIED, training=replace(whole, items=steps), between_epochs=None)
+    unseen = over(TRIED, training=replace(whole, items=steps), between_epochs=None)
     assert "(what stands between its epochs not counted)" in last(unseen)
-    assert "not counted" not in last(replace(unseen, between_epochs=TRIED.between_epochs))
+    assert "not counted" not in last(over(unseen, between_epochs=TRIED.evidence.between_epochs))
 
 
 def test_kept_fixes_that_were_not_stacked_promise_no_more_than_was_measured() -> None:

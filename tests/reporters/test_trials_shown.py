@@ -21,6 +21,7 @@ from reporters.samples import (
     SEVERAL_WAYS,
     TRIED,
     WHOLE_RUNS,
+    over,
     trial,
 )
 from trainperf.model import Diagnosis, Item, Outcome, PhaseUse, Training, Trial
@@ -198,7 +199,7 @@ def busy(others: float, began: float) -> Diagnosis:
     use = (PhaseUse("real", 30, cpu_cores=1.0, others_cores=others),)
     assert ALL_OUTCOMES.trying is not None
     trying = replace(ALL_OUTCOMES.trying, neighbours_cores=began)
-    return replace(ALL_OUTCOMES, utilization=use, trying=trying)
+    return over(ALL_OUTCOMES, use=use, trying=trying)
 
 
 @pytest.mark.parametrize("full", [True, False])

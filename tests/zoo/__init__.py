@@ -15,6 +15,7 @@ import msgspec
 
 from trainperf import evidence
 from trainperf.model import Diagnosis, Evidence, Machine, Recording
+from trainperf.model.encoding import decoded
 
 REPOSITORY = Path(__file__).parents[2]
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -76,7 +77,8 @@ def diagnosed(name: str) -> Diagnosis:
     """The answer of a whole `trainperf diagnose` of a script, as it was saved with its trials."""
     text = lzma.decompress((DIAGNOSES / f"{name}.json.xz").read_bytes()).decode()
     text = text.replace(FOLDER, str(SCRIPTS[name].folder))
-    return msgspec.json.decode(text, type=Diagnosis, strict=False)
+    diagnosis: Diagnosis = decoded(Diagnosis, msgspec.json.decode(text))
+    return diagnosis
 
 
 def hashes(folder: Path, names: dict[str, str] | list[str]) -> dict[str, str]:
@@ -110,18 +112,21 @@ SCRIPTS = {
     **_of(
         "tests/real",
         "",
-        "averaged_in_numpy config_object crowded_threads decaying_squares dropped_attention "
-        "eager_agent eager_attention fit_each_window folds_anew front_padded frozen_base "
-        "growing_graph histograms_each_step inline_tape kept_sessions keras_doubles left_debugging "
-        "loaded_again loader_keywords mirrored_cpus null_context numpy_doubles outside_the_scope "
-        "predict_between_fits predicted_each_batch ranking_loop same_batch_twice saving_often "
-        "shadow_by_lambda sharded_checkpoints small_batch threads_in_workers unrolled "
-        "waiting_numpy_function weather_windows work_for_nothing zipped_shards",
+        "averaged_in_numpy cell_by_hand config_object crowded_threads decaying_squares "
+        "dropped_attention eager_agent eager_attention estimated_losses file_opened_per_item "
+        "fit_each_window folds_anew front_padded frozen_base growing_graph histograms_each_step "
+        "inline_tape kept_sessions keras_doubles left_debugging loaded_again loader_each_epoch "
+        "loader_keywords mirrored_cpus null_context numpy_doubles outside_the_scope "
+        "padded_to_the_longest_of_all predict_between_fits predicted_each_batch ranking_loop "
+        "reviews_of_all_lengths same_batch_twice saving_often shadow_by_lambda "
+        "sharded_checkpoints small_batch threads_in_workers unrolled waiting_numpy_function "
+        "weather_windows work_for_nothing zipped_shards",
     ),
     **_of("tests/real", "", "compiled_lengths", extra_s=20.0),
     **_of("tests/real", "", "ranks_alike", launcher=RANKS, env={"OMP_NUM_THREADS": "4"}),
     **_of("tests/real", "", "uneven_parts", launcher=RANKS),
     "uneven_pretrained": Script("tests/real/uneven_parts.py", ("pretrained",), RANKS),
+    **_of("tests/real", "", "validation_as_long", env={"TF_NUM_INTRAOP_THREADS": "1"}),
     **_of(
         f"{TESTS}/seeds",
         "seed_",

@@ -26,7 +26,7 @@ UNSEEN = {
     "flags.alloc_conf flags.cudnn_benchmark flags.launch_blocking",
     "several GPUs": "facts.data_parallel facts.model_devices facts.nccl_environment",
     "AWS": "Channel Instance InstanceType Objects Price Volume.limit_basis Volume.limit_bytes_s "
-    "Volume.model facts.s3_paths",
+    "Volume.model",
     "a cluster": "Parallel.absent Strategy.workers",
     "a container with limits": "ContainerUse.memory_events ContainerUse.memory_limit "
     "ContainerUse.memory_peak ContainerUse.quota_cores ContainerUse.throttled_s "
@@ -34,15 +34,12 @@ UNSEEN = {
     "more runs than one": "Parallel.scaling_reason ScalingPoint",
     "a longer run": "OverTime",
     "a record cut short": "Evidence.unread",
-    "a script that has it": "Access BetweenEpochs.callbacks_s CallbackCost.epoch_s "
-    "Ddp.comm_hook GraphBreak.skips "
-    "Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
+    "a script that has it": "BetweenEpochs.callbacks_s CallbackCost.epoch_s Ddp.comm_hook "
+    "GraphBreak.skips Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
     "ModelFacts.jit_blocking_layers ModelFacts.learning_rate_scheduled "
-    "ModelFacts.steps_per_execution Outside.whole Packing Padding.collator "
-    "Reads.at_least Retracing.jit Retracing.relaxed StartUp.evaluation_s "
-    "TorchModel.trained TorchOptimizer.builtin TorchOptimizer.foreach "
-    "TorchOptimizer.scheduled Trainer facts.functions_run_eagerly facts.intra_op_threads "
-    "flags.deterministic",
+    "ModelFacts.steps_per_execution Outside.whole Reads.at_least Retracing.jit Retracing.relaxed "
+    "TorchModel.trained TorchOptimizer.builtin TorchOptimizer.foreach TorchOptimizer.scheduled "
+    "Trainer facts.functions_run_eagerly flags.deterministic",
 }
 """What no recording holds, by what it takes to record it; of a class without a field, no value."""
 

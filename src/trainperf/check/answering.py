@@ -194,7 +194,7 @@ def compared(saved: Baseline, path: Path) -> Compared:
         created=saved.created,
         trainperf_version=saved.trainperf_version,
         script=saved.script,
-        hostname=saved.machine.hostname,
+        hostname=saved.evidence.machine.hostname,
         runs=len(saved.runs),
     )
 
@@ -214,7 +214,7 @@ def load(path: Path, script: str) -> Baseline:
             f"{path} is a baseline of {saved.script}, not of {script}",
             f"give that of {script}, or make one: {make}",
         )
-    if saved.times.real_s is None:
+    if saved.step_s is None:
         raise TrainperfError(f"{path} has no time of a step: that run failed", f"again: {make}")
     if not all(run.fastest_s > 0 and run.mean_s > 0 for run in saved.repeats):
         raise TrainperfError(f"{path} holds figures that no run gives", f"again: {make}")

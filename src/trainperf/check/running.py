@@ -142,7 +142,7 @@ def run(means: Means, at_least: int, settled: Callable[[Runs], bool]) -> Runs:
         began = means.clock()
         diagnosis = means.observe()
         made = () if runs is None else runs.repeats
-        if diagnosis.times.real_s is None or diagnosis.ending in ENDS_ALL:
+        if diagnosis.step_s is None or diagnosis.ending in ENDS_ALL:
             return Runs(diagnosis, made, diagnosis)
         before, beside = beside, means.speed()
         latest = repeat(diagnosis, _faster(before, beside), boot_name())
@@ -175,24 +175,24 @@ def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> 
 
     `boot` names the start of the machine that it ran on, as `boot_name` does.
     """
-    times = diagnosis.times
-    assert times.real_s is not None
-    blocks = sorted(times.spread.get("real", ()))
-    fastest = blocks[0] if blocks else times.real_s
+    real = diagnosis.real
+    assert real is not None
+    blocks = sorted(real.blocks)
+    fastest = blocks[0] if blocks else real.seconds
     quarter = blocks[(len(blocks) - 1) // 4] if len(blocks) > 3 else None
-    use = next((use for use in diagnosis.utilization if use.phase == "real"), None)
+    use = next((use for use in diagnosis.evidence.use if use.phase == "real"), None)
     cores, machine = (None, None) if use is None else (use.cpu_cores, use.machine_cpu_cores)
-    box, others, idle = diagnosis.machine, None, None
+    box, others, idle = diagnosis.evidence.machine, None, None
     if cores is not None and machine is not None:
         others = max(0.0, machine - cores)
     if machine is not None and box.cores >= box.visible_cores:  # else it may not use all of them
         idle = max(0.0, box.visible_cores - machine)
     return Repeat(
         fastest_s=fastest,
-        mean_s=times.real_s,
-        noise=times.noise,
+        mean_s=real.seconds,
+        noise=diagnosis.noise,
         agreement=None if quarter is None else quarter / fastest - 1,
-        batch_size=diagnosis.loop.batch_size if diagnosis.loop is not None else None,
+        batch_size=diagnosis.evidence.loop.batch_size,
         cores=cores,
         others=others,
         utilization=diagnosis.verdict.utilization,

@@ -105,7 +105,7 @@ def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
         return 3
     if diagnosis.ending is Ending.INTERRUPTED:
         return 130
-    if diagnosis.loop is None or diagnosis.times.real_s is None:
+    if diagnosis.loop is None or diagnosis.step_s is None:
         return 2
     if diagnosis.trying is not None and diagnosis.trying.interrupted:
         return 130

@@ -125,7 +125,8 @@ def check(
         answering.load(path, target.label),
         Limits(most, least, settings.fail_on, strict),
     )
-    _refuse(saved, replace(saved, machine=inspected(target.cwd)), path, target)
+    here = replace(saved.evidence, machine=inspected(target.cwd))
+    _refuse(saved, replace(saved, evidence=here), path, target)
     runs = _runs(target, settings, 1, lambda made: answering.settled(saved, made, limits))
     _refuse(saved, runs.diagnosis, path, target)
     told = answering.answer(saved, answering.compared(saved, path), runs, limits)

@@ -241,6 +241,5 @@ def padding(observed: Observed) -> Padding | None:
             longest_length=event.get("longest"),
             quartiles=tuple(lengths[len(lengths) * part // 4] for part in (1, 2, 3)),
             place=event.get("place") or None,
-            packing=event.get("packing") or None,
         )
     return None

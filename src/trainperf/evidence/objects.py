@@ -1,4 +1,4 @@
-"""Objects that a script read from S3, and what it named there."""
+"""Objects that a script read from S3."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Sums:
 
 
 def seen(recording: Recording) -> tuple[Objects, ...]:
-    """The buckets that the script read from or named as `s3://` paths; not yet probed.
+    """The buckets that the script read from; not yet probed.
 
     Requests are counted from the loop's start to the end of its last block, in all
     processes: workers fetch for the loop. Without a loop the whole run counts.
@@ -54,12 +54,10 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
             since = max(begin, min(last["t"] - busy, *told))
             at_once.append((since, last["t"], max(1.0, took / busy)))
     concurrency = _concurrency(at_once)
-    found = [
+    return tuple(
         _objects(name, one, end - begin, concurrency, _per_step(name, recording, observed))
         for name, one in sums.items()
-    ]
-    known = {one.bucket for one in found}
-    return (*found, *(one for one in _named(recording) if one.bucket not in known))
+    )
 
 
 def _concurrency(processes: Sequence[tuple[float, float, float]]) -> float | None:
@@ -192,34 +190,3 @@ def _common(prefixes: Sequence[str]) -> str:
         min(len(least), len(most)),
     )
     return least[: least.rfind("/", 0, length) + 1]
-
-
-def _named(recording: Recording) -> tuple[Objects, ...]:
-    """The buckets of the `s3://` paths that stand in the script."""
-    paths: dict[str, list[str]] = {}
-    for events in recording.events.values():
-        for event in events:
-            if event["e"] != "fact" or event["k"] != "s3_paths":
-                continue
-            for path in event["v"]:
-                bucket, key = split(str(path))
-                if bucket and key not in paths.setdefault(bucket, []):
-                    paths[bucket].append(key)
-    return tuple(
-        Objects(
-            bucket=bucket,
-            prefix=_common([key[: key.rfind("/") + 1] for key in map(_literal, keys)]),
-            keys=tuple((key, None) for key in keys[:KEYS] if _is_object(key)),
-        )
-        for bucket, keys in paths.items()
-    )
-
-
-def _literal(key: str) -> str:
-    """The part of a pattern before its first wildcard."""
-    return key[: min((key.find(sign) for sign in "*?[{" if sign in key), default=len(key))]
-
-
-def _is_object(key: str) -> bool:
-    """Whether a key names one object: no pattern, no folder."""
-    return bool(key) and _literal(key) == key and not key.endswith("/")

@@ -27,9 +27,9 @@ HEADINGS = ("## Why it is slow", "## What changes", "## When not to")
 """The headings every fix's docstring has, in this order, after its first line."""
 
 
-Concern = Literal["step", "own work", "epoch end", "outside", "access", "quota"]
+Concern = Literal["step", "own work", "epoch end", "outside", "quota"]
 """A training step; the user's own function in one; what comes between epochs; what is no
-training at all; whether the data can be read; a limit on cores."""
+training at all; a limit on cores."""
 
 
 class Fix:

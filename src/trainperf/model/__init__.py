@@ -8,7 +8,7 @@ of 1, unless a name says otherwise (`_percent`, `_mib`).
 
 from __future__ import annotations
 
-from trainperf.model.basics import Missing, Site, is_taken, taken
+from trainperf.model.basics import Missing, Site, is_taken, known, taken
 from trainperf.model.check import Answer, Check, CheckedTimes, Compared, Limits, Reason
 from trainperf.model.diagnosis import (
     Bottleneck,
@@ -17,8 +17,6 @@ from trainperf.model.diagnosis import (
     Ignored,
     Moment,
     Overhead,
-    ReportedStage,
-    ReportedTimes,
     Span,
     Timeline,
     TraceFile,
@@ -35,7 +33,6 @@ from trainperf.model.facts import (
     LayerFacts,
     Loop,
     ModelFacts,
-    Packing,
     PaddedPlace,
     Padding,
     PhaseUse,

@@ -24,6 +24,11 @@ def taken(value: T | Missing) -> T:
     return value
 
 
+def known(value: T | Missing) -> T | None:
+    """Return `value`, None where there is none: for a text that leaves out what is not known."""
+    return None if isinstance(value, Missing) else value
+
+
 def is_taken(value: object) -> bool:
     """Say whether a number was taken."""
     return not isinstance(value, Missing)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from trainperf.model.basics import Site
+from trainperf.model.basics import Site, known
 from trainperf.model.check import Check
-from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
+from trainperf.model.evidence import Evidence
+from trainperf.model.facts import Loop
 from trainperf.model.findings import Finding, NotTaken, Patch
-from trainperf.model.lines import StepLines
-from trainperf.model.outside import Outside
-from trainperf.model.pipeline import Function
-from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.running import RunningJob
-from trainperf.model.timing import BetweenEpochs, OverTime, StartUp
-from trainperf.model.torch.step import LogCall, StepPart, SyncPoint, Trace
+from trainperf.model.timing import Measure
 from trainperf.model.training import Training
 from trainperf.model.trials import Control, Proof, Stack, Trial, Trials
 from trainperf.recording.machine.instance import Cost
-from trainperf.recording.machine.machine import ContainerUse, Machine
-from trainperf.recording.machine.storage import Channel, Objects, Reads
 from trainperf.recording.run import Ending
 
 Grade = Literal["settled", "probable", "not examined"]
@@ -118,55 +112,6 @@ class TraceFile:
 
 
 @dataclass(frozen=True)
-class ReportedTimes:
-    """The times of the report; None where not measured (see `not_measured`).
-
-    Seconds per step. `noise` is the relative half-width of the 95 % interval of the
-    mean step; `spread` has the block means by phase. Real tokens are those that are no padding.
-    """
-
-    real_s: float | None
-    resident_s: float | None
-    input_s: float | None
-    host_s: float | None
-    steps: int
-    samples_per_s: float | None
-    startup_s: float | None
-    noise: float | None
-    spread: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    tokens_per_s: float | None = None
-    real_tokens_per_s: float | None = None
-
-
-@dataclass(frozen=True)
-class ReportedStage:
-    """One stage of the pipeline as reported; `share` is of the whole input time."""
-
-    name: str
-    where: Site | None
-    seconds_per_step: float | None
-    share: float | None
-    function: Function | None = None
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class DeviceMemory:
-    """Counts of the framework's allocator on the GPU, in bytes; None: not known.
-
-    `allocated_peak` is what tensors held at most, `reserved_peak` what the allocator
-    had taken for them, of `total`. `retries` is how often it had to free its cache and
-    ask again, `ooms` how often there was not enough even so.
-    """
-
-    allocated_peak: int | None = None
-    reserved_peak: int | None = None
-    total: int | None = None
-    retries: int | None = None
-    ooms: int | None = None
-
-
-@dataclass(frozen=True)
 class Overhead:
     """The cost of trainperf itself.
 
@@ -193,7 +138,8 @@ class Ignored:
 class Diagnosis:
     """Everything a report is made of. The only thing reporters see; saved as JSON.
 
-    The fields are the keys of the JSON report (docs/report-format.md).
+    The fields are the keys of the JSON report (docs/report-format.md). `evidence` is of the
+    observed run; where no training loop was seen, it holds what is known without one.
     """
 
     format_version: int
@@ -203,18 +149,8 @@ class Diagnosis:
     command: tuple[str, ...]
     cwd: str
     ending: Ending
-    framework: Framework
-    device: Device
-    machine: Machine
-    loop: Loop | None
     verdict: Verdict
-    times: ReportedTimes
-    startup: StartUp | None = None
-    between_epochs: BetweenEpochs | None = None
-    stages: tuple[ReportedStage, ...] = ()
-    callbacks: tuple[CallbackCost, ...] = ()
-    functions: tuple[FunctionCost, ...] = ()
-    utilization: tuple[PhaseUse, ...] = ()
+    evidence: Evidence
     findings: tuple[Finding, ...] = ()  # ranked, best first
     practices: tuple[Finding, ...] = ()  # time to accuracy: unranked, unpriced
     trials: tuple[Trial, ...] = ()
@@ -227,26 +163,57 @@ class Diagnosis:
     notes: tuple[str, ...] = ()  # what was seen that a reader should know
     seconds: float = 0.0  # what the whole diagnosis took
     output_tail: str = ""  # the script's last output, where it failed
-    lines: StepLines | None = None  # a step by lines of the user's own; None: too few samples
-    step_parts: tuple[StepPart, ...] = ()  # in the order of a step
-    sync_points: tuple[SyncPoint, ...] = ()  # the dearest first
-    log_calls: tuple[LogCall, ...] = ()  # the dearest first
-    device_memory: DeviceMemory | None = None
-    traced: Trace | None = None  # operators of a step of PyTorch; None: none was traced
-    parallel: ReportedParallel | None = None  # None: one process on one device
-    container: ContainerUse | None = None
-    reads: tuple[Reads, ...] = ()  # the files the script read, by volume
-    objects: tuple[Objects, ...] = ()  # what it read from S3, by bucket
-    channels: tuple[Channel, ...] = ()  # the inputs of its SageMaker job
     cost: Cost | None = None  # None: no price is known
     timeline: Timeline | None = None
-    outside: Outside | None = None  # None: it was not seen, or there is nothing
     ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked
     trace: TraceFile | None = None  # None: none was asked for
     training: Training | None = None  # None: no loop was seen
     experiment_changes: tuple[ExperimentChange, ...] = ()  # faster, but another training
-    over_time: OverTime | None = None  # None: no run was long enough
     running: RunningJob | None = None  # None: what was diagnosed was started for it alone
     proofs: tuple[Proof, ...] = ()  # of the changes that were to be proved; the combined one last
     ended_by: str = ""  # the signal that killed the script, and what that usually means
+
+    @property
+    def loop(self) -> Loop | None:
+        """The training loop that was timed; None where none was seen."""
+        return self.evidence.loop if self.evidence.loop.kind else None
+
+    @property
+    def real(self) -> Measure | None:
+        """The step of the loop as it is; None where none was timed."""
+        return known(self.evidence.times.real_)
+
+    @property
+    def step_s(self) -> float | None:
+        """Seconds of it."""
+        return None if self.real is None else self.real.seconds
+
+    @property
+    def resident_s(self) -> float | None:
+        """Seconds of a step whose batch is already there."""
+        resident = known(self.evidence.times.resident_)
+        return None if resident is None else resident.seconds
+
+    @property
+    def input_s(self) -> float | None:
+        """Seconds that the input takes for a step by itself."""
+        alone = known(self.evidence.times.input_)
+        return None if alone is None else alone.seconds
+
+    @property
+    def noise(self) -> float | None:
+        """Half of its 95 % interval as a share of it; None where that is not known."""
+        return None if self.real is None or self.real.low is None else self.real.noise
+
+    @property
+    def host_s(self) -> float | None:
+        """Seconds of host work in it, timed in resident steps, which may have been slower."""
+        host = known(self.evidence.times.host_)
+        if host is None or self.step_s is None or self.resident_s is None:
+            return host
+        return host * min(1.0, self.step_s / max(self.resident_s, host, 1e-9))
+
+    def per_s(self, amount: float | None) -> float | None:
+        """How many are done in a second, with that amount in each step; None if not known."""
+        return amount / self.step_s if self.step_s and amount else None

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, is_taken, taken
+from trainperf.model.encoding import INTERNAL
 from trainperf.model.facts import (
     CallbackCost,
     Device,
@@ -86,7 +87,7 @@ class Evidence:
     length_: Length | Missing = UNKNOWN_LENGTH
     over_time: OverTime | None = None  # None: the run was too short to tell
     use: tuple[PhaseUse, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict, compare=False, metadata=INTERNAL)
     torch_: Torch | None = None
     parallel_: Parallel | None = None
     strategy: Strategy | None = None  # of `tf.distribute`, with one replica as well

@@ -250,18 +250,6 @@ class PaddedPlace:
 
 
 @dataclass(frozen=True)
-class Packing:
-    """How a causal language model of Transformers takes sequences that follow in one row.
-
-    `apart` says that each token then gave what it gave in a padded row of its own, `flattens` that
-    the installed version has a collator that packs.
-    """
-
-    apart: bool
-    flattens: bool = False
-
-
-@dataclass(frozen=True)
 class Padding:
     """How much of the padded sequences is padding.
 
@@ -271,8 +259,7 @@ class Padding:
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
     below. `place` says where in a batch its sequences are, and `masked` whether the model gave
     the same without their padding; None where that is not known. `side` is where padding stands,
-    "start" or "end" of a sequence. `packing` is None where the model is none that could be asked,
-    `collator` the class of Transformers that makes the batches, "" for any other.
+    "start" or "end" of a sequence.
     """
 
     mean_length: float
@@ -284,8 +271,6 @@ class Padding:
     place: PaddedPlace | None = None
     masked: bool | None = None
     side: str = "end"
-    packing: Packing | None = None
-    collator: str = ""
 
 
 @dataclass(frozen=True)
@@ -294,7 +279,7 @@ class Loop:
 
     `kind` is how it takes its batches: "fit" (Keras drives), "iterator" (a loop over
     a dataset), "call" (a loop that calls `train_on_batch` or a compiled step with
-    batches of its own making) or "update" (nothing but weight updates to be seen).
+    batches of its own making), "update" (nothing but weight updates to be seen) or "" (no loop).
     `batch_size` is samples per step over all replicas. `epoch_steps` is the number
     of steps in one epoch, None if unknown. `input_kind` says what feeds it:
     "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
@@ -305,7 +290,7 @@ class Loop:
     `batches_per_step` turns of the loop over the data (accumulated gradients).
     """
 
-    kind: Literal["fit", "iterator", "call", "update"]
+    kind: Literal["fit", "iterator", "call", "update", ""]
     where: Site | None = None
     batch_size: int | None = None
     batch_bytes: int | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from trainperf.recording.machine.machine import ContainerUse, Gpu
 from trainperf.recording.machine.storage import Channel, Objects, Reads
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Of what is saved: a recording, a diagnosis."""
 
 

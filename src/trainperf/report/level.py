@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trainperf.model import Diagnosis, Finding, Outcome, Trial, by_fix
+from trainperf.model import Diagnosis, Finding, Outcome, Trial, by_fix, known
 from trainperf.model import words as units
 from trainperf.model.outside import TURNS
 
@@ -101,11 +101,11 @@ def beside_trials(diagnosis: Diagnosis) -> str:
     seen: list[tuple[float | None, str]] = []
     if diagnosis.trying is not None:
         seen.append((diagnosis.trying.neighbours_cores, "when the trials began"))
-    if diagnosis.parallel is None:  # else the other ranks of the job may be those that took them
-        timed = (use for use in diagnosis.utilization if use.phase == "real")
+    if diagnosis.evidence.parallel_ is None:  # else its other ranks may have taken them
+        timed = (use for use in diagnosis.evidence.use if use.phase == "real")
         seen += [(use.others_cores, "while the steps were timed") for use in timed]
     for others, when in seen:
-        if told := took(others, diagnosis.machine.cores):
+        if told := took(others, diagnosis.evidence.machine.cores):
             return f"{told.capitalize()} {when}: what had no measurable effect may have one."
     return ""
 
@@ -116,8 +116,9 @@ def of_what(trial: Trial, diagnosis: Diagnosis) -> str:
         return f", the whole script in {units.count(trial.pairs, 'run')} each"
     if trial.basis == "in the loop":
         return " in the loop"
-    if trial.basis == "calls" and diagnosis.outside is not None:
-        turn = TURNS[diagnosis.outside.turn]
+    outside = known(diagnosis.evidence.outside_)
+    if trial.basis == "calls" and outside is not None:
+        turn = TURNS[outside.turn]
         return f", {turn[0].lower()}{turn[1:]}"
     return ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainperf.model import Diagnosis
+from trainperf.model import Diagnosis, known
 from trainperf.report.document import Document, Page, Section
 from trainperf.report.sections import (
     closing,
@@ -52,7 +52,8 @@ def _both(
 
 
 def _around(diagnosis: Diagnosis) -> bool:
-    return diagnosis.outside is not None and diagnosis.outside.share >= AROUND
+    turn = known(diagnosis.evidence.outside_)
+    return turn is not None and turn.share >= AROUND
 
 
 def _synchronised(diagnosis: Diagnosis) -> bool:
@@ -60,8 +61,8 @@ def _synchronised(diagnosis: Diagnosis) -> bool:
 
 
 def _waits(diagnosis: Diagnosis) -> bool:
-    late = diagnosis.parallel is not None and bool(diagnosis.parallel.stragglers)
-    return late or _synchronised(diagnosis)
+    job = diagnosis.evidence.parallel_
+    return (job is not None and bool(job.stragglers)) or _synchronised(diagnosis)
 
 
 def _input(diagnosis: Diagnosis) -> bool:
@@ -129,7 +130,7 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
 
 def short(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Document:
     """Return what bears on the verdict and on the changes, all where no step was timed."""
-    if diagnosis.times.real_s is None:
+    if diagnosis.step_s is None:
         return document(diagnosis, saved=saved, patch_file=patch_file)
     wanted: list[tuple[str, Writer]] = [
         (part.name, part.short) for part in PARTS if part.short is not None and part.when(diagnosis)

@@ -50,7 +50,7 @@ def render(
     whole = {name: str(many) for name, many in counts.items()}
     whole |= {"name": _valid(f"trainperf {diagnosis.script}"), "time": f"{diagnosis.seconds:.3f}"}
     suites = ElementTree.Element("testsuites", whole)
-    more = {"timestamp": diagnosis.created, "hostname": diagnosis.machine.hostname}
+    more = {"timestamp": diagnosis.created, "hostname": diagnosis.evidence.machine.hostname}
     suite = ElementTree.SubElement(
         suites, "testsuite", whole | {name: _valid(value) for name, value in more.items()}
     )
@@ -71,7 +71,7 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
     early = step.ended_early(diagnosis)
     if early:
         yield _Case("run", "error", early, step.output_of(diagnosis), str(diagnosis.ending))
-    elif diagnosis.times.real_s is None:
+    elif diagnosis.step_s is None:
         yield _Case("run", "error", "no step was timed", diagnosis.verdict.text, "not measured")
     for finding in (*diagnosis.findings, *diagnosis.practices):
         practice = finding in diagnosis.practices
@@ -81,7 +81,7 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
     for ignored in diagnosis.ignored:
         yield _finding(ignored.finding, "skipped", "ignored in the source")
     found = (diagnosis.findings, diagnosis.practices, diagnosis.ignored, judgement.problems)
-    if not any(found) and not early and diagnosis.times.real_s is not None:
+    if not any(found) and not early and diagnosis.step_s is not None:
         yield _Case("healthy" if diagnosis.verdict.healthy else "nothing found", "passed")
 
 

@@ -104,7 +104,7 @@ class _Test:
         """Diagnose a loader whose items cost the step nothing."""
         step_s = self.hidden_s = self._plain("a hidden loader", self.bed.hidden)
         found = self._diagnosed("hidden", self.bed.hidden, HIDDEN_S)
-        self._figure("hidden loader: step", step_s, found.times.real_s, STEP, "plain run")
+        self._figure("hidden loader: step", step_s, found.step_s, STEP, "plain run")
         about = [one.id for one in found.findings if one.category in ("input", "storage")]
         self.checks.append(nothing_to_gain(about, [one.fix for one in found.trials if one.kept]))
 
@@ -113,7 +113,7 @@ class _Test:
         step_s = self._plain("a starvation", self.bed.starved)
         left_s = self.until - time.monotonic() - AFTER_S
         found = self._diagnosed("starved", self.bed.starved, left_s)
-        self._figure("starvation: step", step_s, found.times.real_s, STEP, "plain run")
+        self._figure("starvation: step", step_s, found.step_s, STEP, "plain run")
         if found.control is not None:
             self._against_itself("A/A: beside the starvation", found.control)
         name, stack = "starvation: repair", found.stack
@@ -155,9 +155,9 @@ class _Test:
     def result(self, took: float) -> SelfTest:
         """The figures and checks of all experiments."""
         seen = [one for one in self.diagnoses.values() if one.loop is not None]
-        uses = [use for one in seen for use in one.utilization if use.phase == "real"]
+        uses = [use for one in seen for use in one.evidence.use if use.phase == "real"]
         others = max([self.others, *(use.others_cores or 0.0 for use in uses)])
-        machine = next((one.machine for one in self.diagnoses.values()), None)
+        machine = next((one.evidence.machine for one in self.diagnoses.values()), None)
         shared = [
             f"GPU {gpu.index}"
             for gpu in (machine.gpus if machine is not None and self.bed.gpu else ())

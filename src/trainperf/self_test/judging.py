@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-import msgspec
-
 import trainperf
 from trainperf.machine.doctor.checks import Check, Status
 from trainperf.model import Diagnosis, Outcome, Trial, Trials
+from trainperf.model.encoding import encoded
 from trainperf.model.words import ratio, seconds, share
 
 STEP = 0.03
@@ -25,10 +24,11 @@ SAME = 0.02
 BUSY = 0.3
 """Where others kept more cores busy, a figure outside its band says nothing."""
 KEPT = (
-    "ending", "device", "verdict", "times", "startup", "utilization", "trials", "trying", "stack",
-    "control", "overhead", "not_measured", "notes", "seconds", "device_memory",
+    "ending", "verdict", "trials", "trying", "stack", "control", "overhead", "not_measured",
+    "notes", "seconds",
 )  # fmt: skip
 """The parts of a diagnosis that say how it was measured, and belong into a bug report."""
+OF_EVIDENCE = ("device", "times", "startup", "use")
 OF_MACHINE = (
     "cpu_model", "cores", "visible_cores", "memory_limit", "gpus", "gpu_reason", "driver",
     "driver_cuda", "container",
@@ -147,9 +147,12 @@ def nothing_kept(name: str, trials: Sequence[Trial], trying: Trials | None) -> C
 def kept_of(diagnosis: Diagnosis) -> dict[str, Any]:
     """The parts of a diagnosis that belong into a bug report, as plain values."""
     parts = {name: getattr(diagnosis, name) for name in KEPT}
-    parts["machine"] = {name: getattr(diagnosis.machine, name) for name in OF_MACHINE}
+    evidence = diagnosis.evidence
+    parts |= {name: getattr(evidence, name) for name in OF_EVIDENCE}
+    parts["device_memory"] = None if evidence.torch_ is None else evidence.torch_.memory
+    parts["machine"] = {name: getattr(evidence.machine, name) for name in OF_MACHINE}
     parts["findings"] = [finding.id for finding in diagnosis.findings]
-    found: dict[str, Any] = msgspec.to_builtins(parts)
+    found: dict[str, Any] = encoded(parts)
     return found
 
 

@@ -135,7 +135,7 @@ def _explains(one: Finding, finding: Finding) -> bool:
 
 def _order(finding: Finding) -> _Order:
     if finding.bound is None:
-        first = 0 if finding.category == "environment" or concern(finding) == "access" else 3
+        first = 0 if finding.category == "environment" else 3
         return first, 0.0, 0, finding.id
     if concern(finding) == "own work" and finding.data.get("takes"):
         return 1, 0.0, 0, finding.id

@@ -1,7 +1,6 @@
 """Settings of a loader are read without changing the program."""
 
 from multiprocessing import context, get_start_method
-from types import SimpleNamespace
 
 from torch.utils.data import DataLoader
 
@@ -13,13 +12,3 @@ def test_asking_for_the_start_method_does_not_decide_it(monkeypatch):
     told = settings.start_method(DataLoader([1]))
     assert get_start_method(allow_none=True) is None
     assert told == get_start_method()
-
-
-def test_a_collator_of_transformers_is_named():
-    pads = type("DataCollatorWithPadding", (), {"__module__": settings.COLLATORS})
-    masks = type("DataCollatorForLanguageModeling", (pads,), {"mlm": True})
-    around = type("RemoveColumnsCollator", (), {"data_collator": pads()})
-    made = (pads(), around(), masks(), print, None)
-    named = [settings.collator(SimpleNamespace(collate_fn=one)) for one in made]
-    assert named == ["DataCollatorWithPadding"] * 2 + [""] * 3
-    assert settings.collator(None) == ""

@@ -16,7 +16,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import by_id
 from trainperf.fixes.common import trainers
 from trainperf.fixes.findings import findings_to_try, shown_findings
-from trainperf.model import LogCall, Site, Trainer
+from trainperf.model import Site, Trainer
 from trainperf.patch.patch import Edits
 from trainperf.trainer_settings import GOVERNS, TRIED, Setting, names
 
@@ -260,17 +260,6 @@ def test_an_option_of_lightnings_command_line_begins_with_the_trainer():
     trainer = replace(LIGHTNING, made="command", source="--trainer.")
     found = written(trainer, "cli = ▸LightningCLI(Model)◂\n")
     assert found == (None, ("--trainer.precision", "bf16-mixed"))
-
-
-def test_a_bar_is_switched_off_by_its_library_and_only_where_it_takes_time():
-    drawn = LogCall("lightning.TQDMProgressBar.on_train_batch_end", None, 1.0, 0.09)
-    trainer = in_a_call("lightning", "Trainer", "enable_progress_bar")
-    for log, found in ((drawn, 1), (replace(drawn, seconds=0.0002), 0)):
-        evidence = run_by(trainer, torch__logs=[log])
-        bars = [one for one in shown_findings(evidence) if one.id == "progress_bar"]
-        assert [one.snippet for one in bars] == found * ["Trainer(..., enable_progress_bar=False)"]
-        tried = [one for one in findings_to_try(evidence, []) if one.id == "progress_bar"]
-        assert len(tried) == found
 
 
 def test_evaluations_become_so_many_times_more_seldom():

@@ -1,4 +1,4 @@
-"""Promises of workers, how many are offered, and when a loader is built anew."""
+"""Promises of workers, and how many are offered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from fixes.case_text import evidence_of, repair
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes.dataloader._loader import bound_without, cores_per_rank, fits_shm, made_s
-from trainperf.fixes.dataloader.starts import built_each
 from trainperf.fixes.dataloader.workers import (
     MOST_WAITING,
     bound_with_workers,
@@ -22,7 +21,7 @@ from trainperf.fixes.dataloader.workers import (
     predicted,
     workers_needed,
 )
-from trainperf.model import BetweenEpochs, Evidence
+from trainperf.model import Evidence
 
 COMPUTES = evidence_of("torch_slow_transform")
 """Without workers, on two cores: a step of 6 ms waits for items that take 19 ms of computing."""
@@ -136,16 +135,6 @@ def test_random_items_and_samplers_of_the_users_do_not_keep_the_order() -> None:
     assert not keeps_order(replace(LOADER, random=None))
     assert not keeps_order(replace(LOADER, sampler="Balanced"))
     assert not keeps_order(replace(LOADER, iterable=True, sharded=True))
-
-
-@pytest.mark.parametrize(
-    ("built", "epochs", "each"),
-    [(1, 9, ""), (3, 2, ""), (3, 9, ""), (9, 9, "epoch"), (18, 9, "epoch"), (40, 0, "step")],
-)
-def test_as_many_loaders_as_epochs_are_one_for_each(built: int, epochs: int, each: str) -> None:
-    pause = BetweenEpochs(1.0, epochs, 50) if epochs else None
-
-    assert built_each(replace(LOADER, built=built), pause) == each
 
 
 def test_a_setting_chosen_elsewhere_is_named_and_left_alone() -> None:

@@ -26,7 +26,7 @@ TRAINING = '[{"phase": "real", "samples": 20, "throttled_share": 0.5}]'
         (f"retracing | {QUOTA}; use = []", 4.0, "100 % of the quota's periods it"),
         # it counts while it trains and not while it starts
         (f"retracing | {QUOTA}; use = {TRAINING}", 1.6, "50 % of the quota's periods while"),
-        (f"torch_healthy | {QUOTA}; use = []", 4.0, "PyTorch computes with 1 thread"),
+        (f"torch_healthy | {QUOTA}; use = []", 4.0, "2 cores can be seen"),
     ],
 )
 def test_a_quota_promises_what_its_stops_took(case: str, bound: float, words: str) -> None:

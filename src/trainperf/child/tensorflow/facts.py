@@ -184,7 +184,6 @@ def record(driver: Driver) -> None:
         built = {"cuda": build.get("cuda_version"), "capabilities": held}
         driver.process.fact("gpu_build", built)
     driver.process.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
-    driver.process.fact("s3_paths", s3_paths())
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     driver.process.fact("tf_debug_modes", driver.loops.debug_modes)
     for what, part in (
@@ -197,16 +196,6 @@ def record(driver: Driver) -> None:
     ):
         with Attempt(driver.process, f"facts about {what}"):
             part(driver)
-
-
-def s3_paths() -> list[str]:
-    """`s3://` paths among the user's strings at module level, few of them."""
-    main = vars(sys.modules.get("__main__", sys))
-    found = [value for value in main.values() if isinstance(value, str)]
-    for value in list(main.values()):
-        if isinstance(value, (list, tuple)):
-            found += [one for one in value[:50] if isinstance(one, str)]
-    return [path for path in found if path.startswith("s3://")][:5]
 
 
 def _legacy(driver: Driver) -> bool:

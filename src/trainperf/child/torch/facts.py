@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 import sys
@@ -18,7 +17,6 @@ from .built import models
 from .exchange import exchange
 from .loader import padding, settings
 from .loader.padding import sequence_ends
-from .loader.settings import COLLATORS
 from .probes.passes import changed, evaluated
 
 _RECENT = 2
@@ -30,11 +28,6 @@ product's workspace alone takes several times as much."""
 
 _FAILED = "CUDA initialization: "
 """How PyTorch's warning begins (c10/cuda/CUDAFunctions.cpp)."""
-
-CAUSAL = "transformers.models.auto.modeling_auto"
-_EPSILONS = 8
-"""Largest distance of two outputs by their rounding, in units of that of their type, where this
-is more than `CLOSE`: bfloat16."""
 
 
 def loop_facts(driver: Any) -> dict[str, Any]:
@@ -113,8 +106,6 @@ def _padding(driver: Any) -> None:
             "padding",
             **found,
             masked=without_padding(driver),
-            packing=packing_of(driver),
-            collator=settings.collator(driver.loader),
         )
 
 
@@ -330,63 +321,6 @@ def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
         "capability": None if hip else f"{told.major}.{told.minor}",
         "used": is_used,
     }
-
-
-# Whether a language model keeps sequences apart that follow one another in one row.
-#
-# Transformers has a collator that puts them so, without padding: the positions begin anew with
-# each. Which models and which attention go by that differs from version to version, so the model
-# is asked.
-
-
-def packing_of(driver: Any) -> dict[str, Any] | None:
-    """The fields of a `Packing` for the largest model of a loop; None where it cannot be asked."""
-    apart = None
-    with Attempt(driver.process, "the model on sequences in one row"):
-        called = largest(driver)
-        apart = None if called is None else keeps_apart(*called)
-    if apart is None:
-        return None
-    flattens = hasattr(sys.modules.get(COLLATORS), "DataCollatorWithFlattening")
-    return {"apart": apart, "flattens": flattens}
-
-
-def keeps_apart(module: Any, args: Any, kwargs: Any) -> bool | None:
-    """Whether each token gives the same in a row of all sequences as in a padded one of its own.
-
-    It is asked without gradients, and in the mode of evaluation. None for any but a causal
-    language model of Transformers that is called with padded tokens, their mask and no positions.
-    """
-    import torch
-
-    ids, mask = kwargs.get("input_ids"), kwargs.get("attention_mask")
-    if args or ids is None or mask is None or kwargs.get("position_ids") is not None:
-        return None
-    if ids.dim() != 2 or mask.shape != ids.shape or not _is_causal(module):
-        return None
-    if "position_ids" not in inspect.signature(module.forward).parameters:
-        return None
-    given = mask.detach() != 0
-    lengths = given.sum(dim=1).tolist()
-    if len(lengths) < 2 or bool(given.all()):
-        return None
-    positions = given.cumsum(dim=1) - 1
-    row = {"input_ids": ids.detach()[given][None], "position_ids": positions[given][None]}
-    with evaluated(module):
-        padded = module(input_ids=ids.detach(), attention_mask=mask.detach()).logits
-        packed = module(**row).logits
-    own, together = padded[given].float(), packed[0].float()
-    rounding = _EPSILONS * torch.finfo(padded.dtype).eps
-    usual = float(own.abs().mean()) or 1.0
-    return float((own - together).abs().max()) <= max(CLOSE, rounding) * usual
-
-
-def _is_causal(module: Any) -> bool:
-    """Whether a model, or what it is a subclass of, is one of the library's that predict tokens."""
-    auto: Any = sys.modules.get(CAUSAL)
-    names = set(getattr(auto, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", {}).values())
-    compiled = any(getattr(one, "_compiled_call_impl", None) for one in module.modules())
-    return not compiled and any(cls.__name__ in names for cls in type(module).__mro__)
 
 
 # Whether a model gives the same without the padding of its batch.

@@ -1,4 +1,4 @@
-"""Batches on their way: collated, ready in a queue, in shared or pinned memory, the last one."""
+"""Batches on their way: collated, ready in a queue, in shared or pinned memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.pipeline import upper
-from trainperf.fixes.common.words import GIB, MIB, at, if_measured, ms, percent, worth_counted
+from trainperf.fixes.common.words import GIB, MIB, at, if_measured, ms, percent
 from trainperf.fixes.dataloader._loader import (
     COLLATE,
     DATA_LOADER,
@@ -29,7 +29,6 @@ from trainperf.fixes.dataloader._loader import (
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
-from trainperf.fixes.torch_step.compiling import RECURRING
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.module import Module, inside
@@ -42,9 +41,6 @@ nothing else."""
 A_GPU = re.compile(r"cuda|gpu|device|rank", re.IGNORECASE)
 """Names of devices other than the CPU. A copy to the CPU must never go on while the
 program reads its result."""
-
-FIRST_SIZE = re.compile(r"size mismatch at index 0\. expected (\d+), actual (\d+)")
-"""The guard on the first dimension, that of the samples (PyTorch 2.1 and later)."""
 
 
 class TorchPrefetchFactor(Fix):
@@ -222,56 +218,6 @@ def _goes_to_a_gpu(script: Script, site: Site) -> bool:
     text = ast.unparse(targets[0]) if targets else ""
     to_gpu = bool(A_GPU.search(text)) and "cpu" not in text.lower()
     return call.func.attr == "cuda" or (call.func.attr == "to" and to_gpu)
-
-
-class TorchLastBatch(Fix):
-    """Leave out the last batch of an epoch where it has fewer samples than the others.
-
-    ## Why it is slow
-    `torch.compile` compiles for the shapes it sees. For a last batch with fewer samples the whole
-    model is compiled once more, which takes as long as hundreds of steps.
-
-    ## What changes
-    `drop_last=True` in the call of the `DataLoader`: an epoch is shorter by less than a batch.
-    Where samples are shuffled, others are left out in each epoch.
-
-    ## When not to
-    - When every sample counts: a batch size that divides their number does the same.
-    - In a long training: it is compiled once more, and never again.
-    """
-
-    framework = "torch"
-    category = "host"
-    equivalence = Equivalence.SEMANTICS
-    concerns = "outside"
-    lasting = False
-    counted = True
-    edit = SetArgument("drop_last", "True", DATA_LOADER)
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a compilation that fewer samples than the loader's asked for."""
-        seen, loader = evidence.torch.compiling.recompiling, evidence.torch.loader
-        found = None if seen is None else FIRST_SIZE.search(seen.reason)
-        if seen is None or found is None or seen.count >= RECURRING or loader.drop_last:
-            return None
-        usual, last = (int(samples) for samples in found.groups())
-        training = evidence.length.steps * evidence.times.real
-        if usual != loader.batch_size or last >= usual:
-            return None
-        if not worth_counted((training + seen.once_s) / training):
-            return None
-        where = f" of the `DataLoader` at {at(loader.where)}" if loader.where is not None else ""
-        return Cause(
-            title="The last batch of an epoch is compiled for by itself",
-            text=f"Batches{where} have {usual} samples, the last of an epoch {last}: "
-            f"`{seen.function}` was compiled once more for it, which took {ms(seen.once_s)}. The "
-            f"training steps as configured take {ms(training)}.",
-            saves=Unpriced("the steps stay as they are: what it saves comes once"),
-            where=places(loader),
-            advice="Leave the last batch out, or choose a size that divides the samples.",
-            snippet="loader = DataLoader(dataset, ..., drop_last=True)",
-            data={"outside": True},
-        )
 
 
 # --------------------------------------------------------------------------------- collating

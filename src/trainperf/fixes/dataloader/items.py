@@ -93,7 +93,6 @@ class TorchItemWork(Fix):
     try_before = (
         "torch_workers",
         "torch_file_per_item",
-        "torch_column_per_item",
         "s3_request_latency",
         "storage_small_files",
         "storage_throughput",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import asdict
 from typing import Any
 
@@ -21,12 +20,10 @@ from trainperf.fixes.dataloader._loader import (
 )
 from trainperf.fixes.dataloader.starts import calls_in_loops
 from trainperf.fixes.torch_step._step import compute_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Loader, Measure, Padding, Site, Torch
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Measure, Padding, Site
 from trainperf.rewrite import Script
-from trainperf.source.arguments import argument
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS
-from trainperf.source.statements import assigned
 
 ENOUGH = 32
 """Sequences below which their lengths say little of the others'."""
@@ -94,11 +91,10 @@ class TorchPadding(Fix):
     it, attention grows with the square of the length.
 
     ## What changes
-    A function around the loader's `collate_fn` cuts each batch behind its longest sequence. For a
-    `Trainer` of Transformers the tokenizer stops padding and a `DataCollatorWithPadding` pads,
-    where the source shows both. Where the model, tried without the padding, gave the same, only
-    rounding differs; where not, it reads the padding: the experiment changes, and this is tried
-    apart.
+    A function around the loader's `collate_fn`, or the `data_collator` of a `Trainer` of
+    Transformers, cuts each batch behind its longest sequence. Where the model, tried without the
+    padding, gave the same, only rounding differs; where not, it reads the padding: the experiment
+    changes, and this is tried apart.
 
     ## When not to
     When the model needs one length (a flattened time axis, compiled for fixed shapes: then
@@ -108,7 +104,7 @@ class TorchPadding(Fix):
     framework = "torch"
     category = "model"
     equivalence = Equivalence.NUMERICS
-    in_libraries = {"transformers": "`Trainer(data_collator=…)`, `tokenizer(padding=False)`"}
+    in_libraries = {"transformers": "`Trainer(data_collator=…)`"}
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find batches padded far beyond their own longest."""
@@ -143,7 +139,7 @@ class TorchPadding(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Put a collate function around the loader's own that cuts the padding, or pad later."""
+        """Put a collate function around the loader's own that cuts the padding."""
         site, place = finding.where[0], finding.data["place"]
         if finding.data.get("library"):
             _pad_in_trainer(script, site, place)
@@ -209,29 +205,13 @@ CUT_MEMBERS = """\
     return {whole}"""
 
 _TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
-_COLLATOR = "data_collator"
-_PADS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
-"""What `DataCollatorWithPadding` pads."""
 
 
 def _pad_in_trainer(script: Script, site: Site, place: dict[str, Any]) -> None:
-    """Have the only `Trainer` built in the file of `site` pad each batch to its longest sequence.
-
-    Where the file shows the tokenizer pad to one length, that goes and a `DataCollatorWithPadding`
-    pads; else the batches are cut.
-    """
-    module = script.linked(site.file)
-    trainer = _trainer(module)
-    there = script.site_of(site, trainer)
+    """Have the only `Trainer` built in the file of `site` cut each batch to its longest."""
+    trainer = script.site_of(site, _trainer(script.linked(site.file)))
     library = script.module_name(site.file, "transformers")
-    tokenizing = _tokenizing(module, trainer)
-    if tokenizing is None or not _PADS.issuperset(place["along"]):
-        _put_around(script, there, place, _COLLATOR, f"{library}.default_data_collator", 2)
-        return
-    tokenizer = ast.unparse(tokenizing.func)
-    script.set_keyword(script.site_of(site, tokenizing), "padding", "False")
-    value = f"{library}.DataCollatorWithPadding({tokenizer})"
-    script.set_keyword(there, _COLLATOR, value, position=2)
+    _put_around(script, trainer, place, "data_collator", f"{library}.default_data_collator", 2)
 
 
 def _trainer(module: Module) -> ast.Call:
@@ -244,24 +224,6 @@ def _trainer(module: Module) -> ast.Call:
     if len(calls) != 1:
         raise CannotRewrite(f"the file builds a Trainer in {len(calls)} places, not in one")
     return calls[0]
-
-
-def _tokenizing(module: Module, trainer: ast.Call) -> ast.Call | None:
-    """The only call that pads to one length, by a tokenizer that the trainer's call sees too.
-
-    None where the trainer has a collator, or something else may take what it pads.
-    """
-    calls = [node for node in module.nodes if isinstance(node, ast.Call)]
-    padding = [call for call in calls if module.constant(argument(call, "padding")) == "max_length"]
-    taken = len(trainer.args) > 2 or argument(trainer, _COLLATOR) is not None
-    taken |= any(argument(call, "remove_unused_columns") is not None for call in calls)
-    if len(padding) != 1 or taken or any(module.calls("torch.utils.data.DataLoader")):
-        return None
-    name = padding[0].func
-    same = isinstance(name, ast.Name) and (
-        module.scope(trainer).find(name.id) is module.bindings(name) is not None
-    )
-    return padding[0] if same and argument(padding[0], "return_tensors") is None else None
 
 
 # ------------------------------------------------------------------- batches of like lengths
@@ -349,7 +311,11 @@ class TorchLengthBatches(Fix):
         site, data = finding.where[0], finding.data
         DATA_LOADER.check(script, site)
         sampler = script.free_name(site.file, "ByLength")
-        _check_built_once(script, site)
+        module, call = script.source(site.file).module, script.call(site)
+        function = module.function(call)
+        again = isinstance(function, FUNCTIONS) and any(calls_in_loops(module, function))
+        if again or module.loops(call):  # no trial shows what that costs, once for each epoch
+            raise CannotRewrite("the loader is built again and again, and all lengths read anew")
         places = {"batch_size": 1, "shuffle": 2, "sampler": 3, "batch_sampler": 4, "drop_last": 8}
         given = {name: _written(script, site, place, name) for name, place in places.items()}
         samples = script.argument(site, 0, "dataset")
@@ -383,24 +349,6 @@ def _lengths_known(evidence: Evidence, loader: Loader) -> bool:
     return isinstance(resident, Measure) and items < ITEMS * resident.seconds
 
 
-def _check_built_once(script: Script, site: Site) -> None:
-    """Refuse a loader that is built again and again, or whose batch size is asked for.
-
-    Neither costs a step, or need come before the last: no trial would show it.
-    """
-    module, call = script.source(site.file).module, script.call(site)
-    function = module.function(call)
-    again = isinstance(function, FUNCTIONS) and any(calls_in_loops(module, function))
-    if again or module.loops(call):
-        raise CannotRewrite("the loader is built again and again, and all lengths read each time")
-    own = {ast.unparse(target) for target in assigned(script.around(site)[-1])}
-    for node in module.nodes:
-        if isinstance(node, ast.Attribute) and node.attr == "batch_size":
-            asked = ast.unparse(node.value)
-            if asked in own or "load" in asked.lower():
-                raise CannotRewrite(f"{asked}.batch_size is asked for, which it has no more")
-
-
 def _written(script: Script, site: Site, place: int, name: str) -> str | None:
     found = script.argument(site, place, name)
     return None if found is None or script.expression(found) == "None" else script.expression(found)
@@ -414,110 +362,3 @@ def _length(length: dict[str, Any]) -> str:
     if length["features"]:
         return f"int(({member} != 0).any(dim=1).sum())"
     return f"int(({member} != {length['value']!r}).sum())"
-
-
-# ------------------------------------------------------------------- sequences in one row
-
-PACK_YOURSELF = """\
-def collate(sequences):  # several sequences in a row, without padding
-    lengths = [len(one) for one in sequences]
-    tokens = torch.cat(sequences)[None]
-    positions = torch.cat([torch.arange(length) for length in lengths])[None]
-    document = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
-    return tokens, positions, document  # attend where document == document, and causally"""
-
-
-class TorchPacking(Fix):
-    """Put the sequences of a batch one after another in one row, without padding.
-
-    ## Why it is slow
-    In a padded batch the model computes for the longest sequence as often as there are sequences.
-    What the shorter ones lack is computed, masked, and thrown away.
-
-    ## What changes
-    The collator of a `Trainer` of Transformers becomes `DataCollatorWithFlattening`: one row, whose
-    positions begin anew with each sequence. It is written where the model, asked in this run, gave
-    each token what it gave in a padded row. In a loop of your own it is advice: the attention must
-    be told where sequences end.
-
-    ## When not to
-    - Attention without kernels for it (`flash_attention_2`, `flex_attention`) computes the whole
-      square of the row, and masks most of it: longer rows then cost more than padding did.
-    - `compute_metrics` gets all sequences of a batch in one row, and a last, smaller batch counts
-      as much as the others in an evaluation's loss.
-    - A loss that also counts padding, or leaves out tokens like it, is another one then.
-    """
-
-    framework = "torch"
-    category = "model"
-    equivalence = Equivalence.NUMERICS
-    usual = 1.2
-    in_libraries = {"transformers": "`Trainer(data_collator=DataCollatorWithFlattening())`"}
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find batches of much padding that a row of all sequences, or packing, would not have."""
-        padding, loader = _packable(evidence), evidence.torch.loader
-        if padding is None:
-            return None
-        packing, place = padding.packing, loader.where or evidence.loop.where
-        longest = padding.longest_length or padding.padded_length
-        said = f"Batched by length they would still be padded to {padding.bucketed_length:.0f}."
-        if packing is not None:
-            said = "In this run the model gave each token the same where a batch stood in one row."
-        return Cause(
-            title="A row for each sequence leaves much of a batch empty",
-            text=f"{_lengths(padding, loader)} {said}",
-            saves=_saving(evidence, padding, padding.mean_length, "tokens"),
-            where=() if place is None else (place,),
-            advice="Put the sequences of a batch into one row, and have attention keep them apart.",
-            snippet=PACK_YOURSELF
-            if packing is None
-            else "trainer = Trainer(..., data_collator=DataCollatorWithFlattening())",
-            data={"padded": longest < CUT * padding.padded_length},
-            rewritable=packing is not None and packing.flattens and bool(padding.collator),
-        )
-
-    def clashes(self, finding: Finding, other: Finding) -> str:
-        """Both change the collator of the same trainer."""
-        return "both change how batches are padded" if other.id == "torch_padding" else ""
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give the only trainer of the file the collator that packs; its tokenizer pads no more."""
-        site, module = finding.where[0], script.linked(finding.where[0].file)
-        trainer = _trainer(module)
-        for name in ("compute_metrics", "preprocess_logits_for_metrics"):
-            if argument(trainer, name) is not None:  # no trial runs the evaluation
-                raise CannotRewrite(f"{name} would get all sequences of a batch in one row")
-        if finding.data["padded"]:
-            tokenizing = _tokenizing(module, trainer)
-            if tokenizing is None:
-                raise CannotRewrite("items are padded already, and where is not seen in this file")
-            script.set_keyword(script.site_of(site, tokenizing), "padding", "False")
-        value = f"{script.module_name(site.file, 'transformers')}.DataCollatorWithFlattening()"
-        script.set_keyword(script.site_of(site, trainer), _COLLATOR, value, position=2)
-
-
-def _packable(evidence: Evidence) -> Padding | None:
-    """The lengths of sequences that leave much of a batch empty, where packing may help.
-
-    The model is of Transformers and keeps them apart, or has attention in a loop of one's own in
-    which batches of like lengths would be padded as much.
-    """
-    padding, trainer = _enough(evidence), evidence.torch.trainer
-    if padding is None:
-        return None
-    if trainer is not None and trainer.library == "transformers":
-        may = padding.packing is not None and padding.packing.apart
-        length = padding.longest_length or padding.padded_length
-    else:
-        length = padding.bucketed_length
-        may = bool(padding.masked) and length > 0 and _attends(evidence.torch)
-    return padding if may and padding.mean_length < MOSTLY_DATA * length else None
-
-
-def _attends(torch: Torch) -> bool:
-    """Whether a model computes attention, by its modules, the user's functions or its operators."""
-    names = [name for model in torch.models for name in model.modules]
-    names += [one.name for one in torch.trace.operators] if torch.trace is not None else []
-    known = any(re.search("attention|transformer", name, re.IGNORECASE) for name in names)
-    return known or any(model.attentions for model in torch.models)

@@ -1,4 +1,4 @@
-"""What starting a `DataLoader` takes: workers for each epoch, loaders built over and over."""
+"""What starting an input takes: workers for each epoch, one opened or built over and over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
-from trainperf.fixes.common.words import ms, percent
+from trainperf.fixes.common.words import at, if_measured, ms, percent
 from trainperf.fixes.dataloader._loader import (
     DATA_LOADER,
     named,
@@ -25,7 +25,7 @@ from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
 from trainperf.source.effects import changed_names, effects, filled, repeats
 from trainperf.source.iterations import stored
-from trainperf.source.loops import starts_over, used_in
+from trainperf.source.loops import used_in
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function, Loop
 from trainperf.source.statements import called, names_in
@@ -37,9 +37,6 @@ mostly start in a second or two."""
 BUILT_EPOCHS = 3
 """Epochs seen, from which as many loaders of one place are one for each epoch; fewer may
 be one each for training, validation and test."""
-
-BUILT_OFTEN = 10
-"""Loaders built at one place from which they are built within an epoch."""
 
 PLAIN = ast.Name | ast.Tuple | ast.Store
 """Of what a loader may be assigned to: names."""
@@ -111,12 +108,9 @@ def _restart_s(loader: Loader, pause: BetweenEpochs | None) -> float | None:
     return min((seconds for seconds in timed if seconds is not None), default=None)
 
 
-def built_each(loader: Loader, pause: BetweenEpochs | None) -> str:
-    """Say how often the loader is built anew: "epoch", "step" (or every few), "" if once."""
-    epochs = pause.epochs_seen if pause is not None else 0
-    if epochs >= BUILT_EPOCHS and loader.built >= epochs:
-        return "epoch"
-    return "step" if epochs < BUILT_EPOCHS and loader.built >= BUILT_OFTEN else ""
+def _built_each_epoch(loader: Loader, pause: BetweenEpochs | None) -> bool:
+    """Say whether so many epochs were seen that as many loaders are one for each."""
+    return pause is not None and loader.built >= pause.epochs_seen >= BUILT_EPOCHS
 
 
 class TorchPersistentWorkers(Fix):
@@ -149,9 +143,8 @@ class TorchPersistentWorkers(Fix):
         loader = evidence.torch.loader
         if loader.workers == 0 or loader.persistent_workers or evidence.loop.epochs == 1:
             return None
-        again = built_each(loader, evidence.between_epochs)
-        starts = None if again else _starts(evidence)
-        if starts is None:
+        starts = _starts(evidence)
+        if starts is None or _built_each_epoch(loader, evidence.between_epochs):
             return None
         how = f" ({loader.start_method})" if loader.start_method else ""
         return Cause(
@@ -173,16 +166,6 @@ for epoch in range(epochs):
     for batch in loader:
         train_step(batch)"""
 
-FOR_STEPS = """\
-batches = iter(loader)  # once, not for every step
-for step in range(steps):
-    try:
-        batch = next(batches)
-    except StopIteration:
-        batches = iter(loader)
-        batch = next(batches)
-    train_step(batch)"""
-
 
 class TorchLoaderRebuilt(Fix):
     """Build the `DataLoader` once, before the loop.
@@ -199,7 +182,7 @@ class TorchLoaderRebuilt(Fix):
     ## When not to
     When each epoch really reads another dataset, sampler or batch size: then change the
     sampler (`sampler.set_epoch`), not the loader. No edit is written where anything that it is
-    built from changes within the loop, nor for one that is built every few steps.
+    built from changes within the loop.
     """
 
     framework = "torch"
@@ -210,30 +193,19 @@ class TorchLoaderRebuilt(Fix):
     between_epochs = True
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find a place where loaders are built over and over, and what their starts take."""
-        loader, loop = evidence.torch.loader, evidence.loop.where
-        again = built_each(loader, evidence.between_epochs)
-        workers = f" with {workers_said(loader.workers)}" if loader.workers else ""
-        text = f"{named(loader)} got {loader.built} loaders{workers} while it was watched"
-        restart = _restart_s(loader, evidence.between_epochs)
-        if again == "step" and restart is not None:
-            waits = evidence.times.real - evidence.times.resident
-            return Cause(
-                title="A new DataLoader is built within the epoch, again and again",
-                text=f"{text}. Each start takes {ms(restart)}; a step waits {ms(waits)} for its "
-                "batch.",
-                saves=Saving("no start of a loader in a step", restart, of="input"),
-                where=places(loader),
-                advice="Build the loader once, and keep one iterator over it.",
-                snippet=FOR_STEPS,
-                rewritable=False,
-            )
-        starts = _starts(evidence) if again == "epoch" and (loader.workers or restart) else None
+        """Find a place where a loader is built for each epoch, and what its starts take."""
+        loader, loop, pause = evidence.torch.loader, evidence.loop.where, evidence.between_epochs
+        started = loader.workers or _restart_s(loader, pause)
+        if not _built_each_epoch(loader, pause) or not started:
+            return None
+        starts = _starts(evidence)
         if starts is None:
             return None
+        workers = f" with {workers_said(loader.workers)}" if loader.workers else ""
         return Cause(
             title="A new DataLoader is built for each epoch",
-            text=f"{text}, one for each epoch of {starts.said}.",
+            text=f"{named(loader)} got {loader.built} loaders{workers} while it was watched, one "
+            f"for each epoch of {starts.said}.",
             saves=starts.saving,
             where=places(loader),
             advice="Build the loader before the loop, with `persistent_workers=True` if it has "
@@ -256,8 +228,6 @@ class TorchLoaderRebuilt(Fix):
         site, loop = finding.where[0], finding.data["loop"]
         DATA_LOADER.check(script, site)
         module, call = script.source(site.file).module, script.call(site)
-        if isinstance(argument(call, "generator"), ast.Call):
-            raise CannotRewrite("each turn draws with a generator of its own")
         if module.loops(call):
             _move(script, site, call, finding)
             return
@@ -326,8 +296,6 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     others = [each for each in loop.body if each is not statement]
     if names & stored(others):
         raise CannotRewrite("its name is given to something else in the loop")
-    if starts_over(module, loop):
-        raise CannotRewrite("each turn of the loop trains a model of its own")
     done = list(effects(module, loop.body))
     changed = changed_names(module, [loop]) | used_in(loop)
     for each in done:
@@ -376,3 +344,80 @@ def _with_workers_kept(text: str, finding: Finding) -> str:
             _keep_workers(alone, source.site(node, Site("loader.py", 1)), finding)
             break
     return next(iter(alone.sources().values()), text).rstrip("\n")
+
+
+ENDLESS = """\
+def endless(loader):
+    while True:
+        yield from loader
+
+batches = endless(loader)  # once, before the loop
+for step in range(steps):
+    batch = next(batches)"""
+
+
+class InputReopened(Fix):
+    """Open the input once, and take one batch after another from it.
+
+    ## Why it is slow
+    `iter(loader)` starts the input from its beginning: worker processes are forked or spawned,
+    shuffling draws a new order, buffers are filled again. `next` takes one batch of what they
+    prepare, and the rest is thrown away with the workers.
+
+    ## What changes
+    The loop takes batches pass after pass over the data. Each sample then comes once in a pass;
+    before, each batch was drawn from all of the data anew.
+
+    ## When not to
+    When each batch has to be drawn from all of the data: give the loader a
+    `RandomSampler(replacement=True)` and open it once.
+    """
+
+    framework = "any"
+    category = "input"
+    equivalence = Equivalence.SEMANTICS
+    usual = 2.0
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a loop that opens its input for each step."""
+        where, times = evidence.loop.opened_each, evidence.times
+        if where is None:
+            return None
+        takes = if_measured(
+            lambda: (
+                f" With its batch at hand a step takes {ms(times.resident)} in place of "
+                f"{ms(times.real)}: {percent(1 - times.resident / times.real)} of it is opening, "
+                "the first batch and closing."
+            )
+        )
+        return Cause(
+            title="The input is opened anew for each batch",
+            text=f"{at(where)} opens it, takes one batch and closes it, in each step.{takes}",
+            saves=Saving(
+                "a step with its batch at hand", lambda: times.real - times.resident, of="all"
+            ),
+            where=(where,),
+            snippet=ENDLESS,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Take `next` of one endless iterator that is made ahead of the loop."""
+        site = finding.where[0]
+        taking = script.call(site)
+        opening = taking.args[0] if called(taking) == "next" and taking.args else None
+        if not (isinstance(opening, ast.Call) and called(opening) == "iter" and opening.args):
+            raise CannotRewrite("it is not opened by `next(iter(…))`")
+        loops = script.source(site.file).module.loops(opening)
+        source = ast.unparse(opening.args[0])
+        if not loops or not isinstance(opening.args[0], ast.Name | ast.Attribute):
+            raise CannotRewrite("no loop of the same function opens it by its name")
+        if source in stored([loops[0]]):
+            raise CannotRewrite(f"{source} may be another one in each turn")
+        batches = script.free_name(site.file, "batches", "batches_of_training")
+        endless = script.free_name(site.file, "endless", "pass_after_pass")
+        script.replace_call(script.site_of(site, opening), batches)
+        head = Site(site.file, loops[0].lineno, site.function)
+        script.insert_before(head, f"{batches} = {endless}({source})")
+        script.insert_function(
+            site.file, f"def {endless}(loader):\n    while True:\n        yield from loader\n"
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.cause import Cause, Saving
@@ -99,51 +98,26 @@ class InstanceCores(EnvironmentFix):
         kinds = [kind for kind in same_gpus(instance) if kind.vcpus > own.vcpus]
         if share < MOSTLY or not kinds:
             return None
-        gives = {
-            kind: min(real / max(resident, work_s / kind.vcpus), kind.vcpus / cores)
-            for kind in kinds
-        }
         needed = work_s / resident
         best = next((kind for kind in kinds if kind.vcpus >= needed), kinds[-1])
-        smaller = {kind.vcpus: kind for kind in reversed(kinds) if kind.vcpus < best.vcpus}
-        between = ", ".join(
-            f"{kind.name} {times(gives[kind])}" for _, kind in sorted(smaller.items())
-        )
-        gpus = own.gpu if own.gpus == 1 else f"{own.gpus} × {own.gpu}"
-        ratio, costs = instance.price_ratio(best.name), price(instance, best.name)
-        dearer = ratio is not None and ratio > gives[best]
+        gives = min(real / max(resident, work_s / best.vcpus), best.vcpus / cores)
+        costs = price(instance, best.name)
         return Cause(
-            title=f"{instance.name} has {own.vcpus} vCPUs; keeping the {gpus} busy takes "
+            title=f"{instance.name} has {own.vcpus} vCPUs; keeping the {own.gpu} busy takes "
             f"{needed:.0f}",
             text=f"A step takes {ms(work_s)} of CPU time, {percent(share)} of it for the input, "
-            f"and {ms(resident)} when its batch is there: {needed:.0f} cores must work to keep the "
-            f"{gpus} busy. {instance.name} has {own.vcpus} vCPUs, and {busy:.1f} of them are busy. "
-            f"{best.name} has {best.vcpus}"
-            f"{'' if best.vcpus >= needed else ', the most with this GPU'}: at most "
-            f"{times(gives[best])} the throughput, {costs}. This assumes that the work spreads "
-            f"evenly over cores.{f' Sizes between give less: {between}.' if between else ''}",
+            f"and {ms(resident)} when its batch is there. {busy:.1f} of {own.vcpus} vCPUs are "
+            f"busy. {best.name} has {best.vcpus}: at most {times(gives)} the throughput, {costs}. "
+            "This assumes that the work spreads evenly over cores.",
             saves=Saving(
                 f"at most: CPU time of a step spread evenly over the {best.vcpus} vCPUs of "
                 f"{best.name}",
-                ratio=gives[best],
+                ratio=gives,
                 of="input",
             ),
             advice="First make the input cheaper (cache, decode once, smaller images). Then take "
-            f"{best.name}, {costs}."
-            f"{' An epoch is done sooner there, and costs more.' if dearer else ''}",
+            f"{best.name}, {costs}.",
             snippet=change(instance, best.name),
-            data={
-                "cores_needed": round(needed, 1),
-                "offers": [
-                    {
-                        "name": kind.name,
-                        "vcpus": kind.vcpus,
-                        "speedup": round(gives[kind], 3),
-                        "price_ratio": instance.price_ratio(kind.name),
-                    }
-                    for kind in kinds
-                ],
-            },
         )
 
 
@@ -209,21 +183,15 @@ measured is the instance's limit. Below it is the volume's, or the reader's own.
 SHORT = 1.10
 """How many times the rate reached the step must need."""
 
+Flow = tuple[str, float, float]
+"""What is read, the rate that it reached and the one that the step needs, bytes per second."""
+
 Limit = Callable[[InstanceType], tuple[float | None, float | None]]
 """The rates at which a type can read, bytes per second: lasting, and in bursts."""
 
 
-@dataclass(frozen=True)
-class _Flow:
-    """A flow of data: its name, the rate that it reached, and the one that the step needs."""
-
-    what: str
-    reached: float
-    needed: float
-
-
 def _shortage(
-    evidence: Evidence, flow: _Flow | None, limit: Limit, link: str, disk: str
+    evidence: Evidence, flow: Flow | None, limit: Limit, link: str, disk: str
 ) -> Cause | None:
     """Find a flow that the step waits for at the limit of the instance, and the type to take.
 
@@ -234,32 +202,28 @@ def _shortage(
     lasts, most = limit(own)
     if flow is None or lasts is None:
         return None
+    what, reached, needed = flow
     low, high = AT_LIMIT
-    if not low * lasts <= flow.reached <= high * max(lasts, most or 0.0):
+    if not low * lasts <= reached <= high * max(lasts, most or 0.0) or needed < SHORT * reached:
         return None
-    if flow.needed < SHORT * flow.reached or _stays_in_memory(evidence, flow):
+    more = [(limit(kind)[0] or 0.0, kind) for kind in same_gpus(instance)]
+    more = [(rate, kind) for rate, kind in more if rate > max(lasts, reached)]
+    step_bytes = needed * evidence.times.resident
+    if not more or _stays_in_memory(evidence, step_bytes):
         return None
-    more = [
-        (kind, rate)
-        for kind in same_gpus(instance)
-        if (rate := limit(kind)[0]) is not None and rate > max(lasts, flow.reached)
-    ]
-    if not more:
-        return None
-    fastest = max(more, key=lambda offer: offer[1])
-    better, rate = next((offer for offer in more if offer[1] >= flow.needed), fastest)
-    step_bytes = flow.needed * evidence.times.resident
-    burst = ", in a burst that ends" if flow.reached > high * lasts else ""
+    fastest = max(more, key=lambda offer: offer[0])
+    rate, better = next((offer for offer in more if offer[0] >= needed), fastest)
+    burst = ", in a burst that ends" if reached > high * lasts else ""
     first = f"Copy the data to {disk} if it fits. Else take" if disk else "Take"
     return Cause(
-        title=f"{link[:1].upper()}{link[1:]} of {instance.name} is less than the training reads",
-        text=f"{flow.what} were read at {_rate(flow.reached)}{burst}; {instance.name} has "
-        f"{_rate(lasts)} of {link} that last. To keep the {own.gpu} busy the step needs "
-        f"{_rate(flow.needed)}; {better.name} has {_rate(rate)}.",
+        title=f"The {link} of {instance.name} is less than the training reads",
+        text=f"{what} were read at {_rate(reached)}{burst}; {instance.name} has {_rate(lasts)} of "
+        f"{link} that last. To keep the {own.gpu} busy the step needs {_rate(needed)}; "
+        f"{better.name} has {_rate(rate)}.",
         saves=Saving(
             f"at most: the data read as fast as the {link} of {better.name} lasts, and given as "
             "fast where it lies",
-            step_bytes / flow.reached - step_bytes / min(rate, flow.needed),
+            step_bytes / reached - step_bytes / min(rate, needed),
             of="input",
         ),
         advice=f"{first} {better.name}, {price(instance, better.name)}.",
@@ -267,50 +231,44 @@ def _shortage(
     )
 
 
-def _files_on(evidence: Evidence, kinds: tuple[VolumeKind, ...]) -> _Flow | None:
+def _files_on(evidence: Evidence, kinds: tuple[VolumeKind, ...]) -> Flow | None:
     """Return what is read from volumes of these kinds, None where that was not measured.
 
     The rate reached is the best of files that the kernel had dropped from memory, on the
     volume that the step needs most from.
     """
-    found = [
-        reads for reads in evidence.reads if reads.volume.kind in kinds and reads.needed_bytes_s
-    ]
-    most = max(found, key=lambda reads: reads.needed_bytes_s or 0.0, default=None)
+    found = [(reads.needed_bytes_s or 0.0, reads) for reads in evidence.reads]
+    found = [(needed, reads) for needed, reads in found if needed and reads.volume.kind in kinds]
+    _, most = max(found, key=lambda pair: pair[0], default=(0.0, None))
     if most is None or not most.best_cold_bytes_s:
         return None
-    needed = sum(reads.needed_bytes_s or 0.0 for reads in found)
-    return _Flow(
-        f"Files on {most.volume.mount} that were not in memory", most.best_cold_bytes_s, needed
-    )
+    what = f"Files on {most.volume.mount} that were not in memory"
+    return what, most.best_cold_bytes_s, sum(needed for needed, _ in found)
 
 
-def _objects(evidence: Evidence) -> _Flow | None:
+def _objects(evidence: Evidence) -> Flow | None:
     """Return what is read from S3, None where that was not measured.
 
     The rate reached is the best that the probe saw at any number of requests at once.
     """
-    step_bytes = {
-        objects: objects.requests_per_step * objects.mean_object_bytes
+    found = [
+        ((objects.requests_per_step or 0.0) * (objects.mean_object_bytes or 0.0), objects)
         for objects in evidence.objects
-        if objects.requests_per_step and objects.mean_object_bytes
-    }
-    if not step_bytes or evidence.times.resident <= 0:
+    ]
+    step_bytes, most = max(found, key=lambda pair: pair[0], default=(0.0, None))
+    reached = max((rate for _, rate in most.throughput), default=0.0) if most else 0.0
+    if most is None or not step_bytes or not reached:
         return None
-    most = max(step_bytes, key=lambda objects: step_bytes[objects])
-    reached = max((rate for _, rate in most.throughput), default=None)
-    if not reached:
-        return None
-    needed = sum(step_bytes.values()) / evidence.times.resident
-    return _Flow(f"Objects of {most.bucket}", reached, needed)
+    needed = sum(size for size, _ in found) / evidence.times.resident
+    return f"Objects of {most.bucket}", reached, needed
 
 
-def _stays_in_memory(evidence: Evidence, flow: _Flow) -> bool:
+def _stays_in_memory(evidence: Evidence, step_bytes: float) -> bool:
     """Whether an epoch's data fits into free memory, and is read more than once."""
     steps = evidence.loop.epoch_steps
     if not steps or evidence.loop.epochs == 1:
         return False
-    return flow.needed * evidence.times.resident * steps < evidence.machine.memory_available
+    return step_bytes * steps < evidence.machine.memory_available
 
 
 def _rate(value: float) -> str:
@@ -342,7 +300,7 @@ class InstanceNetwork(EnvironmentFix):
         flows = [flow for flow in (files, _objects(evidence)) if flow]
         return _shortage(
             evidence,
-            max(flows, key=lambda flow: flow.needed, default=None),
+            max(flows, key=lambda flow: flow[2], default=None),
             lambda kind: (kind.network_bytes_s, kind.network_burst_bytes_s),
             "network bandwidth",
             "a local disk",

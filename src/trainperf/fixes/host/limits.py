@@ -7,7 +7,7 @@ from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
 from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import GIB, percent
-from trainperf.model import ContainerUse, Evidence, Missing
+from trainperf.model import ContainerUse, Evidence
 
 GPU_FULL = 0.90
 """Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
@@ -48,22 +48,13 @@ class CpuQuota(EnvironmentFix):
         if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, GPU_FULL):
             return None
         whole = max(1, int(quota))
-        still = ""
-        if use.throttled_s is not None:
-            still = f" In the {use.seconds:.0f} s of the run its threads stood still for "
-            still += f"{use.throttled_s:.1f} s, summed over cores."
         trained = " while it trained" if _while_training(evidence) is not None else ""
-        more = f"docker run --cpus={visible} ..."
-        if machine.container == "kubernetes":
-            more = f"kubectl set resources deployment NAME --limits=cpu={visible}"
-        fewer = ""
-        if variable := THREADS.get(evidence.framework.name):
-            fewer = f"\n# or threads for the cores that there are\nexport {variable}={whole}"
+        variable = THREADS.get(evidence.framework.name, "OMP_NUM_THREADS")
         return Cause(
             title=f"The container's CPU quota of {quota:g} core{'' if quota == 1 else 's'} stops "
             "the script",
             text=f"In {percent(share)} of the quota's periods{trained} it was used up before the "
-            f"period ended. {visible} cores can be seen, and {_pools(evidence, visible)}.{still}",
+            f"period ended. {visible} cores can be seen, and pools of threads are sized for them.",
             # Busy on all cores, a period's quota is gone after quota / visible of it.
             saves=Saving(
                 f"no stops, as with all {visible} cores",
@@ -72,18 +63,9 @@ class CpuQuota(EnvironmentFix):
             ),
             advice=f"Start the container with more CPUs, or set threads and loader workers to "
             f"{whole}.",
-            snippet=f"# as many cores as the work needs\n{more}{fewer}",
+            snippet=f"# as many cores as the work needs\ndocker run --cpus={visible} ...\n"
+            f"# or threads for the cores that there are\nexport {variable}={whole}",
         )
-
-
-def _pools(evidence: Evidence, visible: int) -> str:
-    """Say how many threads the framework computes with."""
-    if evidence.torch_ is not None and (threads := evidence.torch_.flags.get("threads")):
-        return f"PyTorch computes with {threads} thread{'' if threads == 1 else 's'}"
-    given = evidence.facts.get("intra_op_threads")
-    if evidence.framework.name == "tensorflow" and isinstance(given, str) and given.isdigit():
-        return f"TensorFlow's operations have {given} threads"
-    return f"pools are sized for {visible} unless they are told otherwise"
 
 
 def throttled_share(evidence: Evidence) -> float:
@@ -104,10 +86,6 @@ def _while_training(evidence: Evidence) -> float | None:
         return evidence.phase("real").throttled_share
     except NotMeasured:
         return None
-
-
-HOLDERS = {"Cache": "cache()", "Shuffle": "shuffle()"}
-"""Stages that hold much memory, by the start of their names."""
 
 
 class MemoryPressure(EnvironmentFix):
@@ -134,23 +112,14 @@ class MemoryPressure(EnvironmentFix):
         signs = [] if use is None else [*suffering(use), *_near(use)]
         if use is None or not signs:
             return None
-        stages = () if isinstance(evidence.stages_, Missing) else evidence.stages_
-        holders = [
-            (f"`{words}`", stage.where)
-            for stage in stages
-            for start, words in HOLDERS.items()
-            if stage.op.startswith(start)
-        ]
-        held = " and ".join(dict.fromkeys(words for words, _ in holders))
         # twice the limit in whole GiB; what to fill in where there is none
         more = -(-2 * use.memory_limit // GIB) if use.memory_limit else 16
         return Cause(
             title="Memory runs short",
             text=" ".join(signs),
             saves=waiting_for_memory(evidence, use),
-            where=tuple(dict.fromkeys(place for _, place in holders if place is not None)),
-            advice="Hold less in memory: fewer loader workers, a smaller "
-            f"{held or 'shuffle buffer or cache'}. Or give it more.",
+            advice="Hold less in memory: fewer loader workers, a smaller shuffle buffer or cache. "
+            "Or give it more.",
             snippet=f"docker run --memory={more}g ...",
         )
 

@@ -1,4 +1,4 @@
-"""Evaluations that take a large part of the training."""
+"""Evaluations that take a large part of the training, and those that could end it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import re
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.trainers import KEY
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Site
+from trainperf.model.outside import TURNS
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
 from trainperf.source.iterations import carried, of_own_loop, outside, read_outside, stored
@@ -81,17 +82,10 @@ class EvaluationBetween(Fix):
         if not found or seconds < LEAST_SHARE * turn.seconds:
             return None
         where = tuple(spent.where for spent in found if spent.where is not None)
-        after = {
-            "fit": "after each `fit`",
-            "epoch": f"after each epoch of {turn.steps} steps",
-            "evaluation": f"every {turn.steps} steps",
-            "step": "in each step",
-        }[turn.turn]
         return Cause(
             title=f"Evaluation takes {percent(seconds / turn.seconds)} of the time",
-            text=f"The model is evaluated {after}{f' ({at(where[0])})' if where else ''}: "
-            f"{'' if turn.whole else 'at least '}{ms(seconds)}, beside the "
-            f"{ms(turn.training_s)} that the training steps take meanwhile.",
+            text=f"{TURNS[turn.turn]} ({turn.steps} steps) it takes {ms(seconds)}"
+            f"{f' ({at(where[0])})' if where else ''}, the training steps {ms(turn.training_s)}.",
             saves=Saving(
                 "all of the evaluation",
                 ratio=turn.seconds / max(turn.seconds - seconds, 1e-9),
@@ -288,3 +282,46 @@ def _fifth_turn(loop: ast.stmt, statement: ast.stmt) -> str:
     # with brackets where they need be
     ends = ast.unparse(ast.Compare(ast.Name(reached, ast.Load()), [ast.Eq()], [last]))
     return f"{fifth} or {ends}"
+
+
+MANY_EPOCHS = 20
+"""Epochs from which stopping at the best one can save a good part of the run."""
+
+
+class EarlyStopping(Fix):
+    """Stop when validation no longer improves, with `EarlyStopping`.
+
+    ## Why it is slow
+    No step is slow, but there may be more of them than needed: a fixed number of epochs runs to
+    its end even if the best one came long before.
+
+    ## What changes
+    Training ends after `patience` epochs without improvement and goes back to the best weights.
+
+    ## When not to
+    With learning-rate schedules made for a number of epochs, with noisy validation (a small
+    `patience` stops too soon), and in comparisons that need the same number of epochs.
+    """
+
+    category = "practice"
+    equivalence = Equivalence.SEMANTICS
+    without_edit = "what is watched, and how long, is the experimenter's to say"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a long `fit` with validation whose callbacks have nothing that stops it."""
+        loop = evidence.loop
+        if loop.kind != "fit" or loop.early_stopping or not loop.has_validation:
+            return None
+        if (loop.epochs or 0) < MANY_EPOCHS:
+            return None
+        if any("stop" in name.lower() for name in loop.callbacks_given):
+            return None
+        return Cause(
+            title=f"{loop.epochs} epochs, and nothing that stops them early",
+            text=f"fit runs {loop.epochs} epochs and validates, but has no EarlyStopping. If "
+            "validation stops improving, the rest is computed for nothing.",
+            saves=Unpriced("it depends on the course of training"),
+            where=(loop.where,) if loop.where else (),
+            snippet='keras.callbacks.EarlyStopping(monitor="val_loss", patience=5, '
+            "restore_best_weights=True)",
+        )

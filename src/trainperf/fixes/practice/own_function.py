@@ -31,6 +31,9 @@ MANY_TENSORS = 10
 OF_WEIGHTS = re.compile(r"param|weight|grad|state_dict|(\b|_)ema(\b|_)|momentum", re.IGNORECASE)
 """What code that goes through the weights has in its names."""
 
+CARRIED = re.compile(r"^(\w+).*?=[^=].*\(.*\b\1\b")
+"""A line that is given what it made in the turn before: `state = self.cell(x[:, t], state)`."""
+
 MOST_TOLD = 3
 BASIS = "all of it, by samples of the stack"
 
@@ -69,8 +72,8 @@ class OwnFunction(Fix):
         if not functions or (waits and evidence.loop.kind != "call"):
             return None  # the fixes of the input tell of it
         function, line = functions[0], functions[0].lines[0]
-        if (line.where.file, line.where.line) in _saving(evidence):
-            return None  # `torch_save_beside` tells of it
+        if line.of_training or (line.where.file, line.where.line) in _saving(evidence):
+            return None  # fixes of these tell of it
         share = function.own_s / lines.seconds
         surely = share - lines.half_width(share)
         if surely < LEAST:
@@ -163,6 +166,10 @@ def _does(function: FunctionLines, loop: str, tensors: int) -> tuple[str, str, s
         )
     if function.small_s > 0.2 * function.own_s and function.calls >= MANY:
         does = f"makes {function.calls:,.0f} calls of small operators in each step"
+        turn = re.match(r"for (\w+)", line.loop_text)
+        if turn and CARRIED.search(line.text) and re.search(rf"\(.*\b{turn[1]}\b", line.text):
+            advice = "Give the whole sequence to the library's layer (`nn.GRU`, `nn.LSTM`), which "
+            return "cell", does, f"{advice}loops outside Python, or compile {loop}."
         advice = f"Write {loop or 'it'} as operations on whole tensors: one call for all turns in "
         advice += "place of one for each. Pairs come from broadcasting, conditions from masks, "
         return "small calls", does, f"{advice}choices from indexing."

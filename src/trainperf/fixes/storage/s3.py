@@ -1,8 +1,6 @@
-"""Data in S3: how far away it is, how many requests it takes, what TensorFlow can read of it."""
+"""Data in S3: how far away it is, how many requests it takes, how often it asks for less."""
 
 from __future__ import annotations
-
-import re
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
@@ -34,9 +32,6 @@ SMALL = 50 * MB
 
 SHARD = 150 * MB
 """The size of shards that it advises."""
-
-PER_CONNECTION = 85 * MB
-"""Bytes a second of one request at a time: S3's performance guide says 85 to 90 MB/s."""
 
 MATTERS = 0.10
 """The share of the input from which requests are worth a change."""
@@ -76,25 +71,16 @@ class S3RequestLatency(Fix):
         real, requests = evidence.times.real, objects.requests_per_step or 0.0
         if seconds < MATTERS * real:
             return None
-        probed = ""
-        if objects.latency_s is not None:
-            probed = f" A probe had the first byte after {ms(objects.latency_s)}"
-            if len(objects.throughput) > 1:
-                (few, slow), (many, fast) = objects.throughput[0], objects.throughput[-1]
-                probed += f", {size(slow)}/s with {few} at once and {size(fast)}/s with {many}"
-            probed += "."
         needed = requests * mean / max(evidence.times.resident, 1e-9)
-        connections = max(1, -(-int(needed) // PER_CONNECTION))
         return Cause(
             title=f"Objects of {size(mean)} are read from S3 one by one",
             text=f"{_address(objects)}: {requests:.1f} requests of "
             f"{ms(_request_s(objects) or 0.0)} for each batch, {objects.concurrency or 1.0:.1f} "
-            f"at once, {ms(min(seconds, real))} of a step of {ms(real)}.{probed}",
+            f"at once, {ms(min(seconds, real))} of a step of {ms(real)}.",
             saves=Saving("the step if the requests cost nothing", seconds, of="input"),
             advice=f"Pack the objects into shards of about {SHARD // MB} MB: the step then needs "
-            f"{size(needed)}/s, which {connections} request{'s' if connections > 1 else ''} at "
-            "once can carry (85 to 90 MB/s each). SageMaker's FastFile mode or mountpoint-s3 reads "
-            "them ahead. Or keep the objects and ask for many at once.",
+            f"{size(needed)}/s, and one request at a time carries 85 to 90 MB/s. SageMaker's "
+            "FastFile mode or mountpoint-s3 reads them ahead. Or ask for many at once.",
             snippet="from concurrent.futures import ThreadPoolExecutor\n\n"
             "pool = ThreadPoolExecutor(16)  # one boto3 client serves all threads\n"
             "samples = list(pool.map(read_one, keys_of_the_batch))",
@@ -143,11 +129,7 @@ class S3OtherRegion(EnvironmentFix):
             title=f"The data is in {objects.region}, the instance in {instance.region}",
             text=f"{_address(objects)} is read from another region.{waits} Transfer between "
             "regions is charged by the byte.",
-            saves=priced_if_worth(
-                Saving("the step if the requests cost nothing", _step_s(objects), of="input"),
-                evidence,
-                "none: no step was seen to wait for S3; what is saved is the transfer",
-            ),
+            saves=Unpriced("none: what is saved is the transfer, and a part of each request"),
             advice=f"Copy the data once into a bucket in {instance.region}, or start the job in "
             f"{objects.region}.",
             snippet="# a bucket in the instance's region, with a name of its own\n"
@@ -157,14 +139,8 @@ class S3OtherRegion(EnvironmentFix):
         )
 
 
-PER_PREFIX = 5_500
-"""GET and HEAD requests a second that each prefix of a bucket bears (S3's performance guide)."""
-
 SLOWED = frozenset({"SlowDown", "503", "ServiceUnavailable", "RequestLimitExceeded", "Throttling"})
 """How S3, and stores like it, ask for fewer requests."""
-
-NEAR = 0.8
-"""The share of the limit from which one process alone is at it."""
 
 LEAST = 0.01
 """The share of all attempts below which the waiting of the client is not felt; our choice."""
@@ -197,19 +173,14 @@ class S3Throttled(EnvironmentFix):
         objects = max(slowed, key=lambda objects: slowed[objects], default=None)
         if objects is None or not slowed[objects]:
             return None
-        count, rate = slowed[objects], objects.requests_s
+        count = slowed[objects]
         share = count / (objects.requests + count)
         if share < LEAST:
             return None
-        asked = ""
-        if rate is not None:
-            asked = f" This job asked {rate:,.0f} times a second; a prefix bears {PER_PREFIX:,}"
-            others = ": others may read there too, or S3 has not adapted to the load yet."
-            asked += others if rate < NEAR * PER_PREFIX else "."
         return Cause(
             title="S3 asks the script to slow down",
             text=f"{_address(objects)} answered {percent(share)} of all attempts with 503 SlowDown "
-            f"({count:,}); botocore waits and asks again.{asked}",
+            f"({count:,}); botocore waits and asks again.",
             saves=_without_waiting(objects, evidence),
             advice="Pack the objects into shards of about 150 MB, or spread the keys over several "
             "prefixes; a client in adaptive mode at least asks at the rate that S3 bears.",
@@ -232,63 +203,3 @@ def _without_waiting(objects: Objects, evidence: Evidence) -> Saving | Unpriced:
     )
     otherwise = "none: no step was seen to wait for requests that took longer than one alone"
     return priced_if_worth(saving, evidence, otherwise)
-
-
-MOUNTED = """\
-# mounted: nothing is copied, large files are read ahead
-sudo mount-s3 {bucket} /mnt/s3 --read-only --allow-other
-# the script then reads below /mnt/s3/{path}
-
-# or copied once to a local disk, best an NVMe one
-aws s3 sync s3://{folder} /local/{name}
-
-# or on SageMaker: an input channel, whose folder is in SM_CHANNEL_TRAIN
-# trainperf sagemaker submit train.py --input train=s3://{folder} --input-mode FastFile"""
-
-
-class TfS3Paths(Fix):
-    """Read `s3://` data through a local path.
-
-    ## Why it is slow
-    TensorFlow no longer has a file system for `s3://`, and tensorflow-io, which had one, does not
-    load into current versions. Read by other means, each object is a request of its own.
-
-    ## What changes
-    The data is mounted or copied, and the script reads ordinary paths: SageMaker's FastFile or
-    File mode, mountpoint-s3, or a copy on a local NVMe disk.
-
-    ## When not to
-    A loop that takes bytes, not paths: boto3 or s3fs in a generator works too, with many requests
-    under way at once. Many small objects: pack them into shards first, whatever the way.
-    """
-
-    category = "storage"
-    concerns = "access"
-    equivalence = Equivalence.ENVIRONMENT
-    without_edit = "where the data would lie locally, and who copies them, is not known"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find s3:// paths that went to TensorFlow."""
-        paths = [str(path) for path in evidence.fact("s3_paths")]
-        if not paths:
-            return None
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        # without what a pattern leaves open
-        bucket, _, key = paths[0].removeprefix("s3://").partition("/")
-        folder = re.split(r"[*?\[{]", key)[0].rpartition("/")[0]
-        bucket = bucket or "BUCKET"
-        return Cause(
-            title=f"TensorFlow {evidence.framework.version} cannot read s3:// paths",
-            text=f"The script gives TensorFlow {paths[0]}{more}. It has no file system for s3://, "
-            "and tensorflow-io does not load into it.",
-            saves=Unpriced("not measured: the paths cannot be read"),
-            advice="On SageMaker, use an input channel in FastFile or File mode. Elsewhere, mount "
-            "the bucket with mountpoint-s3, or copy the data to a local disk first. The script "
-            "then reads local paths.",
-            snippet=MOUNTED.format(
-                bucket=bucket,
-                folder=f"{bucket}/{folder}" if folder else bucket,
-                path=f"{folder}/" if folder else "",
-                name=folder.rpartition("/")[2] or bucket,
-            ),
-        )

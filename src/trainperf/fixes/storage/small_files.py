@@ -5,11 +5,10 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
-from trainperf.fixes.common.words import ms, percent, worth
+from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.storage.volumes import (
     LEAST_FILES,
     LEAST_OPENS,
-    NEARLY_ALL,
     REMOTE,
     SMALL_FILE,
     Waiting,
@@ -37,31 +36,13 @@ def through(reads: Reads, channel: Channel) -> bool:
     return any(path.startswith(inside) for path in reads.examples)
 
 
-TFRECORDS = """\
-# once, before training: write shards, each of {shard}
-with tf.io.TFRecordWriter("train-00000.tfrecord") as writer:
-    for path, label in samples:
-        features = {{"image": bytes_feature(open(path, "rb").read()), "label": int_feature(label)}}
-        example = tf.train.Example(features=tf.train.Features(feature=features))
-        writer.write(example.SerializeToString())
-
-dataset = tf.data.TFRecordDataset(shards, num_parallel_reads=4)"""
-
-TAR_FILES = """\
-# once, before training: tar files, each of {shard}
-import random
-import tarfile
-
+PACKED = """\
+# once, before training: tar files, each of about 150 MB
 random.shuffle(samples)
 for number, shard in enumerate(shards_of(samples)):
-    with tarfile.open(f"train-{{number:05}}.tar", "w") as file:
+    with tarfile.open(f"train-{number:05}.tar", "w") as file:
         for path in shard:
-            file.add(path)
-
-# pip install webdataset
-import webdataset as wds
-
-dataset = wds.WebDataset(urls, shardshuffle=100).shuffle(1000).decode("torchrgb")"""
+            file.add(path)"""
 
 
 class StorageSmallFiles(Fix):
@@ -104,28 +85,18 @@ class StorageSmallFiles(Fix):
         many = f"more than {reads.files:,}" if reads.at_least else f"{reads.files:,}"
         workers = readers(evidence)
         opens, real = f"{reads.opens_per_step:.0f}", evidence.times.real
-        share, _ = file_seconds(reads)
-        apart = ""
-        if 0 < share < NEARLY_ALL and reads.cold_file_s is not None and reads.warm_file_s:
-            apart = f" on average ({ms(reads.cold_file_s)} from storage, as {percent(share)} of "
-            apart += f"the bytes came, {ms(reads.warm_file_s)} from memory)"
-        of_step = f", {ms(seconds)} of a step of {ms(real)}"
-        if seconds > real:
-            of_step = f": one after the other they would take {ms(seconds)}, and a step takes "
-            of_step += ms(real)
-        snippet = TAR_FILES if evidence.framework.name == "torch" else TFRECORDS
+        by = f" by {workers} workers" if workers > 1 else ""
         return Cause(
             title=f"Each step opens {opens} small files",
             text=f"{many} files of {size(reads.mean_bytes or 0)} on average lie on "
-            f"{place(reads.volume)}. A step opens {opens} of them"
-            f"{f' by {workers} workers' if workers > 1 else ''}; to open, read and close one takes "
-            f"{ms(file_s)}{apart}{of_step}.{waiting.text}",
+            f"{place(reads.volume)}. A step of {ms(real)} opens {opens} of them{by}: to open, read "
+            f"and close one takes {ms(file_s)}, and {ms(seconds)} in all.{waiting.text}",
             saves=Saving(
                 "opening and reading the files of a step takes no time", waiting.most, of="input"
             ),
             advice=f"Pack the files into shards of {SHARD} (TFRecord, tar) and read these from "
             "end to end.",
-            snippet=snippet.format(shard=SHARD),
+            snippet=PACKED,
             data=waiting.data(
                 f"{opens} small files to be opened and read on {place(reads.volume)}"
             ),

@@ -7,7 +7,7 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
-from trainperf.fixes.common.words import MIB, if_measured, ms, times
+from trainperf.fixes.common.words import MIB, ms, times
 from trainperf.model import Evidence, Reads, Volume
 from trainperf.model.words import size
 
@@ -227,8 +227,7 @@ class StorageThroughput(EnvironmentFix):
             title=f"The volume at {place(reads.volume)} is slower than the step reads",
             text=f"With an input that never waits, the step would read {rate(needed)}. "
             f"{place(reads.volume)} gave {rate(cold)} for {size(reads.probed_bytes)} of these "
-            f"files that were not in memory.{_limits(reads.volume, cold)}{slower}"
-            + if_measured(lambda: _in_all(reads, evidence)),
+            f"files that were not in memory.{_limits(reads.volume, cold)}{slower}",
             saves=saves,
             advice=advice,
             snippet=snippet,
@@ -253,38 +252,21 @@ def _limits(volume: Volume, cold: float) -> str:
     return text
 
 
-def _in_all(reads: Reads, evidence: Evidence) -> str:
-    total, memory = epoch_bytes(reads, evidence), evidence.machine.memory_limit
-    if total > memory:
-        more = f"{size(total)}, more than the {size(memory)} of memory"
-        return f" An epoch reads {more}: they are read anew in each epoch."
-    if total > ROOM * evidence.machine.memory_available or evidence.loop.epochs == 1:
-        return ""
-    return f" The {size(total)} of an epoch fit into memory: epochs after the first may wait less."
-
-
 def _faster(reads: Reads, needed: float, evidence: Evidence) -> tuple[str, str]:
     """What to do, as advice and snippet: a local disk, if the data is not on it, or a setting."""
     volume, instance = reads.volume, evidence.machine.instance
     kind = None if instance is None else instance.type
-    disk = kind is not None and kind.nvme_bytes and volume.kind != "nvme"
-    advice = []
-    if kind is not None and disk:
-        advice.append(f"Copy the data to the local NVMe disk that {kind.name} has.")
-    if volume.kind == "ebs":
-        advice.append(
-            "Give the gp3 volume more throughput (125 to 1,000 MiB/s) and, for small reads, more "
-            "IOPS (3,000 to 16,000); the instance's own EBS limit still holds."
-        )
-    if disk or volume.kind != "ebs":
+    if kind is not None and kind.nvme_bytes and volume.kind != "nvme":
         # where Deep Learning AMIs mount the instance store
-        local = "/opt/dlami/nvme" if disk else "/local/disk"
-        snippet = COPY.format(folder=folder(reads), local=local)
-    else:
+        copy = COPY.format(folder=folder(reads), local="/opt/dlami/nvme")
+        return f"Copy the data to the local NVMe disk that {kind.name} has.", copy
+    if volume.kind == "ebs":
         most = min(1000, max(250, round(needed / MIB / 50 + 0.5) * 50))
-        snippet = RAISE.format(throughput=most)
-    other = "Move the data to a faster disk, or to one in the machine itself."
-    return " ".join(advice) or other, snippet
+        advice = "Give the gp3 volume more throughput (125 to 1,000 MiB/s) and, for small reads, "
+        advice += "more IOPS (3,000 to 16,000); the instance's own EBS limit still holds."
+        return advice, RAISE.format(throughput=most)
+    copy = COPY.format(folder=folder(reads), local="/local/disk")
+    return "Move the data to a faster disk, or to one in the machine itself.", copy
 
 
 SLOWER = 3.0
@@ -321,7 +303,7 @@ class StorageColdCache(EnvironmentFix):
     When the data does not fit into memory, or the first of many epochs does not matter.
     """
 
-    category = "storage"
+    category = "practice"  # a word on the first epoch, and nothing that a step loses
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find files that fit into memory and are read much slower the first time."""
@@ -329,35 +311,17 @@ class StorageColdCache(EnvironmentFix):
         reads = max(lost, key=lambda reads: lost[reads], default=None)
         if reads is None or lost[reads] < LEAST_LOST_S:
             return None
-        cold, warm, epochs = (
-            reads.best_cold_bytes_s or 0.0,
-            reads.warm_bytes_s or 0.0,
-            evidence.loop.epochs,
-        )
-        saves: Saving | Unpriced = Unpriced(
-            "none: while it was timed, the files were read from memory"
-        )
-        if evidence.input_bound and from_storage(reads):
-            saves = Unpriced(
-                "none: the first epoch alone is slower, and how many follow is not known"
-            )
-            if epochs:
-                now = evidence.bound_if_input_saves((reads.stored_per_step or 0.0) / cold)
-                basis = "what a step reads from storage takes no time"
-                basis += f"; in the first of {epochs} epochs" if epochs > 1 else ""
-                saves = Saving(basis, ratio=(now + epochs - 1) / epochs, of="input")
+        cold, warm = reads.best_cold_bytes_s or 0.0, reads.warm_bytes_s or 0.0
         return Cause(
             title="The first epoch reads from storage what later ones have in memory",
             text=f"The {size(epoch_bytes(reads, evidence))} of an epoch on {place(reads.volume)} "
             f"fit into memory. Not there yet, they come at {rate(cold)}, {times(warm / cold)} "
             f"slower than from memory: the first epoch takes about {ms(lost[reads])} longer than "
             "the step needs. Later epochs do not.",
-            saves=saves,
+            saves=Unpriced("none: the first epoch alone is slower"),
             advice="Read the files once in the background while the script starts, or put them on "
             "a local disk first. Time later epochs, not the first, when you compare runs.",
             snippet=READ_ALL.replace("{folder}", folder(reads)),
-            # without a price it is a word on the first epoch, and nothing that a step loses
-            category="practice" if isinstance(saves, Unpriced) else None,
         )
 
 

@@ -24,12 +24,11 @@ class ItemLength:
 
 @dataclass(frozen=True)
 class Access:
-    """A way in which items get at their data, timed while they were made.
+    """Files that items open or read, timed while they were made.
 
-    `name` is what opens or reads a file ("h5py.File"), or "column" for an element of a column of
-    Hugging Face's `datasets`; `calls` and `seconds` are those of one item, `share` is of the time
-    that one takes, `repeated` that of the calls given a file which others were given as well.
-    `tables` and `columns` are the attributes of the user's dataset that are such.
+    `name` is what does so ("h5py.File"); `calls` and `seconds` are those of one item, `share` is of
+    the time that one takes, `repeated` that of the calls given a file which others were given as
+    well.
     """
 
     name: str
@@ -37,8 +36,6 @@ class Access:
     seconds: float
     share: float
     repeated: float = 1.0
-    tables: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

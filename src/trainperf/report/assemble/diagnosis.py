@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import trainperf
@@ -14,32 +15,29 @@ from trainperf.model import (
     Device,
     Diagnosis,
     Ending,
+    Event,
     Evidence,
     Finding,
     Framework,
+    Loop,
     Machine,
     Measure,
     Missing,
+    Moment,
     Overhead,
     Patch,
     Recording,
-    ReportedTimes,
+    Sample,
+    Span,
     Stack,
+    Timeline,
+    Times,
     Verdict,
 )
 from trainperf.model.words import seconds, signal_name
 from trainperf.report.assemble.absent import not_measured, nothing_measured
 from trainperf.report.assemble.no_loop import framework_seen, last_place, way_out
 from trainperf.report.assemble.notes import notes, run_notes
-from trainperf.report.assemble.reported import (
-    device_memory,
-    parallel,
-    stages,
-    step_parts,
-    sync_points,
-    timeline,
-    times,
-)
 
 _MEANINGS = {
     "SIGABRT": "it gave itself up: a failed assertion, or an exception of C++ that nobody caught",
@@ -55,6 +53,11 @@ _MEANINGS = {
 _HOUR_S = 3600.0
 _MILLION = 1e6
 
+MOMENTS = 240
+"""Moments kept at most: about one for each three pixels of a page."""
+
+START_UP = "start-up"
+
 
 def assemble(
     recording: Recording,
@@ -64,34 +67,12 @@ def assemble(
     patch: Patch | None,
 ) -> Diagnosis:
     """Put what was found into the one value that reporters see."""
-    parts, torch = Parts(), evidence.torch_
+    parts = Parts()
+    cores = evidence.machine.cores
     diagnosis = replace(
-        _head(recording, evidence.machine, verdict, parts),
-        framework=evidence.framework,
-        device=evidence.device,
-        loop=evidence.loop,
-        times=parts.read_or(NO_TIMES, "the figures of a step", times, evidence),
-        startup=evidence.startup,
-        between_epochs=evidence.between_epochs,
-        outside=None if isinstance(evidence.outside_, Missing) else evidence.outside_,
-        over_time=evidence.over_time,
-        stages=parts.read_or((), "the input's stages", stages, evidence),
-        lines=None if isinstance(evidence.lines_, Missing) else evidence.lines_,
-        step_parts=parts.read_or((), "the step's parts", step_parts, evidence),
-        sync_points=parts.read_or((), "the places that wait", sync_points, evidence),
-        log_calls=() if torch is None else torch.logs,
-        device_memory=parts.read_or(None, "the device's memory", device_memory, evidence),
-        traced=None if torch is None else torch.trace,
-        parallel=parts.read_or(None, "the job", parallel, evidence),
-        container=evidence.container,
-        reads=evidence.reads,
-        objects=evidence.objects,
-        channels=evidence.channels,
+        _head(recording, evidence, verdict, parts),
         cost=parts.read_or(None, "the cost", cost, evidence),
-        timeline=parts.read_or(None, "the timeline", timeline, recording, evidence.machine.cores),
-        callbacks=evidence.callbacks,
-        functions=evidence.functions,
-        utilization=evidence.use,
+        timeline=parts.read_or(None, "the timeline", timeline, recording, cores),
         findings=findings,
         overhead=Overhead(None, None, recording.ended - recording.started, 0.0),
         patch=patch,
@@ -103,7 +84,6 @@ def assemble(
     return replace(diagnosis, notes=(*diagnosis.notes, *evidence.unread, *parts.faults))
 
 
-NO_TIMES = ReportedTimes(None, None, None, None, 0, None, None, None)
 SHOWN = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 """Endings after which the reader wants to see what the script printed last."""
 
@@ -125,9 +105,12 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
     if known is not None:
         text, hint = f"The script ended before it trained. {known}.", ""
     told = parts.read_or((), "the notes of the run", run_notes, recording)
+    framework = parts.read_or(Framework("", ""), "the framework", framework_seen, recording)
+    untimed = Missing(str(error))
+    times = Times(untimed, untimed, untimed, untimed)
+    evidence = Evidence(framework, Device("", "", 0), machine, Loop(""), times)
     return replace(
-        _head(recording, machine, Verdict("none", text[0].upper() + text[1:]), parts),
-        framework=parts.read_or(Framework("", ""), "the framework", framework_seen, recording),
+        _head(recording, evidence, Verdict("none", text[0].upper() + text[1:]), parts),
         not_measured=nothing_measured(recording, str(error)),
         notes=(
             *error.seen,
@@ -140,7 +123,7 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
     )
 
 
-def _head(recording: Recording, machine: Machine, verdict: Verdict, parts: Parts) -> Diagnosis:
+def _head(recording: Recording, evidence: Evidence, verdict: Verdict, parts: Parts) -> Diagnosis:
     """What is known of any run."""
     return Diagnosis(
         format_version=FORMAT_VERSION,
@@ -151,12 +134,8 @@ def _head(recording: Recording, machine: Machine, verdict: Verdict, parts: Parts
         cwd=recording.run.cwd,
         ending=recording.ending,
         ended_by=parts.read_or("", "how the script ended", _ended_by, recording),
-        framework=Framework("", ""),
-        device=Device("", "", 0),
-        machine=machine,
-        loop=None,
         verdict=verdict,
-        times=NO_TIMES,
+        evidence=evidence,
     )
 
 
@@ -229,3 +208,68 @@ def _epoch_s(evidence: Evidence, step_s: float) -> float | None:
         return None
     between = evidence.between_epochs
     return evidence.loop.epoch_steps * step_s + (between.seconds if between else 0.0)
+
+
+def timeline(recording: Recording, cores: float) -> Timeline | None:
+    """How busy the machine was over the run; None where nothing was sampled.
+
+    `cores` is how many the script may use. Samples are thinned by taking the mean of
+    neighbours. The phases are those of the process that went through most of them.
+    """
+    samples = [one for one in recording.samples if one.host is not None or one.gpus]
+    if not samples:
+        return None
+    processes = recording.events.values()
+    marked = ([event for event in events if event["e"] == "phase"] for events in processes)
+    marks = max(marked, key=len, default=[])
+    each = -(-len(samples) // MOMENTS)
+    groups = (samples[at : at + each] for at in range(0, len(samples), each))
+    return Timeline(
+        seconds=recording.ended - recording.started,
+        cores=cores,
+        phases=tuple(_spans(marks, recording)),
+        moments=tuple(_moment(group, recording.started) for group in groups),
+    )
+
+
+def _spans(marks: list[Event], recording: Recording) -> Iterator[Span]:
+    """The phases in a row; neighbours of one name are one."""
+    started, ended = recording.started, recording.ended
+    phase, since = START_UP, started
+    for mark in marks:
+        at = min(max(float(mark["t"]), started), ended)
+        if mark["p"] == phase:
+            continue
+        if at > since:
+            yield Span(phase, since - started, at - started)
+        phase, since = str(mark["p"]), at
+    if ended > since:
+        yield Span(phase, since - started, ended - started)
+
+
+def _moment(group: list[Sample], started: float) -> Moment:
+    hosts = [one.host for one in group if one.host is not None]
+    reads = [one.read_bytes_s for one in hosts if one.read_bytes_s is not None]
+    indices = sorted({gpu.index for one in group for gpu in one.gpus})
+    return Moment(
+        t=sum(one.t for one in group) / len(group) - started,
+        cpu_cores=_mean([one.cpu_cores for one in hosts]),
+        machine_cpu_cores=_mean([one.machine_cpu_cores for one in hosts]),
+        rss=max((one.rss for one in hosts), default=None),
+        gpu_percent=tuple(
+            _mean(
+                [
+                    gpu.utilization_percent
+                    for one in group
+                    for gpu in one.gpus
+                    if gpu.index == index and gpu.utilization_percent is not None
+                ]
+            )
+            for index in indices
+        ),
+        read_bytes_s=_mean(reads),
+    )
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

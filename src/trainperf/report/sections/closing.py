@@ -240,10 +240,10 @@ def answer(diagnosis: Diagnosis) -> tuple[str, str]:
 
 def _all_was_seen(diagnosis: Diagnosis) -> bool:
     """Whether a step was timed, and every rank of a job left its times."""
-    job = diagnosis.parallel
-    if diagnosis.times.real_s is None:
+    job = diagnosis.evidence.parallel_
+    if diagnosis.step_s is None:
         return False
-    return job is None or not (job.absent or any(one.ended != "measured" for one in job.ranks))
+    return job is None or not (job.absent or any(one.ended != "measured" for one in job.processes))
 
 
 def _apply(many: int) -> str:
@@ -284,7 +284,7 @@ def _training(diagnosis: Diagnosis) -> str:
     length = None if whole is None or whole.basis == "whole runs" else whole.configured
     if whole is None or length is None:
         return "your training as configured"
-    known = diagnosis.between_epochs or any(one.part == "between" for one in whole.items)
+    known = diagnosis.evidence.between_epochs or any(one.part == "between" for one in whole.items)
     unseen = (length.epochs or 1) > 1 and not known
     if not length.others:
         left_out = f" ({BETWEEN} not counted)" if unseen else ""
@@ -343,7 +343,7 @@ def _advice_left(diagnosis: Diagnosis) -> bool:
     tried = {one.fix for one in diagnosis.trials if one.outcome is not Outcome.NOT_TRIED}
     left = {one.fix for one in diagnosis.trials} - tried
     return any(
-        one.id in left or (diagnosis.parallel is not None and one.id not in tried)
+        one.id in left or (diagnosis.evidence.parallel_ is not None and one.id not in tried)
         for one in diagnosis.findings
     )
 

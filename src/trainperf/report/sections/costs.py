@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from trainperf.model import BetweenEpochs, CallbackCost, Diagnosis
+from collections.abc import Iterator
+
+from trainperf.model import BetweenEpochs, CallbackCost, Diagnosis, Stage, known
 from trainperf.model import words as units
 from trainperf.report.document import SHORT, WARN, Page, Words, say
 from trainperf.report.plain import defined, place
@@ -19,25 +21,27 @@ REST_MATTERS = 0.10
 
 def input_stages(diagnosis: Diagnosis, page: Page) -> None:
     """Print the stages of the input pipeline, where the input takes long enough."""
-    times = diagnosis.times
-    if not diagnosis.stages or times.input_s is None or times.real_s is None:
+    stages = known(diagnosis.evidence.stages_)
+    if not stages or diagnosis.input_s is None or diagnosis.step_s is None:
         return
-    if times.input_s < INPUT_MATTERS * times.real_s:
+    if diagnosis.input_s < INPUT_MATTERS * diagnosis.step_s:
         return
+    timed = [known(stage.seconds_per_step_) for stage in stages]
+    total = sum(seconds or 0.0 for seconds in timed)
     page.heading("Input, stage by stage")
     rows: list[list[Words | str]] = []
-    for stage in diagnosis.stages:
-        seconds, share = stage.seconds_per_step, stage.share
+    for stage, seconds in zip(stages, timed, strict=True):
+        share = seconds / total if seconds is not None and total > 0 else None
         function = stage.function
         where = "" if stage.where is None else place(stage.where, diagnosis.cwd)
         rows.append(
             [
-                stage.name,
+                stage.op,
                 "" if function is None else function.name,
                 where or ("" if function is None else defined(function, diagnosis.cwd)),
                 "not timed" if seconds is None else units.seconds(seconds),
                 _share(share),
-                stage.detail,
+                ", ".join(_details(stage)),
             ]
         )
     page.table(
@@ -48,9 +52,32 @@ def input_stages(diagnosis: Diagnosis, page: Page) -> None:
     )
 
 
+_OF_LOADERS = ("sampler", "dataset item", "collate", "inter-process copy", "pin")
+"""The stages of a PyTorch `DataLoader`; that they are Python goes without saying."""
+
+
+def _details(stage: Stage) -> Iterator[str]:
+    calls = stage.arguments.get("num_parallel_calls", "absent")
+    if stage.python and stage.op not in _OF_LOADERS:
+        yield "Python"
+    elif calls is None and stage.parallelised_by_default:
+        yield "run in parallel by tf.data"
+    if calls is None and not stage.parallelised_by_default:
+        yield "serial"
+    elif isinstance(calls, int):
+        yield "AUTOTUNE" if calls == -1 else f"{calls} calls in parallel"
+    for name in ("batch_size", "buffer_size"):
+        if isinstance(value := stage.arguments.get(name), int):
+            yield f"{name.partition('_')[0]} {'AUTOTUNE' if value == -1 else value}"
+    if isinstance(workers := stage.arguments.get("workers"), int):
+        yield "1 worker" if workers == 1 else f"{workers} workers"
+    if isinstance(ahead := stage.arguments.get("prefetch_factor"), int):
+        yield f"{ahead} batches ahead each"
+
+
 def between_epochs(diagnosis: Diagnosis, page: Page) -> None:
     """Print what passes between two epochs, and what that is of a whole epoch."""
-    between = diagnosis.between_epochs
+    between = diagnosis.evidence.between_epochs
     if between is None or not between.epochs_seen:
         return
     page.heading("Between epochs")
@@ -82,7 +109,7 @@ def _rest(between: BetweenEpochs, diagnosis: Diagnosis) -> str:
 def callbacks(diagnosis: Diagnosis, page: Page) -> None:
     """Print the callbacks that cost a hundredth of the time or more."""
     rows: list[list[Words | str]] = []
-    for callback in diagnosis.callbacks:
+    for callback in diagnosis.evidence.callbacks:
         share = _callback_share(callback, diagnosis)
         if share is None or share < CALLBACK_MATTERS:
             continue
@@ -115,7 +142,7 @@ def _share(share: float | None) -> Words | str:
 
 def _epoch_seconds(diagnosis: Diagnosis) -> float | None:
     """Seconds of one epoch with what follows it; None if its length is not known."""
-    between, real = diagnosis.between_epochs, diagnosis.times.real_s
+    between, real = diagnosis.evidence.between_epochs, diagnosis.step_s
     if between is None or between.epoch_steps is None or real is None:
         return None
     return between.epoch_steps * real + between.seconds
@@ -123,10 +150,10 @@ def _epoch_seconds(diagnosis: Diagnosis) -> float | None:
 
 def _callback_share(callback: CallbackCost, diagnosis: Diagnosis) -> float | None:
     """Share of the time the callback takes; None where that cannot be said."""
-    real = diagnosis.times.real_s
+    real = diagnosis.step_s
     if real is None or real <= 0:
         return None
-    epoch, between = _epoch_seconds(diagnosis), diagnosis.between_epochs
+    epoch, between = _epoch_seconds(diagnosis), diagnosis.evidence.between_epochs
     if callback.epoch_s is None or epoch is None or between is None or not between.epoch_steps:
         return min(1.0, callback.batch_s / real)
     return min(1.0, (callback.batch_s * between.epoch_steps + callback.epoch_s) / epoch)
@@ -134,7 +161,7 @@ def _callback_share(callback: CallbackCost, diagnosis: Diagnosis) -> float | Non
 
 def over_time(diagnosis: Diagnosis, page: Page) -> None:
     """Print how late steps compare with early ones, where they are slower."""
-    seen = diagnosis.over_time
+    seen = diagnosis.evidence.over_time
     if seen is None or not seen.slower:
         return
     lasted = f"{units.clock(seen.seconds)}, {units.count(seen.steps, 'step')}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainperf.model import ContainerUse, Device, Diagnosis, Machine, PhaseUse
+from trainperf.model import ContainerUse, Device, Diagnosis, Machine, PhaseUse, Torch
 from trainperf.model import words as units
-from trainperf.model.diagnosis import DeviceMemory
 from trainperf.report.document import Page
 
 LABEL = 7
@@ -27,17 +26,18 @@ _NEAR = 0.90
 
 def devices(diagnosis: Diagnosis, page: Page) -> None:
     """Print how busy GPUs and host were while the script trained, and the GPU's memory."""
-    use = next((use for use in diagnosis.utilization if use.phase == "real"), None)
+    evidence = diagnosis.evidence
+    use = next((use for use in evidence.use if use.phase == "real"), None)
     rows: list[tuple[str, str]] = []
     if use is not None:
         rows += [
             (f"GPU {gpu['index']}", "; ".join(told))
             for gpu in use.gpu
-            if (told := _gpu(gpu, diagnosis.machine, diagnosis.device, diagnosis.parallel is None))
+            if (told := _gpu(gpu, evidence.machine, evidence.device, evidence.parallel_ is None))
         ]
-    if told := _device_memory(diagnosis.device_memory):
+    if told := _device_memory(evidence.torch_):
         rows.append(("Memory", "; ".join(told)))
-    if use is not None and (told := _host(use, diagnosis.machine)):
+    if use is not None and (told := _host(use, diagnosis.evidence.machine)):
         rows.append(("Host", "; ".join(told)))
     if rows:
         page.heading("Machine while training")
@@ -57,23 +57,20 @@ def _host(use: PhaseUse, machine: Machine) -> list[str]:
     return told
 
 
-def _device_memory(memory: DeviceMemory | None) -> list[str]:
+def _device_memory(torch: Torch | None) -> list[str]:
     """Say what the framework's allocator counted on the GPU."""
-    if memory is None:
-        return []
+    memory = {} if torch is None else torch.memory
     told = []
-    if memory.allocated_peak is not None:
-        told.append(f"tensors held {units.size(memory.allocated_peak)} at most")
-    if memory.reserved_peak is not None:
-        of = ""
-        if memory.total:
-            share = units.share(memory.reserved_peak / memory.total)
-            of = f" of {units.size(memory.total)} ({share})"
-        told.append(f"PyTorch reserved {units.size(memory.reserved_peak)}{of}")
-    if memory.retries:
-        told.append(f"emptied its cache to find room {units.count(memory.retries, 'time')}")
-    if memory.ooms:
-        told.append(f"ran out of it {units.count(memory.ooms, 'time')}")
+    if (held := memory.get("allocated_peak")) is not None:
+        told.append(f"tensors held {units.size(held)} at most")
+    if (reserved := memory.get("reserved_peak")) is not None:
+        total = memory.get("total")
+        of = f" of {units.size(total)} ({units.share(reserved / total)})" if total else ""
+        told.append(f"PyTorch reserved {units.size(reserved)}{of}")
+    if retries := memory.get("retries"):
+        told.append(f"emptied its cache to find room {units.count(retries, 'time')}")
+    if ooms := memory.get("ooms"):
+        told.append(f"ran out of it {units.count(ooms, 'time')}")
     return told
 
 
@@ -117,7 +114,7 @@ def _memory_of(index: int, machine: Machine, device: Device) -> int | None:
 
 def limits(diagnosis: Diagnosis, page: Page) -> None:
     """Print what the container's limits cost the run, a line for each that mattered."""
-    use = diagnosis.container
+    use = diagnosis.evidence.container
     if use is None or not (told := [*_cpu(use), *_memory(use)]):
         return
     contained = use.quota_cores is not None or use.memory_limit is not None

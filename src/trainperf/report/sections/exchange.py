@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf.model import AllReduce, Diagnosis, Overlap
-from trainperf.model import words as units
-from trainperf.model.reported_parallel import (
-    ReportedExchange,
-    ReportedParallel,
+from trainperf.model import (
+    AllReduce,
+    Diagnosis,
+    Exchange,
+    Measure,
+    Overlap,
+    Parallel,
+    Strategy,
+    known,
 )
+from trainperf.model import words as units
 from trainperf.report.document import STRONG, Page, say
 from trainperf.report.plain import place
 from trainperf.report.sections.shares import EXPOSED
@@ -23,7 +28,7 @@ _NOT_WORTH = "parallel_not_worth"
 
 def exchange(diagnosis: Diagnosis, page: Page) -> None:
     """Print how gradients are exchanged, what that costs, and what the links could give."""
-    job = diagnosis.parallel
+    job = diagnosis.evidence.parallel_
     if job is None or job.exchange is None:
         return
     page.heading("Exchange of gradients")
@@ -31,25 +36,24 @@ def exchange(diagnosis: Diagnosis, page: Page) -> None:
         page.fact(label, text, LABEL)
 
 
-def _facts(
-    job: ReportedParallel, found: ReportedExchange, diagnosis: Diagnosis
-) -> Iterator[tuple[str, str]]:
+def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    strategy: Strategy | None = diagnosis.evidence.strategy
     over = f" over {found.backend}" if found.backend else ""
-    where = next((one.where for one in (*job.ddp, job.strategy) if one and one.where), None)
+    where = next((one.where for one in (*job.ddp, strategy) if one and one.where), None)
     at = "" if where is None else f", {place(where, diagnosis.cwd)}"
     yield "By", f"{found.method}{over}, {units.count(found.replicas, 'replica')}{at}"
-    if found.seconds_per_step is not None:
-        yield "Costs a step", _cost(found, diagnosis.times.real_s) + _or_waiting(job)
-    if found.waiting_s is not None and job.expected > 1:
+    if isinstance(found.seconds_, Measure):
+        yield "Costs a step", _cost(found.seconds_, diagnosis.step_s) + _or_waiting(job)
+    if (waiting := known(found.waiting_)) is not None and job.expected > 1:
         yield (
             "Waiting",
-            f"{units.seconds(found.waiting_s)} of each step for the slowest rank, mean of ranks",
+            f"{units.seconds(waiting)} of each step for the slowest rank, mean of ranks",
         )
     if found.bytes:
         buckets = f", in {units.count(len(found.buckets), 'bucket')}" if found.buckets else ""
         yield "Gradients", f"{units.size(found.bytes)} from each replica in a step{buckets}"
-    if found.all_reduce is not None:
-        yield "All-reduce alone", _alone(found.all_reduce)
+    if (all_reduce := known(found.all_reduce)) is not None:
+        yield "All-reduce alone", _alone(all_reduce)
     if found.link is not None:
         most = found.link.bytes_s
         gives = "" if most is None else f" can give {units.size(most)}/s"
@@ -57,33 +61,31 @@ def _facts(
         yield "Link", f"{found.link.kind}{gives}{source}"
     if found.overlap is not None:
         yield "Overlap", _overlap(found.overlap)
-    if job.break_even_batch is not None:
-        yield "Pays from", _break_even(job, job.break_even_batch)
+    if (batch := known(job.break_even_batch_)) is not None:
+        yield "Pays from", _break_even(job, batch)
 
 
-def _cost(found: ReportedExchange, real: float | None) -> str:
-    assert found.seconds_per_step is not None
-    least, most = found.low_s, found.high_s
+def _cost(cost: Measure, real: float | None) -> str:
+    least, most = cost.low, cost.high
+    share = f", {units.share(cost.seconds / real)}" if real else ""
     if least is None or most is None:
-        share = "" if found.share is None else f", {units.share(found.share)}"
-        return f"{units.seconds(found.seconds_per_step)}{share}"
+        return f"{units.seconds(cost.seconds)}{share}"
     if least <= 0:
         if real and most > EXPOSED * real:
             share = units.share(min(1.0, most / real))
             return f"not known: between nothing and {units.seconds(most)}, {share} of it"
         return f"nothing that stands out of the noise: {units.seconds(most)} at most"
-    share = "" if found.share is None else f", {units.share(found.share)} of it"
     interval = f"{units.seconds(least)} to {units.seconds(most)}"
-    return f"{units.seconds(found.seconds_per_step)}{share} ({interval})"
+    return f"{units.seconds(cost.seconds)}{share}{' of it' if share else ''} ({interval})"
 
 
-def _or_waiting(job: ReportedParallel) -> str:
+def _or_waiting(job: Parallel) -> str:
     """Say that the cost may be a wait, where the own step of some ranks is not known."""
     if job.expected < 2:
         return ""
-    known = sum(one.local_s is not None for one in job.ranks)
-    unknown = units.count(job.expected - known, "rank")
-    return "" if known >= job.expected else f", any wait for {unknown} not measured included"
+    timed = sum(isinstance(rank.local, Measure) for rank in job.processes)
+    unknown = units.count(job.expected - timed, "rank")
+    return "" if timed >= job.expected else f", any wait for {unknown} not measured included"
 
 
 def _alone(found: AllReduce) -> str:
@@ -101,12 +103,12 @@ def _overlap(found: Overlap) -> str:
     )
 
 
-def _break_even(job: ReportedParallel, batch: float) -> str:
+def _break_even(job: Parallel, batch: float) -> str:
     """From which batch per replica on more replicas pay, beside the batch that it is."""
-    known = [one.batch_size for one in job.ranks if one.batch_size]
+    batches = [rank.batch_size for rank in job.processes if rank.batch_size]
     now = ""
-    if known:
-        each = sum(known) / len(known) * job.expected / job.replicas
+    if batches:
+        each = sum(batches) / len(batches) * job.expected / job.replicas
         now = f"; it is {each:,.0f} now"
     return (
         f"a batch of about {units.number(max(1.0, batch), 2)} per replica: from there on "
@@ -116,12 +118,13 @@ def _break_even(job: ReportedParallel, batch: float) -> str:
 
 def remains(diagnosis: Diagnosis, page: Page) -> None:
     """Say how a step has less of the exchange, where that is what the job is bound by."""
-    job = diagnosis.parallel
+    job = diagnosis.evidence.parallel_
     if job is None or job.exchange is None or diagnosis.verdict.bottleneck != "sync":
         return
     if not diagnosis.findings and not open_question(diagnosis):
         return
-    if any(finding.id == _NOT_WORTH for finding in diagnosis.findings) or not _dominates(job):
+    told = any(finding.id == _NOT_WORTH for finding in diagnosis.findings)
+    if told or not _dominates(job, diagnosis.step_s):
         return
     page.gap()
     page.prose(say("To exchange less often", STRONG))
@@ -137,13 +140,11 @@ def remains(diagnosis: Diagnosis, page: Page) -> None:
 def open_question(diagnosis: Diagnosis) -> bool:
     """Whether a whole run was slow, so that a reader asks why."""
     return (
-        diagnosis.ending.complete
-        and diagnosis.times.real_s is not None
-        and not diagnosis.verdict.healthy
+        diagnosis.ending.complete and diagnosis.step_s is not None and not diagnosis.verdict.healthy
     )
 
 
-def _ways(job: ReportedParallel) -> list[str]:
+def _ways(job: Parallel) -> list[str]:
     ways = ["a larger batch per replica: the exchange takes as long for a large one"]
     if job.ddp and all((one.micro_steps or 1.0) <= 1.0 for one in job.ddp):
         ways.append("one update after several batches, all but the last under `model.no_sync()`")
@@ -152,10 +153,10 @@ def _ways(job: ReportedParallel) -> list[str]:
     return ways
 
 
-def _dominates(job: ReportedParallel) -> bool:
+def _dominates(job: Parallel, real: float | None) -> bool:
     """Whether the exchange takes more of a step than a tenth, and than waiting for a rank."""
-    found = job.exchange
-    if found is None or not found.low_s or found.seconds_per_step is None:
+    cost = None if job.exchange is None else known(job.exchange.seconds_)
+    if cost is None or not cost.low or not real:
         return False
     behind = max((late.behind_s for late in job.stragglers), default=0.0)
-    return (found.share or 0.0) > EXPOSED and found.seconds_per_step >= behind
+    return cost.seconds / real > EXPOSED and cost.seconds >= behind

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from trainperf.model import Diagnosis, Line, LineKind, Site, StepLines
+from trainperf.model import Diagnosis, Line, LineKind, Site, StepLines, known
 from trainperf.model import words as units
 from trainperf.model.lines import MANY, OF_FRAMEWORKS
 from trainperf.report.document import (
@@ -63,7 +63,7 @@ TOP = "<module>"
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
     """Write the heaviest lines beneath their functions, and what is on others and on none."""
-    lines = diagnosis.lines
+    lines = known(diagnosis.evidence.lines_)
     if lines is None or _only_the_loop(lines, diagnosis):
         return
     least = WORTH_A_ROW * lines.seconds
@@ -92,7 +92,7 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
 
 def tree(diagnosis: Diagnosis, page: Page) -> None:
     """Write the lines beneath those that call them, and the lines that other threads are at."""
-    lines = diagnosis.lines
+    lines = known(diagnosis.evidence.lines_)
     if lines is None:
         return
     least = WORTH_A_NODE * lines.seconds
@@ -239,7 +239,7 @@ def _branch_row(
 
 def _write(rows: list[SourceRow], least: float, how: str, diagnosis: Diagnosis, page: Page) -> None:
     """Write rows under their heading, what is on no line last, and `how` they are counted."""
-    lines = diagnosis.lines
+    lines = known(diagnosis.evidence.lines_)
     if lines is None or not rows:
         return
     if lines.elsewhere_s >= least:

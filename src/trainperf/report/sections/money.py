@@ -9,7 +9,7 @@ from trainperf.report.document import QUIET, Page, exactly, say
 
 def cost(diagnosis: Diagnosis, page: Page) -> None:
     """Print what an epoch and a million samples cost, before and after the kept changes."""
-    machine, known = diagnosis.machine, diagnosis.cost
+    machine, known = diagnosis.evidence.machine, diagnosis.cost
     if known is not None:
         page.gap()
         page.prose(costs(known), first=exactly("Cost: ", QUIET))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainperf.model import Diagnosis
+from trainperf.model import Diagnosis, Parallel, Rank, known
 from trainperf.model import words as units
 from trainperf.model.parallel import GONE
-from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
 from trainperf.report.document import ALARM, QUIET, SHORT, Page, Words, say
+from trainperf.report.sections.shares import waits_s
 
 MOST_RANKS = 8
 """Beyond so many ranks only some are shown: the quickest, the median, the slowest."""
@@ -23,7 +23,7 @@ def absent(diagnosis: Diagnosis, page: Page) -> None:
 
     Those that failed of themselves come before those that failed because another had.
     """
-    job = diagnosis.parallel
+    job = diagnosis.evidence.parallel_
     if job is None or job.expected < 2:
         return
     if job.absent:
@@ -34,10 +34,10 @@ def absent(diagnosis: Diagnosis, page: Page) -> None:
             f"of the others."
         )
         page.prose(say(text, ALARM))
-    cut = [rank for rank in job.ranks if rank.ended != "measured"]
+    cut = [rank for rank in job.processes if rank.ended != "measured"]
     cut.sort(key=lambda rank: GONE in rank.ended)
-    others = "" if job.absent or all(map(_timed, job.ranks)) else OTHERS
-    others = others if any(map(_timed, job.ranks)) else ""
+    others = "" if job.absent or all(map(_timed, job.processes)) else OTHERS
+    others = others if any(map(_timed, job.processes)) else ""
     for rank in cut[:SLOWEST]:
         page.prose(say(f"Rank {rank.rank}: {rank.ended.rstrip('.')}.", ALARM))
     if len(cut) > SLOWEST:
@@ -49,14 +49,14 @@ def absent(diagnosis: Diagnosis, page: Page) -> None:
 
 def ranks(diagnosis: Diagnosis, page: Page) -> None:
     """Print the times of each rank; of many, of the quickest, the median and the slowest."""
-    job = diagnosis.parallel
-    if job is None or job.expected < 2 or not any(map(_timed, job.ranks)):
+    job = diagnosis.evidence.parallel_
+    if job is None or job.expected < 2 or not any(map(_timed, job.processes)):
         return
     page.heading("Ranks")
-    shown = _shown(job.ranks)
+    shown = _shown(job.processes)
     late = {one.rank for one in job.stragglers}
     rows: list[list[Words | str]] = [
-        [str(one.rank), which, one.host if job.hosts > 1 else "", one.device, *_times(one)]
+        [str(one.rank), which, one.host if job.hosts > 1 else "", one.device, *_times(one, job)]
         for one, which in shown
     ]
     for row, (one, _) in zip(rows, shown, strict=True):
@@ -68,7 +68,7 @@ def ranks(diagnosis: Diagnosis, page: Page) -> None:
         right=(0, 4, 5, 6, 7),
         elastic=(2, 3),
     )
-    left = len(_by_own_step(job.ranks)) - len(shown)
+    left = len(_by_own_step(job.processes)) - len(shown)
     if left > 0:
         page.prose(say(f"and {units.count(left, 'other')} between them", QUIET), indent=2)
     page.prose(say(f"{_started(job)}.", QUIET), indent=2)
@@ -77,7 +77,7 @@ def ranks(diagnosis: Diagnosis, page: Page) -> None:
 
 def scaling(diagnosis: Diagnosis, page: Page) -> None:
     """Print what the same script gives on one device and on more, with the same batch each."""
-    job = diagnosis.parallel
+    job = diagnosis.evidence.parallel_
     if job is None or not job.scaling:
         return
     page.heading("Devices, each with the same batch")
@@ -95,16 +95,17 @@ def scaling(diagnosis: Diagnosis, page: Page) -> None:
     )
 
 
-def _timed(one: ReportedRank) -> bool:
-    return any(_times(one))
+def _timed(rank: Rank) -> bool:
+    return any(known(time) for time in (rank.real, rank.local, rank.input_))
 
 
-def _times(one: ReportedRank) -> list[str]:
-    values = (one.real_s, one.local_s, one.input_s, one.waits_s)
+def _times(rank: Rank, job: Parallel) -> list[str]:
+    times = (known(time) for time in (rank.real, rank.local, rank.input_))
+    values = [*(None if time is None else time.seconds for time in times), waits_s(rank, job)]
     return ["" if value is None else units.seconds(value) for value in values]
 
 
-def _shown(found: Sequence[ReportedRank]) -> list[tuple[ReportedRank, str]]:
+def _shown(found: Sequence[Rank]) -> list[tuple[Rank, str]]:
     """The ranks to show, each with what it stands for; of many only such as were timed."""
     if len(found) <= MOST_RANKS:
         return [(one, "") for one in found]
@@ -119,22 +120,22 @@ def _shown(found: Sequence[ReportedRank]) -> list[tuple[ReportedRank, str]]:
     ]
 
 
-def _by_own_step(found: Sequence[ReportedRank]) -> list[ReportedRank]:
+def _by_own_step(found: Sequence[Rank]) -> list[Rank]:
     """The ranks whose own step is known, the quickest first."""
-    known: list[tuple[float, ReportedRank]] = []
-    for one in found:
-        times = [each for each in (one.local_s, one.input_s, one.real_s) if each is not None]
-        known += [(each, one) for each in times[:1]]
-    return [one for _, one in sorted(known, key=lambda pair: pair[0])]
+    timed: list[tuple[float, Rank]] = []
+    for rank in found:
+        times = [time for each in (rank.local, rank.input_, rank.real) if (time := known(each))]
+        timed += [(time.seconds, rank) for time in times[:1]]
+    return [rank for _, rank in sorted(timed, key=lambda pair: pair[0])]
 
 
-def _started(job: ReportedParallel) -> str:
+def _started(job: Parallel) -> str:
     hosts = f" on {units.count(job.hosts, 'host')}" if job.hosts > 1 else ""
     by = f", started by {job.launcher}" if job.launcher else ""
     return f"{units.count(job.expected, 'rank')}{hosts}{by}"
 
 
-def _stragglers(job: ReportedParallel, page: Page) -> None:
+def _stragglers(job: Parallel, page: Page) -> None:
     for late in job.stragglers[:SLOWEST]:
         why = f": {late.cause}" if late.cause else ""
         behind = units.seconds(late.behind_s)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from trainperf.model import Diagnosis, LogCall, SyncPoint, Trace
+from trainperf.fixes.torch_step._lookers import call
+from trainperf.model import Diagnosis, LogCall, StepPart, SyncPoint, Trace, known
 from trainperf.model import words as units
 from trainperf.report.document import DATA, HOST, MODEL, QUIET, RANKS, Page, Words, say
 from trainperf.report.plain import place
@@ -51,9 +53,10 @@ _NAME = 44
 
 def step_parts(diagnosis: Diagnosis, page: Page) -> None:
     """Print what each part of a step takes."""
-    whole = sum(part.seconds for part in diagnosis.step_parts)
-    parts = [part for part in diagnosis.step_parts if part.seconds >= WORTH_A_ROW * whole]
-    if not parts:
+    split = step_split(diagnosis)
+    whole = sum(part.seconds for part in split)
+    parts = [part for part in split if part.seconds >= WORTH_A_ROW * whole]
+    if not parts or whole <= 0:
         return
     page.heading("The step, part by part")
     rows: list[list[Words | str]] = [
@@ -76,23 +79,52 @@ def step_parts(diagnosis: Diagnosis, page: Page) -> None:
     page.prose(say(how(diagnosis), QUIET), indent=2)
 
 
+def step_split(diagnosis: Diagnosis) -> list[StepPart]:
+    """The parts of a step in their order; empty where it was not taken apart."""
+    torch, order = diagnosis.evidence.torch_, list(NAMES)
+    split = () if torch is None else known(torch.split_) or ()
+    return sorted(split, key=lambda part: order.index(part.name))
+
+
+def by_line(diagnosis: Diagnosis) -> list[SyncPoint]:
+    """The calls that wait for the device, line by line, the dearest first.
+
+    Calls of one kind that stand in one line are one row: a reader could not tell them apart.
+    """
+    torch = diagnosis.evidence.torch_
+    lines: dict[tuple[str, str, int], SyncPoint] = {}
+    for sync in () if torch is None else torch.syncs:
+        key = (sync.what, sync.where.file, sync.where.line)
+        before = lines.get(key, replace(sync, what=call(sync.what), calls=0.0, seconds=0.0))
+        lines[key] = replace(
+            before,
+            calls=before.calls + sync.calls,
+            seconds=before.seconds + sync.seconds,
+            printed=before.printed or sync.printed,
+        )
+    return sorted(lines.values(), key=lambda sync: -sync.seconds)
+
+
 def sync_points(diagnosis: Diagnosis, page: Page) -> None:
     """Print the calls that make Python wait for the device, the dearest first."""
-    if not diagnosis.sync_points:
+    found = by_line(diagnosis)
+    if not found:
         return
-    gpu = diagnosis.device.kind == "GPU"
+    gpu = diagnosis.evidence.device.kind == "GPU"
     page.heading("Calls that wait for the GPU" if gpu else "Calls that would wait for a GPU")
-    first = diagnosis.sync_points[:SYNCS]
+    first = found[:SYNCS]
     _calls(first, ["printed" if sync.printed else "" for sync in first], "", diagnosis, page)
-    more = len(diagnosis.sync_points) - SYNCS
+    more = len(found) - SYNCS
     if more > 0:
         page.prose(say(f"and {units.count(more, 'other')}", QUIET), indent=2)
 
 
 def log_calls(diagnosis: Diagnosis, page: Page) -> None:
     """Print the calls that show the training or put it on record, the dearest first."""
-    real = diagnosis.times.real_s
-    logs = [one for one in diagnosis.log_calls if real and one.seconds >= LOGS * real][:SYNCS]
+    real = diagnosis.step_s
+    torch = diagnosis.evidence.torch_
+    found = () if torch is None else torch.logs
+    logs = [one for one in found if real and one.seconds >= LOGS * real][:SYNCS]
     if logs:
         page.heading("Logging, progress bars and callbacks")
         reads = [f"{log.reads:.3g}" if log.reads else "" for log in logs]
@@ -107,7 +139,7 @@ def _calls(
     page: Page,
 ) -> None:
     """Write a table of calls with what each takes of a step; `last` is its last column."""
-    real = diagnosis.times.real_s
+    real = diagnosis.step_s
     rows = [
         [
             f"`{call.what.strip('`')}`",
@@ -126,8 +158,8 @@ def _calls(
 def how(diagnosis: Diagnosis) -> str:
     """Say where the parts come from, and how far their sum is from the real step."""
     text = "From a few steps whose calls were timed one by one"
-    real = diagnosis.times.real_s
-    whole = sum(part.seconds for part in diagnosis.step_parts)
+    real = diagnosis.step_s
+    whole = sum(part.seconds for part in step_split(diagnosis))
     if real is None or whole <= real:
         return f"{text}."
     if whole > SLOW * real:
@@ -143,7 +175,8 @@ def how(diagnosis: Diagnosis) -> str:
 
 def operators(diagnosis: Diagnosis, page: Page) -> None:
     """Print which operators take the time of forward and backward."""
-    trace = diagnosis.traced
+    torch = diagnosis.evidence.torch_
+    trace = None if torch is None else torch.trace
     whole = 0.0 if trace is None else trace.operators_s
     if trace is None or whole <= 0:
         return

@@ -20,7 +20,7 @@ def running(diagnosis: Diagnosis, page: Page) -> None:
     if job is None:
         return
     page.heading("The running job")
-    page.prose(_beside(job, diagnosis.machine.cores), indent=2)
+    page.prose(_beside(job, diagnosis.evidence.machine.cores), indent=2)
     if job.changed:
         names = ", ".join(os.path.relpath(one, diagnosis.cwd) for one in job.changed)
         page.prose(

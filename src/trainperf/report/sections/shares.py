@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from trainperf.model import Diagnosis, ReportedTimes
-from trainperf.model.reported_parallel import ReportedParallel
+from trainperf.model import Diagnosis, Measure, Parallel, Rank, known
 from trainperf.report.document import DATA, EXCHANGE, HOST, MODEL, RANKS, UNEXPLAINED, Part
 
 WORTH_NAMING = 0.05
@@ -20,7 +19,7 @@ EXPOSED = 0.10
 NOT_DATA = 0.10
 """Share of a step from which a loss that nothing explains is not called waiting for data."""
 
-BESIDE = ("optimizer", "metrics", "evaluation", "other", "call", "loop")
+BESIDE = ("evaluation", "other", "call", "loop")
 """Kinds of the user's own work that are no part of the model, nor of its input."""
 
 LONGEST_NAME = 40
@@ -37,20 +36,20 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     The resident step of a job of several ranks holds their exchange, and the wait for a rank
     whose own work takes longer; the wait for one whose input is late is in the real step only.
     """
-    times, job = diagnosis.times, diagnosis.parallel
-    real, resident = times.real_s, times.resident_s
+    job, alone = diagnosis.evidence.parallel_, diagnosis.input_s
+    real, resident = diagnosis.step_s, diagnosis.resident_s
     if real is None or resident is None or real <= 0:
         return []
     busy = min(resident, real)
-    host = None if times.host_s is None else min(times.host_s, busy)
+    host = None if diagnosis.host_s is None else min(diagnosis.host_s, busy)
     compiling = min(real - busy, _compiling(diagnosis))
     gap = real - busy - compiling
-    waiting = gap if times.input_s is None else min(gap, times.input_s)
+    waiting = gap if alone is None else min(gap, alone)
     verdict = diagnosis.verdict
     blamed = verdict.bottleneck in ("input", "storage") or verdict.grade == "settled"
     open_ = job is None and gap >= NOT_DATA * real and not blamed
     waiting = 0.0 if open_ else waiting
-    in_gap, in_step, late = _waits(times, job)
+    in_gap, in_step, late = _waits(real, job)
     others = min(gap - waiting, in_gap)
     if gap - waiting - others < WORTH_NAMING * real and not open_:
         waiting = gap - others
@@ -82,7 +81,7 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
 
 def _compiling(diagnosis: Diagnosis) -> float:
     """Seconds of a step that traces and first runs take, which no resident step has; 0 if few."""
-    lines, real = diagnosis.lines, diagnosis.times.real_s
+    lines, real = known(diagnosis.evidence.lines_), diagnosis.step_s
     if lines is None or not real:
         return 0.0
     share = lines.kinds().get("compiling", 0.0) / lines.seconds
@@ -104,31 +103,44 @@ def _own(diagnosis: Diagnosis, counted: bool) -> tuple[str, float]:
     return name, float(first.data.get("whole", first.data["share"]))
 
 
-def _mixed(job: ReportedParallel | None, real: float) -> bool:
+def _mixed(job: Parallel | None, real: float) -> bool:
     """Whether an exchange that may matter is in the model's part: it was not told apart."""
-    found = None if job is None else job.exchange
-    if found is None or found.low_s:
+    if job is None or job.exchange is None:
         return False
-    return found.high_s is None or found.high_s > EXPOSED * real
+    cost = known(job.exchange.seconds_)
+    if cost is not None and cost.low:
+        return False
+    return cost is None or cost.high is None or cost.high > EXPOSED * real
 
 
-def _exchange(job: ReportedParallel | None) -> float:
+def _exchange(job: Parallel | None) -> float:
     """Seconds of a step that the exchange takes; 0 where none stands out of the noise."""
-    if job is None or job.exchange is None or not job.exchange.low_s:
-        return 0.0
-    return job.exchange.seconds_per_step or 0.0
+    cost = None if job is None or job.exchange is None else known(job.exchange.seconds_)
+    return cost.seconds if cost is not None and cost.low else 0.0
 
 
-def _waits(times: ReportedTimes, job: ReportedParallel | None) -> tuple[float, float, str]:
+def _waits(real: float, job: Parallel | None) -> tuple[float, float, str]:
     """Seconds that the timed rank waits for a late one, for its input and for its step."""
     if job is None:
         return 0.0, 0.0, ""
     if not job.stragglers:
-        known = sum(one.local_s is not None for one in job.ranks)
-        some = 0 < known < job.expected
+        timed = sum(isinstance(rank.local, Measure) for rank in job.processes)
+        some = 0 < timed < job.expected
         return (math.inf, 0.0, UNMEASURED) if some else (0.0, 0.0, "")
     first = job.stragglers[0]
-    own = next((one for one in job.ranks if one.real_s == times.real_s), None)
-    waits = 0.0 if own is None or own.waits_s is None else own.waits_s
+    same = (one for one in job.processes if (step := known(one.real)) and step.seconds == real)
+    own = next(same, None)
+    waits = 0.0 if own is None else waits_s(own, job) or 0.0
     name = f"rank {first.rank}"
     return (waits, 0.0, name) if first.phase == "input" else (0.0, waits, name)
+
+
+def waits_s(rank: Rank, job: Parallel) -> float | None:
+    """Seconds of a step that a rank waits for the slowest, by the step without the exchange."""
+    own = [one.local.seconds for one in job.processes if isinstance(one.local, Measure)]
+    if len(own) < 2 or not isinstance(rank.local, Measure):
+        return None
+    waits = max(own) - rank.local.seconds
+    if isinstance(rank.real, Measure):  # the slowest's was timed on other samples
+        waits = max(0.0, min(waits, rank.real.seconds - rank.local.seconds))
+    return waits

@@ -11,7 +11,7 @@ from trainperf.model import (
     Ending,
     Framework,
     Machine,
-    ReportedTimes,
+    Measure,
     StartUp,
     Verdict,
 )
@@ -65,7 +65,7 @@ def ended_early(diagnosis: Diagnosis) -> str:
         return ""
     if diagnosis.ended_by:
         what = f"The script was killed by {diagnosis.ended_by}"
-    if diagnosis.times.real_s is None:
+    if diagnosis.step_s is None:
         return f"{what} before a step could be timed."
     return f"{what}: the measurements are partial, taken before that."
 
@@ -92,8 +92,8 @@ def of_a_rank(diagnosis: Diagnosis) -> tuple[int | None, str]:
     PyTorch puts "[rank1]:" before each line of an error in a process group. What torchrun
     says after it, of all ranks, does not tell the error.
     """
-    lines = diagnosis.output_tail.split("\n")
-    for one in () if diagnosis.parallel is None else diagnosis.parallel.ranks:
+    lines, job = diagnosis.output_tail.split("\n"), diagnosis.evidence.parallel_
+    for one in () if job is None else job.processes:
         if not one.ended.startswith("failed") or GONE in one.ended:
             continue
         if own := [line for line in lines if line.startswith(f"[rank{one.rank}]:")]:
@@ -119,36 +119,34 @@ def _last_lines(text: str) -> str:
 def step(diagnosis: Diagnosis, page: Page) -> None:
     """Print the step taken apart, and what was measured on what."""
     page.gap()
-    times = diagnosis.times
-    if times.real_s is not None:
+    if diagnosis.step_s is not None:
         _time(diagnosis, page)
     if diagnosis.verdict.utilization is not None:
         page.fact("Utilisation", _utilization(diagnosis.verdict), LABEL)
-    if times.input_s is not None:
-        page.fact("Data alone", f"{units.seconds(times.input_s)} for each step", LABEL)
+    if diagnosis.input_s is not None:
+        page.fact("Data alone", f"{units.seconds(diagnosis.input_s)} for each step", LABEL)
     if diagnosis.loop is not None:
         page.fact("Loop", _loop(diagnosis), LABEL)
-    if diagnosis.framework.name:
-        page.fact("Framework", framework_line(diagnosis.framework), LABEL)
-    page.fact("Device", device_line(diagnosis.device, diagnosis.machine), LABEL)
-    if told := _money.instance(diagnosis.machine):
+    if diagnosis.evidence.framework.name:
+        page.fact("Framework", framework_line(diagnosis.evidence.framework), LABEL)
+    page.fact("Device", device_line(diagnosis.evidence.device, diagnosis.evidence.machine), LABEL)
+    if told := _money.instance(diagnosis.evidence.machine):
         page.fact("Instance", told, LABEL)
-    if times.steps:
-        page.fact("Measured", _measured(diagnosis), LABEL)
+    if diagnosis.real is not None:
+        page.fact("Measured", _measured(diagnosis.real), LABEL)
         _clock(diagnosis, page)
-    if times.startup_s is not None:
-        page.fact("Start-up", _startup(diagnosis.startup, times.startup_s), LABEL)
+    if diagnosis.evidence.startup is not None:
+        page.fact("Start-up", _startup(diagnosis.evidence.startup), LABEL)
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
     """Write what a step takes and is made of, in which loop and on what."""
     page.gap()
-    times = diagnosis.times
-    if times.real_s is not None:
+    if diagnosis.step_s is not None:
         _time(diagnosis, page)
     if diagnosis.loop is not None:
         page.fact("Loop", _loop(diagnosis), LABEL)
-    page.fact("Device", device_line(diagnosis.device, diagnosis.machine), LABEL)
+    page.fact("Device", device_line(diagnosis.evidence.device, diagnosis.evidence.machine), LABEL)
     if diagnosis.loop is not None and diagnosis.loop.clock != HOST_CLOCK:
         _clock(diagnosis, page)
 
@@ -159,22 +157,23 @@ def _clock(diagnosis: Diagnosis, page: Page) -> None:
 
 
 def _time(diagnosis: Diagnosis, page: Page) -> None:
-    page.fact("One step", _one_step(diagnosis.times), LABEL)
+    page.fact("One step", _one_step(diagnosis), LABEL)
     if len(parts := shares(diagnosis)) > 1:
         page.add(Bar(tuple(parts), 2 + LABEL))
 
 
-def _one_step(times: ReportedTimes) -> str:
-    assert times.real_s is not None
-    noise = "" if times.noise is None else f" ± {units.share(times.noise)}"
-    return ", ".join([f"{units.seconds(times.real_s)}{noise}", *rates(times)])
+def _one_step(diagnosis: Diagnosis) -> str:
+    assert diagnosis.step_s is not None
+    noise = "" if diagnosis.noise is None else f" ± {units.share(diagnosis.noise)}"
+    return ", ".join([f"{units.seconds(diagnosis.step_s)}{noise}", *rates(diagnosis)])
 
 
-def rates(times: ReportedTimes) -> Iterator[str]:
+def rates(diagnosis: Diagnosis) -> Iterator[str]:
     """The samples and tokens of a second, padding apart from real tokens."""
-    if times.samples_per_s is not None:
-        yield units.rate(times.samples_per_s, "samples")
-    every, real = times.tokens_per_s, times.real_tokens_per_s
+    loop = diagnosis.evidence.loop
+    if (samples := diagnosis.per_s(loop.batch_size)) is not None:
+        yield units.rate(samples, "samples")
+    every, real = diagnosis.per_s(loop.tokens), diagnosis.per_s(loop.real_tokens)
     if every is None:
         return
     if real is None or real >= every:
@@ -196,7 +195,7 @@ def _utilization(verdict: Verdict) -> Words:
 
 def _loop(diagnosis: Diagnosis) -> str:
     """The loop, where it stands: of one seen by its updates its head, where that is known."""
-    loop, framework, where = diagnosis.loop, diagnosis.framework, None
+    loop, framework, where = diagnosis.loop, diagnosis.evidence.framework, None
     assert loop is not None
     if loop.kind == "update" and diagnosis.training is not None:
         configured = diagnosis.training.configured
@@ -255,26 +254,20 @@ def device_line(device: Device, machine: Machine) -> str:
     return f"CPU only: {device.name}, {cores}" if device.name else f"CPU only: {cores}"
 
 
-def _measured(diagnosis: Diagnosis) -> str:
-    times = diagnosis.times
-    blocks = len(times.spread.get("real", ()))
-    text = units.count(times.steps, "step")
-    if blocks:
-        text += f" in {units.count(blocks, 'block')}"
-    return text
+def _measured(real: Measure) -> str:
+    text = units.count(real.steps, "step")
+    return f"{text} in {units.count(len(real.blocks), 'block')}" if real.blocks else text
 
 
-def _startup(startup: StartUp | None, total: float) -> str:
-    told: list[str] = []
-    if startup is not None:
-        first = startup.first_step_s
-        known = (
-            ("imports", startup.imports_s, ""),
-            (f"set-up{' and first step' if first is None else ''}", startup.setup_s, ""),
-            ("evaluation", startup.evaluation_s, " of that"),
-            ("first step", first, ""),
-            ("tracing", startup.tracing_s, "" if first is None else " of that"),
-        )
-        told = [f"{what} {units.seconds(s)}{of}" for what, s, of in known if s is not None]
-    parts = f": {', '.join(told)}" if told else ""
-    return f"{units.seconds(total)} to the end of the first step{parts}"
+def _startup(startup: StartUp) -> str:
+    first = startup.first_step_s
+    parts = (
+        ("imports", startup.imports_s, ""),
+        (f"set-up{' and first step' if first is None else ''}", startup.setup_s, ""),
+        ("evaluation", startup.evaluation_s, " of that"),
+        ("first step", first, ""),
+        ("tracing", startup.tracing_s, "" if first is None else " of that"),
+    )
+    named = ", ".join(f"{what} {units.seconds(s)}{of}" for what, s, of in parts if s is not None)
+    whole = f"{units.seconds(startup.to_first_step_s)} to the end of the first step"
+    return f"{whole}: {named}" if named else whole

@@ -28,14 +28,14 @@ KINDS = {
 
 def storage(diagnosis: Diagnosis, page: Page) -> None:
     """Print each volume that was read from; nothing where no file was seen."""
-    if not diagnosis.reads and not diagnosis.channels:
+    if not diagnosis.evidence.reads and not diagnosis.evidence.channels:
         return
     page.heading("Files that are read")
-    for one in diagnosis.reads[:SHOWN]:
+    for one in diagnosis.evidence.reads[:SHOWN]:
         _volume(one, page)
-    if len(diagnosis.reads) > SHOWN:
-        page.prose(f"and from {len(diagnosis.reads) - SHOWN} more volumes", indent=2)
-    for channel in diagnosis.channels:
+    if len(diagnosis.evidence.reads) > SHOWN:
+        page.prose(f"and from {len(diagnosis.evidence.reads) - SHOWN} more volumes", indent=2)
+    for channel in diagnosis.evidence.channels:
         page.prose(_channel(channel), indent=2)
 
 
@@ -123,10 +123,10 @@ def _channel(channel: Channel) -> str:
 
 def objects(diagnosis: Diagnosis, page: Page) -> None:
     """Print each bucket: what was asked while the script ran, and what a probe found."""
-    if not diagnosis.objects:
+    if not diagnosis.evidence.objects:
         return
     page.heading("S3")
-    for one in diagnosis.objects:
+    for one in diagnosis.evidence.objects:
         region = f", {one.region}" if one.region else ""
         page.prose(f"s3://{one.bucket}/{one.prefix}{region}", indent=2)
         for sentence in (_seen(one), _probed(one), _cost(one)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis, Item, Length, Outside, Training
+from trainperf.model import Diagnosis, Item, Length, Outside, Training, known
 from trainperf.model import words as units
 from trainperf.model.outside import SPENT_ON, TURNS
 from trainperf.report.document import DATA, GOOD, Page, Words
@@ -145,7 +145,7 @@ def outside(diagnosis: Diagnosis, page: Page) -> None:
 
 def shown(diagnosis: Diagnosis) -> Outside | None:
     """The turn that is worth a table; of an epoch only where more is known than its parts."""
-    turn = diagnosis.outside
+    turn = known(diagnosis.evidence.outside_)
     if turn is None or turn.share < _MATTERS:
         return None
     if turn.turn == "epoch" and not any(one.name for one in turn.spent):

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from trainperf.model import INPUT_BOUND_BELOW, Diagnosis, Machine
+from trainperf.model import INPUT_BOUND_BELOW, Diagnosis, Machine, Measure
 from trainperf.model import words as units
 from trainperf.report.document import DATA, HOST, MODEL, Document, Page, Words
 from trainperf.report.plain import one_line
@@ -64,12 +64,12 @@ PARTS = (
 """The parts of the page: id, heading, and the sections of the report that they hold as they are."""
 
 TIMES = (
-    ("real", "As it is", "the loop as the script runs it", "real_s", "ink"),
-    ("resident", "Data already there", "the same step, its batch at hand", "resident_s", MODEL),
-    ("input", "Data alone", "the input without the model", "input_s", DATA),
-    ("", "Host work", "Python and callbacks, within the step", "host_s", HOST),
+    ("As it is", "the loop as the script runs it", "step_s", "real_", "ink"),
+    ("Data already there", "the same step, its batch at hand", "resident_s", "resident_", MODEL),
+    ("Data alone", "the input without the model", "input_s", "input_", DATA),
+    ("Host work", "Python and callbacks, within the step", "host_s", "host_", HOST),
 )
-"""The times of a step: phase, name, what it is, field, and the fill of its bar."""
+"""The times of a step: name, what it is, its seconds, its measure, and the fill of its bar."""
 
 ROOM = 0.09
 """Share of the bar of a step from which a part has room for its number."""
@@ -153,7 +153,8 @@ def _parts(whole: Document, diagnosis: Diagnosis) -> Iterator[Part]:
         if id_ == "step":
             views = [view(whole, "lines"), view(whole, "parts"), times(diagnosis), _seen(whole)]
         if id_ == "machine":
-            box = [Shown("fact", prose(told), label) for label, told in _machine(diagnosis.machine)]
+            rows = _machine(diagnosis.evidence.machine)
+            box = [Shown("fact", prose(told), label) for label, told in rows]
             views.append(View("What it is", tuple(box)))
         yield Part(id_, title, [one for one in views if one is not None])
 
@@ -186,27 +187,29 @@ def bar(diagnosis: Diagnosis) -> list[Piece]:
 
 def times(diagnosis: Diagnosis) -> View | None:
     """The times that were taken, on one scale from 0."""
-    found, page = diagnosis.times, Page()
-    taken = [(*rest, getattr(found, field), fill) for *rest, field, fill in TIMES]
-    longest = max((value or 0.0 for *_, value, _ in taken), default=0.0)
+    page = Page()
+    longest = max(getattr(diagnosis, seconds) or 0.0 for _, _, seconds, _, _ in TIMES)
     if longest <= 0:
         page.prose("No step was timed.")
         return shown(page.blocks)
     rows: list[list[Words | str]] = []
     lengths: list[tuple[float, str]] = []
-    for phase, name, what, value, fill in taken:
+    for name, what, seconds, measure, fill in TIMES:
+        value = getattr(diagnosis, seconds)
         if value is None:
             continue
-        noise = found.noise if phase == "real" else None
+        noise = diagnosis.noise if seconds == "step_s" else None
         figure = units.seconds(value) + (f" ± {units.share(noise)}" if noise is not None else "")
-        rows.append([name, what, figure, _blocks(found.spread.get(phase, ()))])
+        found = getattr(diagnosis.evidence.times, measure)
+        rows.append([name, what, figure, _blocks(found) if isinstance(found, Measure) else ""])
         lengths.append((value / longest, fill))
     page.heading("The times it is computed from")
     page.table(rows, right=(2,), lengths=lengths)
     return shown(page.blocks)
 
 
-def _blocks(means: tuple[float, ...]) -> str:
+def _blocks(measure: Measure) -> str:
+    means = measure.blocks
     if len(means) < 2:
         return ""
     least, most = units.seconds(min(means)), units.seconds(max(means))
@@ -225,19 +228,19 @@ def _state(diagnosis: Diagnosis) -> str:
         return "healthy"
     if diagnosis.verdict.grade == "not examined":
         return "unknown"
-    return "slow" if diagnosis.times.real_s is not None else "unknown"
+    return "slow" if diagnosis.step_s is not None else "unknown"
 
 
 def _tiles(diagnosis: Diagnosis) -> list[Tile]:
-    times, stack, cost = diagnosis.times, diagnosis.stack, diagnosis.cost
+    stack, cost, loop = diagnosis.stack, diagnosis.cost, diagnosis.evidence.loop
     whole, tiles = diagnosis.training, []
-    if times.real_s is not None:
-        noise = "" if times.noise is None else f"± {units.share(times.noise)}"
-        tiles.append(Tile("One step", units.seconds(times.real_s), noise))
-    if times.samples_per_s is not None:
-        tiles.append(Tile("Rate", units.number(times.samples_per_s), "samples/s"))
-    if (tokens := times.real_tokens_per_s or times.tokens_per_s) is not None:
-        real = "real " if times.real_tokens_per_s else ""
+    if diagnosis.step_s is not None:
+        noise = "" if diagnosis.noise is None else f"± {units.share(diagnosis.noise)}"
+        tiles.append(Tile("One step", units.seconds(diagnosis.step_s), noise))
+    if (samples := diagnosis.per_s(loop.batch_size)) is not None:
+        tiles.append(Tile("Rate", units.number(samples), "samples/s"))
+    if (tokens := diagnosis.per_s(loop.real_tokens or loop.tokens)) is not None:
+        real = "real " if loop.real_tokens else ""
         tiles.append(Tile("Tokens", units.number(tokens), f"{real}tokens/s"))
     if diagnosis.verdict.utilization is not None:
         share = units.share(diagnosis.verdict.utilization)

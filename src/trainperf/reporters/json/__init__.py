@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import msgspec
 
 from trainperf.model import Diagnosis
+from trainperf.model.encoding import encoded
 
 
 def render(diagnosis: Diagnosis) -> str:
@@ -16,13 +16,12 @@ def render(diagnosis: Diagnosis) -> str:
     Bytes of a file name that are no text are written as "?". A number that is not
     finite is written as null.
     """
-    # msgspec would leave out the defaults of what it has read itself, as the places of events
-    values = dataclasses.asdict(diagnosis)
+    values = encoded(diagnosis)
     try:
-        encoded = msgspec.json.encode(values)
+        data = msgspec.json.encode(values)
     except UnicodeEncodeError:
-        encoded = msgspec.json.encode(_as_text(msgspec.to_builtins(values)))
-    return msgspec.json.format(encoded, indent=2).decode()
+        data = msgspec.json.encode(_as_text(msgspec.to_builtins(values)))
+    return msgspec.json.format(data, indent=2).decode()
 
 
 def _as_text(value: Any) -> Any:

@@ -10,11 +10,15 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from typing import Any
-
-import msgspec
+from dataclasses import is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from trainperf.model import FORMAT_VERSION, Diagnosis
+from trainperf.model.encoding import keys
+
+TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 _POSITIVE = ("bound", "speedup", "low", "high", "interaction", "cores")
 _SHARES = ("utilization",)
@@ -31,13 +35,8 @@ def schema() -> dict[str, Any]:
 
     Times are not negative; a share of utilisation is at most 1; a speed-up is above 0.
     """
-    derived = msgspec.json.schema(Diagnosis)
-    definitions = derived["$defs"]
-    for name, definition in definitions.items():
-        definition["description"] = inspect.cleandoc(definition.get("description", ""))
-        if "properties" in definition:
-            _tighten(definition)
-        definitions[name] = definition
+    definitions: dict[str, Any] = {}
+    _of(Diagnosis, "", definitions)
     top = definitions.pop("Diagnosis")
     top["properties"]["format_version"] = {"const": FORMAT_VERSION}
     return {
@@ -48,23 +47,49 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _tighten(definition: dict[str, Any]) -> None:
-    definition["additionalProperties"] = False
-    definition["required"] = list(definition["properties"])  # defaults are written too
-    for name, field in definition["properties"].items():
-        field.pop("default", None)
-        for number in _numbers(field):
-            if name in _POSITIVE:
-                number["exclusiveMinimum"] = 0
-            elif name in _SHARES:
-                number.update(minimum=0, maximum=1)
-            elif name.endswith("_s") or name in _NOT_NEGATIVE:
-                number["minimum"] = 0
+def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a field of that type and name; dataclasses go into `definitions`."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return {}
+    if origin in (Union, UnionType):
+        return {"anyOf": [_of(one, name, definitions) for one in arguments]}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _of(arguments[1], "", definitions)}
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return {"type": "array", "items": _of(arguments[0], "", definitions)}
+    if origin is tuple:
+        items = [_of(one, "", definitions) for one in arguments]
+        return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
+    if is_dataclass(kind):
+        return _defined(kind, definitions)
+    if issubclass(kind, Enum):
+        return {"enum": [member.value for member in kind]}
+    if kind in (int, float):
+        return {"type": TYPES[kind], **_limits(name)}
+    return {"type": TYPES[kind]}
 
 
-def _numbers(field: dict[str, Any]) -> list[dict[str, Any]]:
-    choices = field.get("anyOf", [field])
-    return [choice for choice in choices if choice.get("type") in ("number", "integer")]
+def _defined(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    if kind.__name__ not in definitions:
+        definitions[kind.__name__] = defined = {
+            "title": kind.__name__,
+            "description": inspect.cleandoc(kind.__doc__ or ""),
+            "type": "object",
+        }
+        own = {key: _of(hint, key, definitions) for key, (_, hint) in keys(kind).items()}
+        defined |= {"properties": own, "required": list(own), "additionalProperties": False}
+    return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+def _limits(name: str) -> dict[str, int]:
+    if name in _POSITIVE:
+        return {"exclusiveMinimum": 0}
+    if name in _SHARES:
+        return {"minimum": 0, "maximum": 1}
+    return {"minimum": 0} if name.endswith("_s") or name in _NOT_NEGATIVE else {}
 
 
 if __name__ == "__main__":

@@ -105,13 +105,13 @@ def _head(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[str]:
 
 
 def _times(diagnosis: Diagnosis) -> str:
-    times = diagnosis.times
-    noise = "" if times.noise is None else f" ± {units.share(times.noise)}"
+    real, resident, alone = diagnosis.step_s, diagnosis.resident_s, diagnosis.input_s
+    noise = "" if diagnosis.noise is None else f" ± {units.share(diagnosis.noise)}"
     cells = (
-        _NONE if times.real_s is None else units.seconds(times.real_s) + noise,
-        _NONE if times.resident_s is None else units.seconds(times.resident_s),
-        _NONE if times.input_s is None else units.seconds(times.input_s),
-        ", ".join(step.rates(times)) or _NONE,
+        _NONE if real is None else units.seconds(real) + noise,
+        _NONE if resident is None else units.seconds(resident),
+        _NONE if alone is None else units.seconds(alone),
+        ", ".join(step.rates(diagnosis)) or _NONE,
     )
     header = ("A step as it is", "with free input", "its input alone", "Throughput")
     return table(header, [cells], right=range(4))
@@ -178,7 +178,7 @@ def _details(diagnosis: Diagnosis) -> Iterator[str]:
         yield folded(f"<code>{escaped(finding.id)}</code>: why and how", written([about]))
     whole = document(diagnosis)
     taken_apart = [one for one in whole.sections if one.name in TAKEN_APART]
-    if taken_apart and diagnosis.times.real_s is not None:
+    if taken_apart and diagnosis.step_s is not None:
         yield folded("Where the time goes", written(taken_apart))
     for name in ("not_measured", "notes"):
         if (found := whole.section(name)) is not None:
@@ -204,10 +204,10 @@ def _patch(diagnosis: Diagnosis) -> list[str]:
 
 
 def _end(diagnosis: Diagnosis) -> str:
-    machine = diagnosis.machine
+    machine = diagnosis.evidence.machine
     instance = "" if machine.instance is None else machine.instance.name
-    device = step.device_line(diagnosis.device, machine)
-    parts = (instance, device, step.framework_line(diagnosis.framework))
+    device = step.device_line(diagnosis.evidence.device, machine)
+    parts = (instance, device, step.framework_line(diagnosis.evidence.framework))
     ran_on = "; ".join((*(one for one in parts if one), f"Python {machine.python}"))
     ran = f"trainperf {diagnosis.trainperf_version}, {units.duration(diagnosis.seconds)}"
     return f"<sub>{escaped(ran_on)}. {escaped(ran)}, {escaped(diagnosis.created)}.</sub>"

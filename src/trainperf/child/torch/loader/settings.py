@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterator
 from types import CodeType
@@ -10,8 +9,6 @@ from typing import Any
 
 from ...process import frames
 
-COLLATORS = "transformers.data.data_collator"
-"""The module of Transformers' collators."""
 MAKERS = ("__getitems__", "__getitem__", "__iter__", "__next__")
 INNER = ("dataset", "_dataset", "datasets")
 """Where datasets that wrap others keep them: Subset, ConcatDataset."""
@@ -91,20 +88,6 @@ def batches_of(loader: Any) -> int | None:
         return length // size if loader.drop_last else -(-length // size)
     except Exception:  # no length, or one of the user's that fails: it has none
         return None
-
-
-def collator(loader: Any) -> str:
-    """The class (or function) of Transformers that makes a loader's batches, "" for any other.
-
-    `Trainer` puts one around it that removes columns. Those that mask words are none.
-    """
-    made: Any = getattr(loader, "collate_fn", None)
-    if type(made).__name__ == "RemoveColumnsCollator":
-        made = made.data_collator
-    kind = made if inspect.isfunction(made) else type(made)
-    if kind.__module__ != COLLATORS or getattr(made, "mlm", False):
-        return ""
-    return str(kind.__name__)
 
 
 # The user's part of a dataset: what makes an item, and whether it asks who it works for.

@@ -49,7 +49,6 @@ START_S = 20.0
 SAMPLER, ITEM, COLLATE = "sampler", "dataset item", "collate"
 COPY, PIN = "inter-process copy", "pin"
 
-_COLUMN, _TABLES = "column", "datasets.arrow_dataset"
 _ACCESSES = {
     "h5py": ("File.__init__", "File.close"),
     "lmdb": ("open",),
@@ -58,11 +57,8 @@ _ACCESSES = {
     "pyarrow.parquet": ("ParquetFile.__init__", "ParquetFile.close", "read_table"),
     "tarfile": ("open",),
     "zipfile": ("ZipFile.__init__", "ZipFile.close"),
-    _TABLES: ("Column.__getitem__", "Dataset.__getitem__"),
 }
-"""What opens, reads whole or closes a file; what takes a column of a table of Hugging Face's
-`datasets`, and an element of it. Before version 4 there is no class of columns: taking one reads
-all of it."""
+"""What opens, reads whole or closes a file."""
 
 
 def record(driver: Driver, deadline: float) -> None:
@@ -183,7 +179,7 @@ class _Taking:
                 accesses = Accesses()
                 with accesses.timed():
                     used = cores_used(lambda: items.make(indices, seconds))
-                self.facts["accesses"] = accesses.of_items(items.made, items.seconds, items.dataset)
+                self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
                 self.facts["item_threads"] = threads if used > 1.3 else 1
                 size = items.batch_items
                 timed = self._timed(items.seconds * size, first_s=items.first_s)
@@ -334,10 +330,8 @@ def _copied(dataset: Any, depth: int = 0) -> Any:
     return made
 
 
-# The cost of how items get at their data: files opened, columns taken.
-#
-# Calls that another way would not make for every item are timed while items are made, in libraries
-# that the program has imported.
+# The cost of files that items open: it is timed while items are made, in libraries that the program
+# has imported.
 
 
 class Accesses:
@@ -372,9 +366,8 @@ class Accesses:
         """Make and time a call; not one within another, or of what is no name of a file."""
         given = next(iter([*args[name.endswith("__init__") :], *kwargs.values()]), None)
         named = isinstance(given, (str, bytes, os.PathLike))  # h5py makes files of others
-        closes, row, tables = name.endswith(".close"), name.startswith("Dataset"), module == _TABLES
-        opens = not (closes or tables)
-        if self._inside or (row and not isinstance(args[-1], str)) or (opens and not named):
+        opens = not name.endswith(".close")
+        if self._inside or (opens and not named):
             return original(*args, **kwargs)
         self._inside, began = True, time.monotonic()
         try:
@@ -382,18 +375,16 @@ class Accesses:
         finally:
             self._inside = False
             spent = time.monotonic() - began
-            told = _COLUMN if tables else f"{module}.{name.split('.')[0]}"
-            counts = not closes and not (row and hasattr(sys.modules[module], "Column"))
+            told = f"{module}.{name.split('.')[0]}"
             self.seconds[told] = self.seconds.get(told, 0.0) + spent
-            self.calls[told] = self.calls.get(told, 0) + counts
+            self.calls[told] = self.calls.get(told, 0) + opens
             if opens:
                 self._files.setdefault(told, set()).add(str(given))
 
-    def of_items(self, made: int, item_s: float, dataset: Any) -> list[dict[str, Any]]:
+    def of_items(self, made: int, item_s: float) -> list[dict[str, Any]]:
         """What was called for so many items: calls and seconds for each, the share of `item_s`.
 
-        `repeated` is the share of calls that were given a file which another was given. Of columns
-        it says as well which attributes of the dataset are tables and which columns.
+        `repeated` is the share of calls that were given a file which another was given.
         """
         return [
             {
@@ -402,16 +393,7 @@ class Accesses:
                 "seconds": seconds / made,
                 "repeated": 1 - len(self._files.get(name, ())) / self.calls[name],
                 "share": min(1.0, seconds / made / max(item_s, 1e-9)),
-                "tables": _held(dataset, "Dataset") if name == _COLUMN else [],
-                "columns": _held(dataset, "Column") if name == _COLUMN else [],
             }
             for name, seconds in self.seconds.items()
             if self.calls[name]
         ]
-
-
-def _held(dataset: Any, kind: str) -> list[str]:
-    """The attributes of the user's dataset that are a table of `datasets`, or a column of one."""
-    cls = getattr(sys.modules["datasets.arrow_dataset"], kind, ())
-    held = [getattr(one, "__dict__", {}) for one in settings.inner(dataset)]
-    return [name for fields in held for name, value in fields.items() if isinstance(value, cls)]

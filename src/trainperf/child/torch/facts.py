@@ -102,11 +102,7 @@ def _padding(driver: Any) -> None:
     size = None if driver.loader is None else settings.batch_size(driver.loader)
     found = padding.padded(driver.recent_batches(), size)
     if found is not None:
-        driver.record.write(
-            "padding",
-            **found,
-            masked=without_padding(driver),
-        )
+        driver.record.write("padding", **found, masked=without_padding(driver))
 
 
 def _framework(driver: Any) -> None:
@@ -331,24 +327,21 @@ CLOSE = 5e-3
 
 
 def without_padding(driver: Any) -> bool | None:
-    """The answer for the largest trained model of a loop; None where it cannot be asked."""
-    called = largest(driver)
+    """The answer for the largest model of a loop; None where it cannot be asked.
+
+    A model of several processes is not: the others would wait for it.
+    """
+    calls = list(driver.loops.model_calls.values())
+    if not calls or gpu_memory.processes() > 1:
+        return None
     # One may be made for batches of one shape only.
     with Attempt(driver.process, "the model on a batch without its padding"):
-        return None if called is None else masks_padding(*called)
+        return masks_padding(*max(calls, key=lambda call: sum(map(_numel, call[0].parameters()))))
     return None
 
 
-def largest(driver: Any) -> Any:
-    """The last call of a loop's largest model: the module, its arguments and keywords.
-
-    None where there is none, and for a model of several processes: the others would wait for it.
-    """
-    if gpu_memory.processes() > 1:
-        return None
-    calls = list(driver.loops.model_calls.values())
-    size = lambda call: sum(one.numel() for one in call[0].parameters())  # noqa: E731
-    return max(calls, key=size, default=None)
+def _numel(weight: Any) -> int:
+    return int(weight.numel())
 
 
 def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
@@ -373,26 +366,17 @@ def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
         return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
 
     def cut(leaf: Any) -> Any:
-        short = some(leaf)
-        return short[:, :longest] if short.dim() > 1 and short.shape[1] == steps else short
+        return leaf[:, :longest] if leaf.dim() > 1 and leaf.shape[1] == steps else leaf
 
     with evaluated(module):
         whole, short = (
-            [leaf.float() for leaf in batches.leaves(module(*args, **kwargs))]
-            for args, kwargs in (changed(arguments, some), changed(arguments, cut))
+            [cut(leaf.float()) for leaf in batches.leaves(module(*args, **kwargs))]
+            for args, kwargs in (
+                changed(arguments, some),
+                changed(arguments, lambda leaf: cut(some(leaf))),
+            )
         )
-    return _alike(whole, short, steps, longest)
-
-
-def _alike(whole: list[Any], cut: list[Any], steps: int, longest: int) -> bool:
-    """Whether outputs are the same, those of each step up to the longest sequence."""
-    if len(whole) != len(cut) or not whole:
-        return False
-    for one, other in zip(whole, cut, strict=True):
-        same = one[:, :longest] if one.dim() > 1 and one.shape[1] == steps else one
-        if same.shape != other.shape:
-            return False
-        usual = float(same.abs().mean()) or 1.0
-        if float((same - other).abs().max()) > CLOSE * usual:
-            return False
-    return True
+    return [leaf.shape for leaf in whole] == [leaf.shape for leaf in short] != [] and all(
+        float((one - other).abs().max()) <= CLOSE * (float(one.abs().mean()) or 1.0)
+        for one, other in zip(whole, short, strict=True)
+    )

@@ -198,7 +198,8 @@ class Evaluations:
         self._updates = 0
         self._places = Places()
         self._place: dict[str, Any] = {}
-        self._forwards: _Forwards | None = None
+        self._hook: Any = None
+        self._first: dict[str, Any] | None = None
 
     def watch(self) -> None:
         """Wait for a model to be put into evaluation mode."""
@@ -210,8 +211,8 @@ class Evaluations:
         if self._began is not None and self._updates == self._loops.updates:
             return  # one model after the other
         if self._places.is_new() and self._process.settings.get("leg") is None:
-            self._forwards_seen()  # of one that never trained on
-            self._forwards = _Forwards.of(model)
+            self._first_forward()  # of one that never trained on
+            self._watch_forward(model)
         self._place = self._places.here()
         self._updates = self._loops.updates
         if self._began is None:
@@ -219,59 +220,45 @@ class Evaluations:
         self._began = self._process.clock()
 
     def _trains(self, _: Any, mode: bool = True) -> None:
-        if mode and threading.get_ident() == self._main:
-            self._end()
-
-    def _end(self) -> None:
         """Training goes on; where it did so before, when the evaluation ended is not known."""
+        if not mode or threading.get_ident() != self._main:
+            return
         undo(self._module.Module, "train")
         began, self._began = self._began, None
-        found = self._forwards_seen()
-        if found is not None and self._updates == self._loops.updates:
+        found = self._first_forward()
+        if self._updates != self._loops.updates:
+            return
+        if found is not None:
             self._process.record.write("torch_evaluation", **found)
-        if began is None or self._updates != self._loops.updates:
+        if began is None:
             return
         if self._loops.training.driver is not None:
             self._loops.training.driver.evaluated = True
-        self._process.record.write(
-            "evaluation",
-            s=began,
-            seconds=self._process.clock() - began,
-            **self._place,
-        )
+        seconds = self._process.clock() - began
+        self._process.record.write("evaluation", s=began, seconds=seconds, **self._place)
 
-    def _forwards_seen(self) -> dict[str, Any] | None:
-        forwards, self._forwards = self._forwards, None
-        return forwards.seen() if forwards is not None else None
+    def _watch_forward(self, model: Any) -> None:
+        """See the next forward of a model: where it is called, with autograd or not.
 
-
-class _Forwards:
-    """The first forward of a model in an evaluation: where it is called, with autograd or not.
-
-    Where it is compiled, it is neither seen nor disturbed.
-    """
-
-    def __init__(self, model: Any) -> None:
+        Where it is compiled, as what it calls then is, it is neither seen nor disturbed.
+        """
         import torch
 
-        self._first: dict[str, Any] | None = None
-        begins = self._begins
+        compiled = type(model).__module__.startswith(("torch._dynamo", "torch.jit"))
+        if compiled or getattr(model, "_compiled_call_impl", None) is not None:
+            return
+        begins = self._forward_begins
 
         def hook(model: Any, _arguments: Any) -> None:
             if not torch.compiler.is_compiling():  # else it is a part of another model
                 begins(model)
 
-        self._hook = model.register_forward_pre_hook(_inlined(hook))
+        # A copy that TorchDynamo traces, where it refuses a hook that stands in a file of ours.
+        code = hook.__code__.replace(co_filename="<trainperf>")
+        traced = FunctionType(code, hook.__globals__, closure=hook.__closure__)
+        self._hook = model.register_forward_pre_hook(traced)
 
-    @classmethod
-    def of(cls, model: Any) -> _Forwards | None:
-        """Watch a model; None for one that is compiled, as what it calls is compiled with it."""
-        compiled = type(model).__module__.startswith(("torch._dynamo", "torch.jit"))
-        if compiled or getattr(model, "_compiled_call_impl", None) is not None:
-            return None
-        return cls(model)
-
-    def _begins(self, model: Any) -> None:
+    def _forward_begins(self, model: Any) -> None:
         import torch
 
         self._hook.remove()
@@ -284,13 +271,9 @@ class _Forwards:
             "calls": 1,
         }
 
-    def seen(self) -> dict[str, Any] | None:
-        """End it; the fields of the event `torch_evaluation`, None where no forward was called."""
-        self._hook.remove()
-        return self._first
-
-
-def _inlined(function: Any) -> Any:
-    """A copy that TorchDynamo traces, where it refuses a hook that stands in a file of ours."""
-    code = function.__code__.replace(co_filename="<trainperf>")
-    return FunctionType(code, function.__globals__, closure=function.__closure__)
+    def _first_forward(self) -> dict[str, Any] | None:
+        """See no more of it; the fields of `torch_evaluation`, None if none was called."""
+        if self._hook is not None:
+            self._hook.remove()
+        found, self._first, self._hook = self._first, None, None
+        return found

@@ -52,7 +52,7 @@ class Pass:
         self, module: Any, args: Any, kwargs: Any, autocast: str = "", keeps: bool = False
     ) -> None:
         self.module = module
-        self.arguments: tuple[Any, Any] = batches.mapped((args, kwargs), _apart)
+        self.arguments: tuple[Any, Any] = batches.mapped((args, kwargs), batches.apart)
         self.parameters: list[Any] = list(module.parameters())
         hooks = [getattr(weight, "_post_accumulate_grad_hooks", None) for weight in self.parameters]
         self._hooks: list[dict[Any, Any]] = [members for members in hooks if members]
@@ -137,13 +137,6 @@ def _surrogate(outputs: Any) -> Any:
         raise NotOffered("the model returns no tensor that carries a gradient")
     first, *others = (leaf.float().sum() for leaf in found.values())
     return sum((part.to(first.device) for part in others), first)
-
-
-def _apart(tensor: Any) -> Any:
-    """A tensor without the graph it came from, which its own backward has freed."""
-    if tensor.grad_fn is None:
-        return tensor
-    return tensor.detach().requires_grad_(tensor.requires_grad)
 
 
 class Probing:

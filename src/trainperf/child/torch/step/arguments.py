@@ -6,12 +6,11 @@ import weakref
 from typing import Any, NamedTuple
 
 from ...process.frames import Place, site
-from ..batches import leaves
+from ..batches import apart, leaves, mapped
 from .calls import EVALUATION, Call
 
 MODELS = 4
 """Calls are kept of so many models: they hold on to a batch each."""
-DEEPEST = 4
 
 
 class Forward(NamedTuple):
@@ -83,8 +82,8 @@ class CallArguments:
                 call.part,
                 call.place,
                 weakref.ref(module),
-                self._without_graph(tuple(arguments)) if pending else (),
-                self._without_graph(keywords) if pending else {},
+                mapped(tuple(arguments), apart) if pending else (),
+                mapped(keywords, apart) if pending else {},
             )
         )
 
@@ -151,17 +150,7 @@ class CallArguments:
         key = id(module)
         if key not in self._calls and len(self._calls) >= MODELS:
             return
-        args, kwargs = self._without_graph(args), self._without_graph(kwargs)
+        args, kwargs = mapped((args, kwargs), apart)  # of which none keeps another model's graph
         self._calls[key] = Forward("forward", place, weakref.ref(module), args, kwargs)
         shapes = tuple(tuple(one.shape) for one in leaves((args, kwargs)))
         self._shapes.setdefault(key, set()).add(shapes)
-
-    def _without_graph(self, value: Any, depth: int = 0) -> Any:
-        """The same values, of which none keeps another model's graph alive."""
-        if getattr(value, "grad_fn", None) is not None:
-            return value.detach().requires_grad_(True)
-        if depth < DEEPEST and type(value) in (list, tuple):
-            return type(value)(self._without_graph(one, depth + 1) for one in value)
-        if depth < DEEPEST and type(value) is dict:
-            return {key: self._without_graph(one, depth + 1) for key, one in value.items()}
-        return value

@@ -17,7 +17,6 @@ from .built import models
 from .exchange import exchange
 from .loader import padding, settings
 from .loader.padding import sequence_ends
-from .probes.passes import changed, evaluated
 
 _RECENT = 2
 """A debug mode that was entered within so many updates is on, if only for part of a step."""
@@ -351,6 +350,8 @@ def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
     mode of evaluation, as it is and cut to the longest of them. None where the arguments hold
     no padded sequences, or cutting them fails.
     """
+    from .probes.passes import changed, evaluated
+
     arguments = (args, kwargs)
     held = list(batches.leaves(arguments))
     found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from trainperf.recording.cells import is_notebook
 from trainperf.recording.run import Event, Recording, Run
 from trainperf.run import guarding
 from trainperf.run.interpreter import interpreter_for
-from trainperf.run.sweeping import Swept, sweep
+from trainperf.run.sweeping import sweep
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -185,10 +185,13 @@ def run(
             price_per_hour=settings.price_per_hour,
             full_run_s=settings.full_run_s,
         )
-        for sentence in (*(guarding.said(guarded) if first else ()), *_swept(swept)):
+        for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
-        for sentence in target.notes if first else ():
-            progress.note(sentence)
+        if swept.processes:
+            many = "a process" if swept.processes == 1 else f"{swept.processes} processes"
+            progress.note(f"ended {many} that an earlier run had left, which was killed")
+        if swept.folders:
+            progress.note(f"cleared what such a run had left in {', '.join(swept.folders)}")
         progress.phase(f"{named}: starting")
         try:
             diagnosis, recording = (pipeline or run_diagnosis)(request, _Shown(progress, named))
@@ -198,14 +201,20 @@ def run(
             raise
         if beside is not None:
             diagnosis = replace(diagnosis, running=beside.seen())
-        from trainperf.commands import redaction
-        from trainperf.commands.elsewhere import with_elsewhere
-        from trainperf.commands.outputs import write_trace
-        from trainperf.ranks import records
-
         if settings.trace is not None:
+            from trainperf.commands.outputs import write_trace
+
             diagnosis = replace(diagnosis, trace=write_trace(recording, settings.trace))
-    diagnosis = with_elsewhere(diagnosis)
+    return _saved(target, settings, folder, diagnosis, recording)
+
+
+def _saved(
+    target: Target, settings: Settings, folder: Path, diagnosis: Diagnosis, recording: Recording
+) -> tuple[Diagnosis, Path, TrainperfError | None]:
+    """Save a run in its folder, without secrets; what is returned is as of `run`."""
+    from trainperf.commands import redaction
+    from trainperf.ranks import records
+
     if not settings.keep_secrets:
         diagnosis = redaction.of_diagnosis(diagnosis)
         recording = redaction.of_recording(recording)
@@ -265,14 +274,6 @@ def merge(
         error.hint = "free some space, or choose another place with --output"
         return diagnosis, output or folder, error
     return diagnosis, output or folder, None
-
-
-def _swept(swept: Swept) -> Iterator[str]:
-    if swept.processes:
-        many = "a process" if swept.processes == 1 else f"{swept.processes} processes"
-        yield f"ended {many} that an earlier run had left, which was killed"
-    if swept.folders:
-        yield f"cleared what such a run had left in {', '.join(swept.folders)}"
 
 
 class _Shown:

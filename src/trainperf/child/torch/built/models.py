@@ -397,8 +397,6 @@ def parameters_of(optimizer: Any) -> list[Any]:
 def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
     key, cls = id(optimizer), type(optimizer)
     parameters = parameters_of(optimizer)
-    rates = {group.get("lr") for group in optimizer.param_groups}
-    rate = rates.pop() if len(rates) == 1 else None  # several, or a tensor: not told
     return {
         "cls": cls.__name__,
         "where": built.optimizer_site(loops, optimizer),
@@ -411,8 +409,6 @@ def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
         "parameters": sum(int(weight.numel()) for weight in parameters),
         "set_to_none": loops.set_to_none.get(key),
         "builtin": is_builtin(cls),
-        "learning_rate": float(rate) if isinstance(rate, int | float) else None,
-        "scheduled": any("initial_lr" in group for group in optimizer.param_groups),
     }
 
 

@@ -42,7 +42,6 @@ def settings_of(loader: Any) -> dict[str, Any]:
         "start_method": start_method(loader),
         "shuffled": "Random" in type(sampler).__name__ or getattr(sampler, "shuffle", 0) is True,
         "drop_last": bool(loader.drop_last or getattr(loader.batch_sampler, "drop_last", False)),
-        "worker_init": loader.worker_init_fn is not None,
         "init": frames.definition(init) if init is not None else None,
         "sampler": type(sampler).__name__,
     }

@@ -204,7 +204,7 @@ class TfRetracing(Fix):
         if seen is None or seen.count < 2 or seen.steps <= 0:
             return None
         # One batch replayed has one shape, so the resident step has no tracings.
-        without = "python" not in seen.cause.lower() and is_taken(evidence.times.resident_)
+        without = seen.changes != "value" and is_taken(evidence.times.resident_)
 
         def saved() -> float:
             waits = evidence.times.real - evidence.times.resident if without else None
@@ -281,7 +281,7 @@ def _edit(seen: Retracing) -> dict[str, Any]:
     if seen.where is None:
         return {"rewritable": False}
     if not seen.numbers:
-        relaxes = "shape" in seen.cause.lower() and not seen.relaxed and not seen.jit
+        relaxes = seen.changes == "shape" and not seen.relaxed and not seen.jit
         return {"where": (seen.where,), "rewritable": relaxes}
     calls = list(dict.fromkeys(number.where for number in seen.numbers))
     numbers = [
@@ -300,15 +300,14 @@ def _edit(seen: Retracing) -> dict[str, Any]:
 
 def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
     """Say what to do, in words and code, and what that may change, by the cause of retracing."""
-    cause = seen.cause.lower()
-    if "python" in cause:
+    if seen.changes == "value":
         known = (f"{n.parameter}, tf.{n.dtype}" for n in seen.numbers if n.parameter and n.dtype)
         return (
             "Pass numbers that change as tensors: each new Python value is traced anew.",
             f"{seen.function}(..., tf.constant({next(known, 'value')}))",
             Equivalence.NUMERICS,
         )
-    if "dtype" in cause or "type of" in cause:
+    if seen.changes == "dtype":
         return (
             "Cast the inputs to one dtype before the call.",
             "x = tf.cast(x, tf.float32)",

@@ -409,15 +409,3 @@ def test_the_backward_of_a_function_of_the_users_own_is_its_callers(loop):
     assert line["name"] == "Square.apply"
     assert line["backward_s"] > 0.3 * sum(line["backward_s"] for line in event["lines"])
     assert of(event, "return x * x")["operators"] > 0
-
-
-def test_closures_are_lines_as_well(loop):
-    script = loop(
-        "layer = nn.Linear(8, 1)\nx = torch.randn(16, 8)\n"
-        "optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=3)\n\n"
-        "def closure():\n    optimizer.zero_grad()\n    loss = layer(x).square().mean()\n"
-        "    loss.backward()\n    return loss",
-        "loss = optimizer.step(closure)\n",
-    )
-    event, _ = traced(script)
-    assert of(event, "layer(x).square()")["backward_s"] > 0

@@ -29,8 +29,6 @@ begin that become settings."""
 OF_FILES = {"parse_json_file": "json_file", "parse_yaml_file": "yaml_file"}
 """Methods of `HfArgumentParser` (and of TRL's), with the argument that names a file."""
 
-LIBRARIES = ("transformers", "lightning", "pytorch_lightning", "accelerate")
-
 
 class Made(NamedTuple):
     """An object as it was made: `given` are its arguments, `settled` what became of them.
@@ -186,17 +184,7 @@ def record(driver: Any) -> None:
         source=made.source,
         settings=settings,
         defaults=made.defaults,
-        version=_version(held),
     )
-
-
-def _version(held: Any) -> str:
-    """The version of the library that an object is of, "" where it does not tell."""
-    for cls in type(held).__mro__:
-        root = cls.__module__.partition(".")[0]
-        if root in LIBRARIES:
-            return str(getattr(sys.modules.get(root), "__version__", ""))
-    return ""
 
 
 def _of_callers(loops: Any, frame: FrameType | None) -> tuple[Made, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -154,9 +155,5 @@ def _at(at: float, counted: Sequence[tuple[float, float]]) -> float:
 
 def _common(prefixes: Sequence[str]) -> str:
     """The folder that all have in common; "" if there is none."""
-    least, most = min(prefixes, default=""), max(prefixes, default="")
-    length = next(
-        (n for n, (a, b) in enumerate(zip(least, most, strict=False)) if a != b),
-        min(len(least), len(most)),
-    )
-    return least[: least.rfind("/", 0, length) + 1]
+    common = os.path.commonprefix(prefixes)  # noqa: RUF071 - cut at "/" below
+    return common[: common.rfind("/") + 1]

@@ -44,7 +44,7 @@ def framework(observed: Observed) -> Framework:
 def described(observed: Observed) -> Event | None:
     """The event of the loop's framework on itself, None if the run ended before."""
     described = observed.of("framework")
-    return next((one for one in described if one["name"] == observed.framework), None)
+    return next((event for event in described if event["name"] == observed.framework), None)
 
 
 def loop(observed: Observed) -> Loop:

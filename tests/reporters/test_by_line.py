@@ -16,7 +16,7 @@ from trainperf.model import Category, Diagnosis, Loop, Missing, Site, StepLines
 from trainperf.model import words as units
 from trainperf.report.document import Lines, Page, SourceRow
 from trainperf.report.sections import lines
-from trainperf.report.sections.shares import shares
+from trainperf.report.sections._shares import shares
 from trainperf.reporters import reporter
 
 SHORT = """\

@@ -56,8 +56,8 @@ from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
 from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
 from trainperf.report.sections import costs, devices, money, storage, training
+from trainperf.report.sections._shares import shares
 from trainperf.report.sections.parts import OPERATORS_HEADING as OPERATORS
-from trainperf.report.sections.shares import shares
 from trainperf.report.whole import short
 from trainperf.reporters import html, markdown
 

@@ -168,8 +168,6 @@ class ModelFacts:
     jit_blocker: str = ""
     steps_per_execution: int = 1
     optimizer: str = ""
-    learning_rate: float | None = None
-    learning_rate_scheduled: bool = False
     policy: str = ""  # the dtype policy, e.g. "float32", "mixed_bfloat16"
     compute_layers: dict[str, int] = field(default_factory=dict)  # class → count
     recurrent: tuple[LayerFacts, ...] = ()

@@ -70,7 +70,6 @@ class Loader:
     start_method: str = ""
     shuffled: bool = False
     drop_last: bool = False
-    worker_init: bool = False
     sampler: str = ""
     built: int = 1
     random: bool | None = None

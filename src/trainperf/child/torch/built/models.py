@@ -437,21 +437,12 @@ def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
         "parameters": sum(int(one.numel()) for one in parameters),
         "set_to_none": loops.set_to_none.get(key),
         "builtin": is_builtin(cls),
-        "learning_rate": _learning_rate(optimizer),
-        "scheduled": any("initial_lr" in group for group in optimizer.param_groups),
     }
 
 
 def is_builtin(cls: type) -> bool:
     """Whether a class is one of `torch.optim` itself, no subclass of it."""
     return cls.__module__ == "torch.optim" or cls.__module__.startswith("torch.optim.")
-
-
-def _learning_rate(optimizer: Any) -> float | None:
-    """The rate of all parameter groups; None where they have several, or it is a tensor."""
-    rates = {group.get("lr") for group in optimizer.param_groups}
-    rate = rates.pop() if len(rates) == 1 else None
-    return float(rate) if isinstance(rate, int | float) else None
 
 
 def _setting(optimizer: Any, name: str) -> bool | None:

@@ -26,7 +26,6 @@ def settings_of(loader: Any) -> dict[str, Any]:
         "start_method": start_method(loader),
         "shuffled": _is_shuffled(sampler),
         "drop_last": bool(loader.drop_last or getattr(loader.batch_sampler, "drop_last", False)),
-        "worker_init": loader.worker_init_fn is not None,
         "init": frames.definition(init) if init is not None else None,
         "sampler": type(sampler).__name__,
     }

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from trainperf.evidence.events import Observed, Parts, read_as, site
+from trainperf.evidence.facts import COUNTED
 from trainperf.fixes.common.words import ms
 from trainperf.model import (
     Evaluation,
@@ -39,9 +40,6 @@ UNTRACED = "the run ended before its operators were traced"
 
 APART = 0.25
 """Parts whose sum is further than this from the step, or than its noise, are not its parts."""
-
-_COUNTED = ("warmup", "real", "real~", "first", "traced")
-"""Phases whose steps are the script's own, with batches of its own."""
 
 
 def torch(
@@ -203,7 +201,7 @@ def _recompiling(observed: Observed) -> Recompiling | None:
     if first is None:
         return None
     steps = [
-        step for step in observed.of("step") if step["p"] in _COUNTED and step["s"] >= first["t"]
+        step for step in observed.of("step") if step["p"] in COUNTED and step["s"] >= first["t"]
     ]
     timed = [step for step in steps if step["p"] == "real"]
     within = [event for event in observed.of("torch_compilation") if _in(event, steps)]

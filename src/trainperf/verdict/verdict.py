@@ -167,9 +167,8 @@ def _own(first: Finding) -> _Answer:
     """The step passes in the user's own function, and what that does."""
     takes = float(first.data.get("whole", first.data["share"]))
     share, side = percent(takes), SIDES[first.category]
-    also = ", its backward included," if first.data["kind"] == "recurrence" else ""
     return side_of(first), (
-        f"{side}: {share} of each step{also} passes in {first.data['name']}, {at(first.where[0])}, "
+        f"{side}: {share} of each step passes in {first.data['name']}, {at(first.where[0])}, "
         f"which {first.data['does']}."
     )
 

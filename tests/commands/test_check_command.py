@@ -89,10 +89,6 @@ def based(project: Project) -> Project:
 # ------------------------------------------------------------------------ the baseline
 
 
-def test_progress_counts_the_runs_and_says_once_what_is_guarded(based: Project) -> None:
-    assert based.named == [(f"train.py, run {n}", n == 1) for n in (1, 2, 3)]
-
-
 def test_a_poor_baseline_is_saved_with_what_is_wrong_with_it(project: Project) -> None:
     project.runs = [took(one) for one in (0.1, 0.12, 0.14, 0.15, 0.16)]
     assert project.check("--save-baseline", "base.json", "train.py") == 0

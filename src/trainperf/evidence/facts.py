@@ -80,10 +80,7 @@ def _times(one: Any, many: int) -> Any:
 
 def models(observed: Observed) -> tuple[ModelFacts, ...]:
     """The models that were trained."""
-    return tuple(
-        read_as(ModelFacts, event, jit_blocking_layers=event["jit_blocking"])
-        for event in observed.of("model")
-    )
+    return tuple(read_as(ModelFacts, event) for event in observed.of("model"))
 
 
 def callbacks(observed: Observed) -> tuple[CallbackCost, ...]:
@@ -148,8 +145,6 @@ def retracing(observed: Observed) -> Retracing | None:
         cause=cause,
         where=site(described.get("where")),
         numbers=numbers,
-        relaxed=bool(described.get("relaxed")),
-        jit=bool(described.get("jit")),
         step_s=_of_a_step(observed, costs, usual),
     )
 

@@ -171,7 +171,6 @@ class ModelFacts:
     policy: str = ""  # the dtype policy, e.g. "float32", "mixed_bfloat16"
     compute_layers: dict[str, int] = field(default_factory=dict)  # class → count
     recurrent: tuple[LayerFacts, ...] = ()
-    jit_blocking_layers: tuple[str, ...] = ()
     compile_where: Site | None = None
     frozen: FrozenBase | None = None
 
@@ -216,8 +215,7 @@ class Retracing:
     `changes` says what changed between the calls, `cause` the same in words; "" where the
     signatures do not tell. `where` is the head of
     the `def` of the function, if it is the user's. `numbers` are the Python numbers
-    that changed, in the calls that stand in the user's source. `relaxed` says that
-    `reduce_retracing` is set, `jit` that XLA compiles it, for each shape anew.
+    that changed, in the calls that stand in the user's source.
     """
 
     function: str
@@ -228,8 +226,6 @@ class Retracing:
     cause: str = ""
     where: Site | None = None
     numbers: tuple[ChangingNumber, ...] = ()
-    relaxed: bool = False
-    jit: bool = False
     step_s: float | None = None
 
 

@@ -246,7 +246,6 @@ def record_step_function(driver: Driver) -> None:
             compiled=not eagerly,
             where=frames.definition(code) if users else None,
             jit=bool(getattr(function, "_jit_compile", None)),
-            relaxed=bool(getattr(function, "_reduce_retracing", None)),
             traces=int(function.experimental_get_tracing_count()) - own_graphs(function),
             signatures=signatures,
         )

@@ -43,10 +43,8 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
     if trainer is None:
         return finding
     setting = setting_of(finding.id, finding.data, evidence)
-    if setting is None:
-        lacking = "" if finding.rewritable else _lacking(finding, trainer)
-        return replace(finding, text=f"{finding.text}{lacking}")
-    if trainer.made == "elsewhere" and finding.rewritable:  # the loop itself can be repaired
+    # made elsewhere, the loop itself can be repaired
+    if setting is None or (trainer.made == "elsewhere" and finding.rewritable):
         return finding
     own = [asdict(site) for site in finding.where] if finding.rewritable else []
     held = {
@@ -73,17 +71,6 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         rewritable=True,
         data={**data, KEY: held},
     )
-
-
-def _lacking(finding: Finding, trainer: Trainer) -> str:
-    """Say that the installed version has no setting that makes a repair, where others have one."""
-    rows = GOVERNS.get(trainer.library, {}).get(finding.id, ())
-    meant = [one for one in rows if one.meant(finding.data)]
-    if not meant or not all(trainer.lacks(one.name) for one in meant):
-        return ""
-    names = " and no ".join(f"`{one.name}`" for one in meant)
-    installed = f"{trainer.library} {trainer.version}".strip()
-    return f" The installed {installed} has no {names} in its `{trainer.cls}`."
 
 
 def _one_way(data: Mapping[str, Any]) -> dict[str, Any]:

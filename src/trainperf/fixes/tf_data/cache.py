@@ -287,6 +287,8 @@ def _second_map(script: Script, site: Site, line: int) -> str:
     if len(uses) != 1 or function.decorator_list:
         raise CannotRewrite(f"a cache would split {function.name}, which is used elsewhere as well")
     draws = next((place for place, node in enumerate(body) if not repeats(module, node)), 0)
+    if not any(isinstance(node, ast.Call) for part in body[:draws] for node in ast.walk(part)):
+        raise CannotRewrite(f"{function.name} does nothing before it draws")
     if body[draws].lineno != line:
         raise CannotRewrite(f"{function.name} was seen to draw in line {line}, its source differs")
     ahead = [node for statement in body[:-1] for node in ast.walk(statement)]

@@ -19,7 +19,7 @@ from trainperf.fixes.common.pipeline import (
     worker_said,
 )
 from trainperf.fixes.tf_data._mapped import put_in
-from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.effects import changes_shared
@@ -70,7 +70,15 @@ class TfGenerator(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a generator that takes a real share of the input, or was not timed."""
-        stage = next((stage for stage in evidence.stages if _generates(evidence, stage)), None)
+        to_fit = evidence.loop.input_kind == "generator"
+        stage = next(
+            (
+                stage
+                for stage in evidence.stages
+                if stage.op in CALLS and (stage.by_user or stage.op == "generator" or to_fit)
+            ),
+            None,
+        )
         if stage is None:
             return None
         dear = is_dear(evidence, stage)
@@ -100,11 +108,6 @@ class TfGenerator(Fix):
         for site in finding.where:
             head = generator_at(script, site, finding.data.get("generator"))
             make_apart(script, head, finding.data["calls"])
-
-
-def _generates(evidence: Evidence, stage: Stage) -> bool:
-    given_to_fit = stage.op == "generator" or evidence.loop.input_kind == "generator"
-    return stage.op in CALLS and (stage.by_user or given_to_fit)
 
 
 SNIPPET = """\

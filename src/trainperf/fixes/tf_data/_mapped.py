@@ -10,8 +10,9 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-from trainperf.source.bodies import function_of
-from trainperf.source.iterations import of_this_function
+from trainperf.source.bodies import function_of, reached
+from trainperf.source.effects import DEEP, handed_in, home_of
+from trainperf.source.iterations import may_be_sequence, of_this_function
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import called
@@ -29,6 +30,15 @@ GIVEN = {"from_generator": "generator", "fit": "x"}
 YIELDS = (ast.Yield, ast.YieldFrom)
 _DEEP = 4
 """How many names, calls and lambdas lead from the call to the generator."""
+
+_THROUGH = ("enumerate", "filter", "iter", "list", "map", "reversed", "sorted", "tuple", "zip")
+"""Functions that go through what they are given."""
+
+_ITEMS_MADE = re.compile(r"^[A-Z]|^flow|dataset_from|(loader|reader)$")
+"""Names of functions and classes whose results make an item when it is asked for."""
+
+_HELD = ("collections.", "h5py.", "numpy.", "pandas.", "pathlib.", "scipy.")
+"""Modules whose objects hold what they give."""
 
 
 def put_in(script: Script, file: str, *functions: str) -> str:
@@ -107,3 +117,77 @@ def _methods(node: ast.ClassDef) -> Iterator[Function]:
 def yields(function: Function) -> bool:
     """Whether a function is a generator."""
     return any(isinstance(node, YIELDS) for node in of_this_function(function.body))
+
+
+def with_called(module: Module, function: Function) -> list[Function]:
+    """A function and those of its file that it uses."""
+    return [node for node in reached(module, [function]) if isinstance(node, FUNCTIONS)]
+
+
+# ------------------------------------------------------- objects that make what they give
+
+
+def goes_through_maker(module: Module, function: Function, there: Module, given: ast.expr) -> str:
+    """An object that makes items each time, among what a generator goes through, or ''.
+
+    `given` is what stands for the generator in its call, in the file `there`.
+    """
+    calls = (node for node in ast.walk(there.value(given)) if isinstance(node, ast.Call))
+    asked = [
+        *(
+            (module, node)
+            for part in with_called(module, function)
+            for node in _gone_through(module, part)
+        ),
+        *(
+            (there, node)
+            for call in calls
+            for node in (*call.args, *(k.value for k in call.keywords))
+        ),
+    ]
+    return next((ast.unparse(node) for file, node in asked if makes_items(file, node)), "")
+
+
+def _gone_through(module: Module, function: Function) -> Iterator[ast.expr]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.For | ast.comprehension):
+            yield node.iter
+        elif isinstance(node, ast.Subscript | ast.YieldFrom):
+            yield node.value
+        elif isinstance(node, ast.Call):
+            name = module.name(node.func) or ""
+            yield from node.args if name in _THROUGH or name.startswith("itertools.") else ()
+
+
+def makes_items(module: Module, node: ast.expr, deep: int = DEEP) -> bool:
+    """Whether what a name stands for may make an item each time, or gives each only once."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if not deep or not isinstance(node, ast.Name | ast.Attribute):
+        return False
+    if isinstance(node, ast.Name) and node.id == "self":
+        return True
+    for binding in module.bindings(node) or []:
+        function = module.function(node)
+        here = function is not None and module.function(binding.node) is function
+        value = binding.value if binding.kind == "value" else None
+        if isinstance(value, ast.Call | ast.GeneratorExp):
+            made = not here and _is_maker(module, value)
+        elif isinstance(binding.node, ast.arg):
+            given = handed_in(module, home_of(module, [binding]), binding.node.arg)
+            made = any(makes_items(module, each, deep - 1) for _, each in given)
+        else:
+            made = value is not None and makes_items(module, value, deep - 1)
+        if made or (binding.kind == "import" and not ast.unparse(node).isupper()):
+            return True
+    return False
+
+
+def _is_maker(module: Module, node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call) or not may_be_sequence(node):
+        return True
+    function = function_of(module, node.func)
+    if isinstance(function, FUNCTIONS):
+        return yields(function)
+    held = (module.name(node.func) or "").startswith(_HELD)
+    return not held and _ITEMS_MADE.search(called(node)) is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import (
@@ -15,16 +17,26 @@ from trainperf.fixes.common.pipeline import (
     waits,
     worker_said,
 )
+from trainperf.fixes.common.repeating import without_docstring
 from trainperf.fixes.tf_data._apart import make_apart
-from trainperf.fixes.tf_data._mapped import generator_at
-from trainperf.model import Equivalence, Evidence, Finding, Stage, is_taken
+from trainperf.fixes.tf_data._mapped import generator_at, makes_items
+from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
+from trainperf.source.arguments import argument
+from trainperf.source.effects import filled_names
+from trainperf.source.iterations import may_be_sequence
+from trainperf.source.module import Module
+from trainperf.source.scopes import Function
+from trainperf.source.statements import called
 
 CALLS = ("from_generator", "generator")
 """The user's own `from_generator`, and what Keras makes of a generator given to `fit`."""
 
 WAITING_CALLS = 16
 """Items made at once where the input waits for storage: threads cost nothing then."""
+
+COPIES = 4
+"""Copies of arrays for which there has to be memory: two are made of them, beside the rest."""
 
 FEWEST_CALLS = 2
 """On one core, too, one item can be read while another is decoded."""
@@ -39,13 +51,13 @@ class TfGenerator(Fix):
 
     ## What changes
     The body of the generator's loop becomes a function of one item, which threads run ahead for
-    the next ones, in order; reading files, Pillow, OpenCV and NumPy let other threads run.
-    Threads draw random numbers in another order.
+    the next ones, in order; reading files, Pillow, OpenCV and NumPy let other threads run. One
+    that only yields rows of arrays becomes `from_tensor_slices`. Threads draw random numbers in
+    another order.
 
     ## When not to
     When an item depends on the one before: such a loop is left alone where that can be seen.
     When what the loop calls is not made for threads: one database cursor, one open file.
-    When it only yields rows of arrays: `tf.data.Dataset.from_tensor_slices` is for these.
     """
 
     category = "input"
@@ -65,6 +77,10 @@ class TfGenerator(Fix):
         data: dict[str, Any] = {"calls": max(width, WAITING_CALLS) if waits(evidence) else width}
         if stage.function is not None and stage.function.line:
             data["generator"] = [stage.function.file, stage.function.line]
+        steps, size = evidence.loop.epoch_steps, stage.element_bytes
+        if steps and size and stage.elements_per_step:
+            held = COPIES * steps * stage.elements_per_step * size
+            data["fits"] = held < evidence.machine.memory_available
         name = opening(stage) if stage.by_user else "The generator"
         return Cause(
             title="A Python generator feeds the model",
@@ -82,8 +98,7 @@ class TfGenerator(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Turn the body of the generator's loop into a function that threads call."""
         for site in finding.where:
-            head = generator_at(script, site, finding.data.get("generator"))
-            make_apart(script, head, finding.data["calls"])
+            make_items_in_parallel(script, site, finding.data)
 
 
 def _generates(evidence: Evidence, stage: Stage) -> bool:
@@ -101,3 +116,100 @@ def load(path, label):
 dataset = tf.data.Dataset.from_tensor_slices((paths, labels)).shuffle(len(paths))
 dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size)
 """
+
+
+def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> None:
+    """Let threads make the items of the generator that the call at `site` takes.
+
+    `data` has "calls", how many at once, and may have "generator", where the run saw its head.
+    One that only hands out rows of arrays becomes a dataset of the arrays, where "fits" does
+    not say that these are too large for a copy. Raises `CannotRewrite` where an item may need
+    what another has left.
+    """
+    head = generator_at(script, site, data.get("generator"))
+    module, call = script.linked(head.file), script.call(site)
+    arrays = _rows(script.definition(head)) if data.get("fits", True) else None
+    if arrays is None or head.file != site.file or called(call) != "from_generator":
+        make_apart(script, head, data["calls"])
+        return
+    _check_arrays(module, call, arrays)
+    types = argument(call, "output_signature") or argument(call, "output_types", 1)
+    numpy = script.module_name(site.file, "numpy", site)
+    made = _converted(module, arrays, types, numpy)
+    assert isinstance(call.func, ast.Attribute)
+    script.replace_call(site, f"{ast.unparse(call.func.value)}.from_tensor_slices({made})")
+
+
+# ------------------------------------------------------ generators of the rows of arrays
+
+
+def _rows(function: Function) -> ast.expr | None:
+    """The arrays whose rows a generator yields, in its structure; None if it does more.
+
+    It is one loop, `for i in range(len(x)): yield x[i], y[i]`, or one over `zip(x, y)`.
+    """
+    given = function.args
+    if given.args or given.vararg or given.kwarg:
+        return None
+    match without_docstring(function):
+        case [ast.For(body=[ast.Expr(ast.Yield(ast.expr() as row))], orelse=[]) as loop]:
+            target, over = loop.target, loop.iter
+        case _:
+            return None
+    match target, over:
+        case ast.Name(id=name), ast.Name():
+            return _arrays(row, "", {name: over})
+        case (
+            ast.Name(id=name),
+            ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"))]),
+        ):
+            return _arrays(row, name, {})
+        case ast.Tuple(elts=parts), ast.Call(func=ast.Name(id="zip"), args=arrays):
+            names = [part.id for part in parts if isinstance(part, ast.Name)]
+            if len(names) == len(arrays) and all(isinstance(array, ast.Name) for array in arrays):
+                return _arrays(row, "", dict(zip(names, arrays, strict=True)))
+    return None
+
+
+def _arrays(node: ast.expr, counted: str, held: dict[str, ast.expr]) -> ast.expr | None:
+    """What is yielded, with an array in place of each of its rows."""
+    match node:
+        case ast.Tuple(elts=elts):
+            parts = [part for each in elts if (part := _arrays(each, counted, held)) is not None]
+            return ast.Tuple(parts, ast.Load()) if len(parts) == len(elts) else None
+        case ast.Name(id=name):
+            return held.get(name)
+        case ast.Subscript(value=ast.Name() as array, slice=ast.Name(id=by)) if by == counted:
+            return array
+    return None
+
+
+def _check_arrays(module: Module, call: ast.Call, arrays: ast.expr) -> None:
+    """Refuse what is no array, changes later, or is another one where the dataset is made."""
+    changed = filled_names(module, [module.top.node])
+    for name in (node for node in ast.walk(arrays) if isinstance(node, ast.Name)):
+        if name.id in changed or makes_items(module, name):
+            raise CannotRewrite(f"{name.id} is no array, or changes as the script runs")
+        if not may_be_sequence(module.value(name)):
+            raise CannotRewrite(f"{name.id} is no array")
+        there = module.bindings(name)
+        later = any(getattr(each.node, "lineno", 0) > call.lineno for each in there or ())
+        if not there or there is not module.scope(call).find(name.id) or later:
+            raise CannotRewrite(f"{name.id} is another one where the dataset is made")
+
+
+def _converted(module: Module, arrays: ast.expr, types: ast.expr | None, numpy: str) -> str:
+    """The source of the arrays with the dtypes that the call names."""
+    types = None if types is None else module.value(types)
+    if isinstance(arrays, ast.Tuple):
+        if not isinstance(types, ast.Tuple | ast.List) or len(types.elts) != len(arrays.elts):
+            raise CannotRewrite("the types of what is yielded are not written out")
+        pairs = zip(arrays.elts, types.elts, strict=True)
+        parts = [_converted(module, array, each, numpy) for array, each in pairs]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    if isinstance(types, ast.Call):  # a TensorSpec
+        types = argument(types, "dtype", 1) or ast.Constant("float32")
+    if not isinstance(types, ast.Attribute | ast.Constant):
+        raise CannotRewrite("the types of what is yielded are not written out")
+    name = ast.unparse(types).rpartition(".")[2].strip("'\"")
+    return f"{numpy}.asarray({ast.unparse(arrays)}, {numpy}.{name})"

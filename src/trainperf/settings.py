@@ -8,10 +8,10 @@ import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 from trainperf.errors import TrainperfError
 
@@ -23,158 +23,10 @@ NOT_SETTINGS = frozenset({"run"})
 """Variables of ours that are no settings, in an observed process that starts trainperf."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The settings of one diagnosis; times in seconds.
-
-    `steps` is the number of real steps to time, None to let the time decide;
-    `budget_s` what the whole diagnosis may take, `measure_s` at most the three times of
-    it and `extra_s` the stages and probes, None for as long as the budget lets them;
-    `stall_s` how long the script may show no sign of progress. `full_run_s` is what plain runs of
-    the whole script, with and without the patch, may take beyond the budget. `trials` says
-    whether the fixes are tried on the script, `sequential` that it be in fresh processes one after
-    another, `allow_semantic` that those that change the experiment may be kept; `only` are
-    the ids of those to try, all if it is empty. `fail_on` is "none", "any" (any finding) or
-    the speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
-    to report. `run_dir` is where the ranks of a job leave their records, None for a folder
-    of `output_dir` with the job's own name. `trace` is where a trace of a few steps goes.
-    `price_per_hour` is what the machine costs, US dollars for one host. `output_format` are
-    the formats of the report, each with the file it goes to behind a "=", or without. `python` is
-    the interpreter that runs the script, or the folder of its environment.
-    """
-
-    steps: int | None = None
-    budget_s: float = 180.0
-    measure_s: float | None = None
-    extra_s: float | None = None
-    stall_s: float = 300.0
-    full_run_s: float = 0.0
-    trials: bool = True
-    sequential: bool = False
-    allow_semantic: bool = False
-    quiet: bool = False
-    full: bool = False
-    keep_secrets: bool = False
-    output_dir: Path = field(default_factory=lambda: default_output_dir())
-    run_dir: Path | None = None
-    json: Path | None = None
-    patch: Path | None = None
-    trace: Path | None = None
-    fail_on: FailOn = "none"
-    ignore: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
-    color: Color = "auto"
-    price_per_hour: float | None = None
-    output_format: tuple[str, ...] = ()
-    python: Path | None = None
-
-
-def default_output_dir() -> Path:
-    """Where runs are kept: the user's cache, or a folder of theirs in /tmp without one."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "trainperf" / "runs"
-    existing = next(one for one in (folder, *folder.parents) if one.exists())
-    if os.access(existing, os.W_OK):
-        return folder
-    return Path(tempfile.gettempdir()) / f"trainperf-{os.getuid()}" / "runs"
-
-
-def load_settings(
-    start: Path, env: Mapping[str, str], flags: Mapping[str, object] | None = None
-) -> Settings:
-    """Return the settings for a script or folder at `start`; later sources win.
-
-    Keys are the names of the fields in kebab or snake case, times without `_s`:
-    `output-dir`, `budget`. Read from `[tool.trainperf]` of the nearest pyproject.toml
-    that has it (relative paths are relative to that file), from `TRAINPERF_*`, and from
-    `flags`, where None means not given. Raises `TrainperfError` for an unknown key or a
-    wrong value; of the environment's unknown variables only those that look like a
-    setting mistyped.
-    """
-    settings = Settings()
-    found = _pyproject(start)
-    if found:
-        path, table = found
-        settings = _merged(settings, table, f"{path}, [tool.trainperf]", path.parent)
-    settings = _merged(settings, _variables(env), "the environment", None)
-    given = {key: value for key, value in (flags or {}).items() if value is not None}
-    return _merged(settings, given, "the command line", None)
-
-
-def _pyproject(start: Path) -> tuple[Path, Mapping[str, object]] | None:
-    for folder in (start, *start.absolute().parents):
-        path = folder / "pyproject.toml"
-        if not path.is_file():
-            continue
-        try:
-            tool = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
-        except (ValueError, RecursionError, OSError) as error:
-            raise TrainperfError(f"{path} cannot be read: {error}", "repair the file") from error
-        table = tool.get("trainperf") if isinstance(tool, dict) else None
-        if isinstance(table, dict):
-            return path, table
-        if table is not None:
-            raise TrainperfError(f"{path}: tool.trainperf is not a table", "write [tool.trainperf]")
-    return None
-
-
-def _variables(env: Mapping[str, str]) -> dict[str, object]:
-    given: dict[str, object] = {}
-    for variable, text in env.items():
-        key = variable.removeprefix(PREFIX).lower()
-        known = key in _READERS or bool(difflib.get_close_matches(key, _READERS))
-        if variable.startswith(PREFIX) and known and text and key not in NOT_SETTINGS:
-            given[key] = text
-    return given
-
-
-def _merged(
-    settings: Settings, given: Mapping[str, object], place: str, base: Path | None
-) -> Settings:
-    changes: dict[str, Any] = {}
-    for key, value in given.items():
-        name = key.replace("-", "_")
-        name = name if name in _READERS else name.removesuffix("_s")
-        if name not in _READERS:
-            raise TrainperfError(f"{place}: there is no setting {key!r}", _suggestion(name))
-        try:
-            read = _READERS[name](value)
-        except ValueError as error:
-            raise TrainperfError(f"{place}: {key} = {value!r} is wrong", str(error)) from error
-        if base is not None:
-            read = _below(base, name, read)
-        changes[name if name in _FIELDS else name + "_s"] = read
-    return replace(settings, **changes)
-
-
-def _below(base: Path, name: str, read: object) -> object:
-    if name == "output_format" and isinstance(read, tuple):
-        parts = (each.partition("=") for each in read)
-        return tuple(f"{form}={base / file}" if file else form for form, _, file in parts)
-    return base / read if isinstance(read, Path) else read
-
-
-def _suggestion(name: str) -> str:
-    close = difflib.get_close_matches(name, _READERS, n=1)
-    choices = close or sorted(_READERS)
-    names = ", ".join(choice.replace("_", "-") for choice in choices)
-    return f"did you mean {names}?" if close else f"the settings are {names}"
-
-
-# ------------------------------------------------------------------------- the values
-
 LARGEST = 1e15
 LONGEST_S = 1e8
 """Three years: what is longer was mistyped, and some clocks cannot count that far."""
-_UNITS = {
-    "": 1.0,
-    "ms": 1e-3,
-    "s": 1.0,
-    "sec": 1.0,
-    "m": 60.0,
-    "min": 60.0,
-    "h": 3600.0,
-}
+_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def duration(value: object) -> float:
@@ -187,7 +39,7 @@ def duration(value: object) -> float:
     return seconds
 
 
-def fail_on(value: object) -> FailOn:
+def _fail_on(value: object) -> FailOn:
     """Return what makes the exit status 1: "none", "any" or a speed-up; raises `ValueError`."""
     if isinstance(value, str) and value in ("none", "any", "finding"):
         return "none" if value == "none" else "any"
@@ -265,30 +117,145 @@ def _color(value: object) -> Color:
     raise ValueError('"auto", "always" or "never" is wanted')
 
 
-_READERS: dict[str, Callable[[object], object]] = {
-    "steps": _steps,
-    "budget": duration,
-    "measure": duration,
-    "extra": duration,
-    "stall": duration,
-    "full_run": duration,
-    "trials": _flag,
-    "sequential": _flag,
-    "allow_semantic": _flag,
-    "quiet": _flag,
-    "full": _flag,
-    "keep_secrets": _flag,
-    "output_dir": _path,
-    "python": _path,
-    "run_dir": _path,
-    "json": _path,
-    "patch": _path,
-    "trace": _path,
-    "fail_on": fail_on,
-    "ignore": ids_of,
-    "only": ids_of,
-    "color": _color,
-    "price_per_hour": _price,
-    "output_format": _formats,
+def default_output_dir() -> Path:
+    """Where runs are kept: the user's cache, or a folder of theirs in /tmp without one."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "trainperf" / "runs"
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    if os.access(existing, os.W_OK):
+        return folder
+    return Path(tempfile.gettempdir()) / f"trainperf-{os.getuid()}" / "runs"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one diagnosis; times in seconds.
+
+    `steps` is the number of real steps to time, None to let the time decide;
+    `budget_s` what the whole diagnosis may take, `measure_s` at most the three times of
+    it and `extra_s` the stages and probes, None for as long as the budget lets them;
+    `stall_s` how long the script may show no sign of progress. `full_run_s` is what plain runs of
+    the whole script, with and without the patch, may take beyond the budget. `trials` says
+    whether the fixes are tried on the script, `sequential` that it be in fresh processes one after
+    another, `allow_semantic` that those that change the experiment may be kept; `only` are
+    the ids of those to try, all if it is empty. `fail_on` is "none", "any" (any finding) or
+    the speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
+    to report. `run_dir` is where the ranks of a job leave their records, None for a folder
+    of `output_dir` with the job's own name. `trace` is where a trace of a few steps goes.
+    `price_per_hour` is what the machine costs, US dollars for one host. `output_format` are
+    the formats of the report, each with the file it goes to behind a "=", or without. `python` is
+    the interpreter that runs the script, or the folder of its environment.
+    """
+
+    steps: Annotated[int | None, _steps] = None
+    budget_s: Annotated[float, duration] = 180.0
+    measure_s: Annotated[float | None, duration] = None
+    extra_s: Annotated[float | None, duration] = None
+    stall_s: Annotated[float, duration] = 300.0
+    full_run_s: Annotated[float, duration] = 0.0
+    trials: Annotated[bool, _flag] = True
+    sequential: Annotated[bool, _flag] = False
+    allow_semantic: Annotated[bool, _flag] = False
+    quiet: Annotated[bool, _flag] = False
+    full: Annotated[bool, _flag] = False
+    keep_secrets: Annotated[bool, _flag] = False
+    output_dir: Annotated[Path, _path] = field(default_factory=default_output_dir)
+    run_dir: Annotated[Path | None, _path] = None
+    json: Annotated[Path | None, _path] = None
+    patch: Annotated[Path | None, _path] = None
+    trace: Annotated[Path | None, _path] = None
+    fail_on: Annotated[FailOn, _fail_on] = "none"
+    ignore: Annotated[tuple[str, ...], ids_of] = ()
+    only: Annotated[tuple[str, ...], ids_of] = ()
+    color: Annotated[Color, _color] = "auto"
+    price_per_hour: Annotated[float | None, _price] = None
+    output_format: Annotated[tuple[str, ...], _formats] = ()
+    python: Annotated[Path | None, _path] = None
+
+
+_SETTINGS = {
+    name.removesuffix("_s"): (name, kind.__metadata__[0])
+    for name, kind in get_type_hints(Settings, include_extras=True).items()
 }
-_FIELDS = {each.name for each in fields(Settings)}
+"""By the names that they are given by: a field, and what reads its value."""
+
+
+def load_settings(
+    start: Path, env: Mapping[str, str], flags: Mapping[str, object] | None = None
+) -> Settings:
+    """Return the settings for a script or folder at `start`; later sources win.
+
+    Keys are the names of the fields in kebab or snake case, times without `_s`:
+    `output-dir`, `budget`. Read from `[tool.trainperf]` of the nearest pyproject.toml
+    that has it (relative paths are relative to that file), from `TRAINPERF_*`, and from
+    `flags`, where None means not given. Raises `TrainperfError` for an unknown key or a
+    wrong value; of the environment's unknown variables only those that look like a
+    setting mistyped.
+    """
+    settings = Settings()
+    found = _pyproject(start)
+    if found:
+        path, table = found
+        settings = _merged(settings, table, f"{path}, [tool.trainperf]", path.parent)
+    settings = _merged(settings, _variables(env), "the environment", None)
+    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    return _merged(settings, given, "the command line", None)
+
+
+def _pyproject(start: Path) -> tuple[Path, Mapping[str, object]] | None:
+    for folder in (start, *start.absolute().parents):
+        path = folder / "pyproject.toml"
+        if not path.is_file():
+            continue
+        try:
+            tool = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+        except (ValueError, RecursionError, OSError) as error:
+            raise TrainperfError(f"{path} cannot be read: {error}", "repair the file") from error
+        table = tool.get("trainperf") if isinstance(tool, dict) else None
+        if isinstance(table, dict):
+            return path, table
+        if table is not None:
+            raise TrainperfError(f"{path}: tool.trainperf is not a table", "write [tool.trainperf]")
+    return None
+
+
+def _variables(env: Mapping[str, str]) -> dict[str, object]:
+    given: dict[str, object] = {}
+    for variable, text in env.items():
+        key = variable.removeprefix(PREFIX).lower()
+        known = key in _SETTINGS or bool(difflib.get_close_matches(key, _SETTINGS))
+        if variable.startswith(PREFIX) and known and text and key not in NOT_SETTINGS:
+            given[key] = text
+    return given
+
+
+def _merged(
+    settings: Settings, given: Mapping[str, object], place: str, base: Path | None
+) -> Settings:
+    changes: dict[str, Any] = {}
+    for key, value in given.items():
+        name = key.replace("-", "_")
+        name = name if name in _SETTINGS else name.removesuffix("_s")
+        if name not in _SETTINGS:
+            raise TrainperfError(f"{place}: there is no setting {key!r}", _suggestion(name))
+        field_name, reader = _SETTINGS[name]
+        try:
+            read = reader(value)
+        except ValueError as error:
+            raise TrainperfError(f"{place}: {key} = {value!r} is wrong", str(error)) from error
+        changes[field_name] = read if base is None else _below(base, name, read)
+    return replace(settings, **changes)
+
+
+def _below(base: Path, name: str, read: object) -> object:
+    if name == "output_format" and isinstance(read, tuple):
+        parts = (each.partition("=") for each in read)
+        return tuple(f"{form}={base / file}" if file else form for form, _, file in parts)
+    return base / read if isinstance(read, Path) else read
+
+
+def _suggestion(name: str) -> str:
+    close = difflib.get_close_matches(name, _SETTINGS, n=1)
+    choices = close or sorted(_SETTINGS)
+    names = ", ".join(choice.replace("_", "-") for choice in choices)
+    return f"did you mean {names}?" if close else f"the settings are {names}"

@@ -43,11 +43,6 @@ def test_an_unchanged_script_passes(after: tuple[float, ...]) -> None:
     assert (judged.outcome, judged.reason) == ("passed", "")
 
 
-def test_one_undisturbed_run_is_enough_to_pass() -> None:
-    after = replace(runs(1.01)[0], agreement=0.8, noise=0.5, mean_s=1.7)
-    assert judge(BASE, (after,), LIMIT).outcome == "passed"
-
-
 def test_neighbours_in_every_run_are_no_alarm_because_no_two_runs_agree() -> None:
     judged = judge(BASE, runs(1.12, 1.3, 1.25), LIMIT)
     assert judged.outcome == "undecided"
@@ -67,21 +62,12 @@ def test_steps_shorter_by_a_smaller_batch_are_compared_by_the_sample() -> None:
     assert judged.change == pytest.approx(0.0)
 
 
-def test_a_batch_size_that_is_not_known_is_not_another_one() -> None:
-    assert not judge(runs(1.0, batch_size=32), runs(1.0), LIMIT).by_samples
-
-
 # ---------------------------------------------------------------------------- an alarm
 
 
 @pytest.mark.parametrize("after", [(1.1, 1.11, 1.1), (1.09, 1.1, 1.4, 1.095), (2.0, 2.0)])
 def test_a_regression_in_every_run_is_an_alarm(after: tuple[float, ...]) -> None:
     assert judge(BASE, runs(*after), LIMIT).outcome == "failed"
-
-
-def test_an_alarm_stands_without_a_known_speed_of_the_machine() -> None:
-    judged = judge(BASE, runs(1.1, 1.1, 1.1, speed=None), LIMIT)
-    assert (judged.outcome, judged.machine) == ("failed", None)
 
 
 @pytest.mark.parametrize("slower", [0.96, 1.0, 1.04])
@@ -103,11 +89,6 @@ def test_more_time_for_each_sample_is_an_alarm_though_a_step_takes_less() -> Non
 @pytest.mark.parametrize(("limit", "outcome"), [(0.05, "failed"), (0.2, "passed")])
 def test_the_limit_is_the_users(limit: float, outcome: str) -> None:
     assert judge(BASE, runs(1.1, 1.1, 1.1), limit).outcome == outcome
-
-
-def test_a_limit_within_the_noise_alone_raises_no_alarm() -> None:
-    judged = judge(BASE, runs(1.02, 1.02, 1.02), 0.0)
-    assert judged.outcome == "undecided"
 
 
 # -------------------------------------------------------------------------- cannot tell
@@ -158,10 +139,6 @@ def test_against_a_baseline_of_another_host_an_alarm_needs_more(
     assert judged.outcome == outcome
     if outcome == "undecided":
         assert judged.reason == "the baseline is of another host, which may differ by 10 %"
-
-
-def test_what_is_far_faster_than_a_poor_baseline_passes() -> None:
-    assert judge(runs(1.0, 1.2, 1.3), runs(0.7), LIMIT).outcome == "passed"
 
 
 def test_a_faster_machine_may_hide_a_regression() -> None:
@@ -248,11 +225,6 @@ def test_what_computes_many_times_as_much_is_slower_whoever_else_is_there() -> N
     assert judge(before, after, LIMIT).outcome == "failed"
     waited = runs(2.0, 2.2, 2.1, cores=0.38, others=1.6, agreement=0.4)
     assert judge(before, waited, LIMIT).outcome == "undecided"
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.015, 0.2, 0.35])
-def test_an_interval_begins_where_it_is_said_to(noise: float) -> None:
-    assert least(noise) == pytest.approx(1 - noise)
 
 
 @pytest.mark.parametrize("noise", [0.5, 1.0, 3.0, 100.0])

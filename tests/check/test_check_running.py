@@ -8,7 +8,7 @@ from dataclasses import replace
 from reporters.samples import FAILED, INPUT_BOUND, timed
 from trainperf.check import running
 from trainperf.check.answering import Baseline, settled
-from trainperf.check.running import Means, Repeat, Runs, Speed, boot_name
+from trainperf.check.running import Means, Repeat, Runs, Speed
 from trainperf.model import Diagnosis, Limits
 
 LIMITS = Limits(0.05, None, "none", strict=False)
@@ -104,18 +104,3 @@ def test_a_baseline_whose_runs_are_apart_is_made_of_five() -> None:
 
     assert made(1.0, 1.01, 1.02) == 3
     assert made(1.0, 1.01, 1.2, 1.0, 1.01) == 5
-
-
-def test_a_faster_machine_is_not_asked_for_again() -> None:
-    script = Script(took(1.0), speeds=(0.03,) * 9)
-    base = replace(saved(), repeats=(Repeat(1.0, 1.1, speed=Speed(0.05, 0.05)),) * 2)
-    means = Means(script.observe, script.speed, 1000.0, lambda: script.now)
-    runs = running.run(means, 1, lambda made: settled(base, made, LIMITS))
-    assert len(runs.repeats) == 1
-
-
-def test_containers_on_one_machine_have_the_name_of_its_start_in_common() -> None:
-    name = boot_name()
-    assert name == boot_name()
-    (one,) = Script(took(1.0)).run().repeats
-    assert one.hosts == tuple(filter(None, (INPUT_BOUND.evidence.machine.hostname, name)))

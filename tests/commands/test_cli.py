@@ -100,17 +100,6 @@ def test_a_trace_is_asked_for_by_its_file_which_must_be_possible(asked, tmp_path
     assert "there is no folder gone to write t.json to" in str(got["result"].exception)
 
 
-def test_a_report_that_was_not_saved_does_not_say_where(asked, monkeypatch, tmp_path):
-    from trainperf.errors import TrainperfError
-
-    error = TrainperfError("cannot write", "free some space")
-    monkeypatch.setattr(session, "run", lambda *_: (INPUT_BOUND, tmp_path, error))
-    result = CliRunner().invoke(cli, ["diagnose", "train.py"])
-    assert result.exception is error
-    assert "Input-bound" in result.output
-    assert "trainperf show" not in result.output
-
-
 @pytest.fixture
 def joined(asked, monkeypatch):
     """Catch what one rank would observe; it ends with exit status 3."""
@@ -246,11 +235,6 @@ def test_a_usage_error_is_one_line_and_a_hint(monkeypatch, capsys, words, line, 
     assert first.startswith("trainperf: ")
     assert line in first
     assert second == f"  {hint}"
-
-
-def test_fail_on_makes_the_exit_status_1(asked, records):
-    assert asked("--fail-on", "1.2", "train.py")["result"].exit_code == 1
-    assert CliRunner().invoke(cli, ["merge", "--fail-on", "1.2", str(records)]).exit_code == 1
 
 
 def test_without_a_word_the_help_is_shown(monkeypatch, capsys):

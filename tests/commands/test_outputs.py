@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,14 +120,6 @@ def test_a_document_on_stdout_is_all_that_is_there(name, capfd) -> None:
     assert text.lower().startswith(starts.get(name, "{"))
 
 
-def test_stdout_of_another_encoding_gets_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    write(["markdown"])
-    sys.stdout.flush()
-    assert "4.0×" in raw.getvalue().decode("utf-8")
-
-
 def test_a_file_is_replaced_whole_and_a_link_to_it_stays(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old" * 100_000)
     (tmp_path / "link").symlink_to("real")
@@ -165,12 +155,6 @@ def test_the_summary_stays_below_its_limit_with_what_is_there(tmp_path: Path, ro
     write(["github"], env={"GITHUB_STEP_SUMMARY": str(summary)})
     assert summary.stat().st_size <= 1024 * 1024
     assert added in summary.read_text()
-
-
-def test_a_summary_that_cannot_be_written_is_told_after_the_commands(tmp_path: Path, capfd) -> None:
-    with pytest.raises(TrainperfError, match="summary of the step"):
-        write(["github"], env={"GITHUB_STEP_SUMMARY": str(tmp_path / "no" / "summary")})
-    assert "::warning" in capfd.readouterr().out
 
 
 def test_problems_and_fail_on_reach_every_format_that_tells_them(tmp_path: Path, capfd) -> None:

@@ -80,17 +80,3 @@ def test_a_planted_part_is_not_written_through(tmp_path):
     (tmp_path / f".report.json.{os.getpid()}.part").symlink_to(precious)
     store.write_whole(target, b"new")
     assert (precious.read_text(), target.read_text()) == ("mine", "new")
-
-
-def test_a_report_that_is_replaced_keeps_its_mode(tmp_path):
-    target = tmp_path / "report.json"
-    target.write_text("old")
-    target.chmod(0o664)
-    store.write_whole(target, b"new")
-    assert mode(target) == 0o664 & ~_umask()
-
-
-def _umask() -> int:
-    now = os.umask(0o022)
-    os.umask(now)
-    return now

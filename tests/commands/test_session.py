@@ -1,7 +1,6 @@
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from rich.console import Console
@@ -10,7 +9,7 @@ from recordings import recording
 from reporters.samples import INPUT_BOUND
 from trainperf import diagnose, store
 from trainperf.commands import session
-from trainperf.commands.run_folders import find, new_folder
+from trainperf.commands.run_folders import new_folder
 from trainperf.commands.session import Target, _Shown, check_script, target
 from trainperf.errors import TrainperfError
 from trainperf.model import Run, TraceFile
@@ -34,11 +33,6 @@ def test_what_python_runs_is_let_through(tmp_path, name):
     check_script(path)
 
 
-def test_a_folder_with_a_main_file_is_let_through(tmp_path):
-    (tmp_path / "__main__.py").write_text("")
-    check_script(tmp_path)
-
-
 def test_a_notebook_runs_in_its_own_folder_and_says_what_is_left_out(tmp_path):
     (tmp_path / "sub").mkdir()
     cells = [{"cell_type": "code", "source": "%%bash\nls"}, {"cell_type": "code", "source": "!ls"}]
@@ -56,13 +50,6 @@ def test_each_run_has_a_folder_of_its_own(tmp_path):
     odd = new_folder(settings, "sh ../we ird/größe$(x).sh")
     assert odd.parent == tmp_path / "runs"
     assert odd.is_dir()
-
-
-def test_runs_started_in_the_same_second_do_not_collide(tmp_path):
-    settings = Settings(output_dir=tmp_path / "new" / "runs")
-    with ThreadPoolExecutor(16) as pool:
-        folders = list(pool.map(lambda _: new_folder(settings, "train.py"), range(32)))
-    assert len(set(folders)) == 32
 
 
 def test_what_was_asked_for_reaches_the_diagnosis(tmp_path, monkeypatch):
@@ -132,16 +119,6 @@ def test_trials_are_shown_as_they_go():
         ("say", "train.py: trying tf_cache: 1.8"),
         ("advance", 0.1),
     ]
-
-
-def test_the_latest_run_is_found(tmp_path):
-    settings = Settings(output_dir=tmp_path)
-    with pytest.raises(TrainperfError, match="no run is kept"):
-        find(None, settings)
-    folder = tmp_path / "20260101-000000-train.py"
-    folder.mkdir()
-    (folder / "diagnosis.json").write_text("{}")
-    assert find(None, settings) == folder / "diagnosis.json"
 
 
 BEFORE = """

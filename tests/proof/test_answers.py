@@ -81,12 +81,6 @@ def test_what_is_slower_and_trains_something_else_says_both():
     )
 
 
-def test_losses_that_could_not_be_compared_are_no_refusal():
-    proof = judged(trial(1.4, 1.5, same=None), QUIET)
-    assert proof.proven
-    assert proof.text == "Faster: 1.45× (1.40 to 1.50)."
-
-
 def test_steps_that_are_faster_in_a_training_that_is_not_are_not_proven():
     proof = judged(trial(1.4, 1.5, Outcome.LOSES, reason="it costs 9 s once"), QUIET)
     assert not proof.proven

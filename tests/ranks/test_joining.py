@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(rank, tmp_path):
 
 
 def folder_for(place, settings, sagemaker="/no/such/folder"):
-    return observe_rank.run_folder(place, settings, Path(sagemaker), {})
+    return observe_rank.run_folder(place, settings, Path(sagemaker))
 
 
 def test_all_ranks_of_a_job_take_the_same_folder(tmp_path):

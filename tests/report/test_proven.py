@@ -66,14 +66,14 @@ def test_where_steps_wait_for_their_input_the_rest_is_what_may_pay_without_it(
 
     recorded = zoo.load("loop_pydataset")
     request = Request(recorded.recording.run, tmp_path)
-    freed = _freed(request, recorded.evidence, (HIDDEN,), failed)
+    freed = _freed(request, recorded.evidence, (HIDDEN,))
     assert freed is not None
     by_name = {one.id: one for one in freed.findings}
     assert by_name["keras_steps_per_execution"].bound_basis.endswith("; once the input is free")
     assert by_name["torch_autocast"] is HIDDEN, "what was found before and is not priced anew"
     assert {one.category for one in freed.findings} <= {"model", "host", "sync"}
     healthy = zoo.load("healthy").evidence
-    assert _freed(request, healthy, (HIDDEN,), failed) is None
+    assert _freed(request, healthy, (HIDDEN,)) is None
 
 
 def test_what_came_to_nothing_is_part_of_the_claim_of_health(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ from dataclasses import replace
 import pytest
 
 from trainperf.trial.budget import END_S, Clock, Costs, budget_needed
-from trainperf.trial.contest import MIN_PAIRS, SLICE_S
 
 
 def costs(start_s=10.0, step_s=0.1, epoch_s=60.0, cores=2.0, slots=10):
@@ -16,36 +15,10 @@ def test_legs_that_fit_on_the_cores_start_as_quickly_as_one():
     assert costs().starting(0) == 0.0
 
 
-def test_whole_epochs_before_the_first_slice_count_for_every_leg():
-    assert costs().starting(2, epochs=1) == 70.0
-    assert costs().starting(4, epochs=1) == 140.0
-
-
-def test_a_contest_shares_the_slices_of_the_script_with_others():
-    assert costs(step_s=0.001).comparing(1) == pytest.approx(
-        1.1 * 1.5 * MIN_PAIRS * SLICE_S, rel=0.01
-    )
-    assert costs().comparing(4) == pytest.approx(4 * costs().comparing(1))
-    assert costs().comparing(1, pairs=12) == pytest.approx(2 * costs().comparing(1))
-
-
 def test_slow_steps_make_slices_of_two_steps_one_of_which_settles():
     assert costs(step_s=5.0).comparing(1, pairs=1) == pytest.approx(1.5 * 10.0 * 1.1)
     every = replace(costs(step_s=5.0), settles=False)
     assert every.comparing(1, pairs=1) == pytest.approx(1.5 * 5.0 * 1.1)
-
-
-def test_candidates_share_the_script_and_its_control():
-    one, two = costs(cores=1).trying(1), costs(cores=1).trying(2)
-    assert one > costs(cores=1).starting(3)
-    assert two - one == pytest.approx(10.0 + costs().comparing(1))
-
-
-def test_one_after_another_each_candidate_takes_three_processes():
-    apart = costs(slots=1)
-    assert apart.trying(1) > 4 * apart.start_s
-    assert apart.trying(2) - apart.trying(1) > 3 * apart.start_s
-    assert apart.trying(4) > costs(cores=8).trying(4)
 
 
 def test_the_budget_that_would_be_needed_suffices_and_is_as_it_is_printed():
@@ -79,15 +52,6 @@ def test_the_clock_keeps_the_end_free_for_the_report():
     time.now = 110.0 - END_S
     assert clock.over()
     assert clock.left == 0.0
-
-
-def test_an_interrupt_ends_the_time():
-    asked = []
-    clock = Clock(1000.0, lambda: bool(asked), Time())
-    assert not clock.over()
-    asked.append(1)
-    assert clock.over()
-    assert clock.left > 0
 
 
 def test_a_clock_that_keeps_some_time_ends_earlier_and_is_interrupted_as_well():

@@ -117,37 +117,6 @@ def test_nothing_but_its_sources_and_variables_tells_it_from_the_unchanged_run(r
     assert run.env == {"KEPT": "1"}
 
 
-def test_equal_bounds_and_missing_ones_keep_the_rank_of_the_findings(run):
-    for bound in (1.5, None):
-        found, _ = chosen(run, *(append(fix, ".a()", bound=bound) for fix in ("two", "one")))
-        assert [one.name for one in found] == ["two", "one"]
-
-
-def test_a_fix_that_shows_after_an_epoch_says_so(run):
-    found, _ = chosen(run, append("one", ".a()"), append("slow", ".b()"))
-    assert {one.name: one.warm_up_epochs for one in found} == {"one": 0, "slow": 1}
-    both = joined(run, ("one", "slow"), append("one", ".a()"), append("slow", ".b()"))
-    assert both.warm_up_epochs == 1
-
-
-@pytest.mark.parametrize("allowed", [False, True])
-def test_a_change_of_the_experiment_stands_apart_unless_it_is_allowed(run, allowed):
-    changing = append("two", ".x()", equivalence=Equivalence.SEMANTICS)
-    ((one,), skipped) = chosen(run, changing, semantic=allowed)
-    assert (one.name, one.equivalence, skipped) == ("two", Equivalence.SEMANTICS, [])
-    assert one.apart is not allowed
-
-
-def test_a_candidate_knows_how_many_samples_its_step_takes_beside_one_of_the_script(run):
-    twice = append("two", ".x()")
-    twice.data["samples_per_step"] = 2.0
-    (((one, other), _)) = chosen(run, twice, append("one", ".a()"))
-    assert (one.work, other.work) == (2.0, 1.0)
-    both = joined(run, ("two", "one"), twice, append("one", ".a()"))
-    assert isinstance(both, Candidate)
-    assert both.work == 2.0
-
-
 def test_a_choice_is_called_by_its_value_not_by_how_many_samples_its_step_takes(run):
     larger = append("two", ".x()")
     larger.data["variants"] = [
@@ -174,13 +143,6 @@ def test_fixes_that_do_not_go_together_say_why(run):
     assert found == "another fix sets N to 1"
 
 
-def test_a_missing_file_is_a_reason_and_no_crash(run, tmp_path):
-    (tmp_path / "train.py").unlink()
-    found, (one,) = chosen(run, append("one", ".a()"))
-    assert found == []
-    assert "cannot be read" in one.reason
-
-
 def test_all_trials_start_from_the_same_bytes_even_if_the_file_changes_meanwhile(run, tmp_path):
     findings = (append("one", ".a()"), append("two", ".b()", BATCH))
     edits = Edits(run.cwd, FIXES)
@@ -198,11 +160,6 @@ def test_each_way_to_make_a_fix_is_a_candidate_of_its_own(run):
     assert [one.name for one in found] == ["one (call=.a(), n=1)", "one (call=.b(), n=2)"]
     assert [".a()" in text_of(found[0]), ".b()" in text_of(found[1])] == [True, True]
     assert found[1].finding.data["call"] == ".b()"
-
-
-def test_a_single_way_to_make_a_fix_needs_no_name(run):
-    ((found,), _) = chosen(run, append("one", ".a()", variants=[{"n": 1}]))
-    assert (found.name, found.finding) == ("one", None)
 
 
 def test_what_changes_most_decides_how_the_losses_are_judged():
@@ -227,24 +184,6 @@ def test_what_a_finding_saves_outside_the_steps_is_not_tried_in_steps(run):
     outside = finding("one", MAP, call=".cache()", outside=True)
     _, skipped = chosen(run, outside)
     assert [one.reason for one in skipped] == [OUTSIDE]
-
-
-def test_what_saves_in_steps_as_well_has_its_epoch_and_can_do_without(run):
-    epoch = {"steps": 20, "seconds": 0.5, "pause_s": 0.1}
-    given = (append("one", ".a()", epoch=epoch), append("between", ".b()", epoch=epoch))
-    found, _ = chosen(run, *given)
-    assert {one.name: (one.epoch, one.in_steps) for one in found} == {
-        "one": (Epoch(20, 0.5, 0.1), True),
-        "between": (Epoch(20, 0.5, 0.1), False),
-    }
-
-
-def test_an_option_of_the_command_is_a_change_of_its_own(run):
-    (candidate,), skipped = chosen(run, finding("option", value="True"))
-    assert skipped == []
-    assert candidate.run.command == ("python", "train.py", "--bf16", "True")
-    assert candidate.run.sources == {}
-    assert run.command == ("python", "train.py")
 
 
 def test_an_option_stands_beside_an_edit(run):

@@ -10,7 +10,6 @@ from trainperf.trial.contest import (
     MAX_PAIRS,
     MIN_PAIRS,
     MOST_PAIRS,
-    SLICE_S,
     Contest,
     beaten,
     enough,
@@ -18,7 +17,6 @@ from trainperf.trial.contest import (
     met_itself,
     pairs_to_come,
     settle_steps,
-    slice_steps,
     take,
 )
 from trainperf.trial.legs.leg import LegFailed
@@ -36,13 +34,6 @@ def taken(leg, step_s, count, epoch=None):
         piece, step_s = take(leg, step_s, 0.0, never, epoch)
         pieces.append(piece)
     return pieces
-
-
-def test_a_slice_lasts_about_as_long_whatever_a_step_takes():
-    for step_s in (0.001, 0.01, 0.05, 0.1):
-        assert SLICE_S <= slice_steps(step_s) * step_s <= SLICE_S + 0.1
-    assert slice_steps(0.4) == 2
-    assert slice_steps(0.5) == slice_steps(30.0) == 1
 
 
 @pytest.mark.parametrize(
@@ -97,12 +88,6 @@ def test_a_contest_is_over_where_its_pairs_tell_enough(speedup, by, pairs, over)
     assert enough(contest(*spread(speedup, by, pairs)), 0.02) is over
 
 
-def test_what_lies_on_the_floor_goes_on_even_if_it_is_narrow():
-    narrow = contest(*spread(1.10, 0.005, MIN_PAIRS))
-    assert enough(narrow, 0.02)
-    assert not enough(narrow, 0.10)
-
-
 @pytest.mark.parametrize("apart", [False, True])
 def test_another_experiment_is_to_give_more(apart):
     small = contest(*spread(1.03, 0.005, 4))
@@ -136,13 +121,6 @@ def test_different_fixes_do_not_race_and_one_that_failed_beats_nobody():
     assert not beaten(racing(1.5), [racing(2.0, 2.02, 1.98)])
 
 
-def test_slow_steps_of_a_leg_that_need_not_settle_all_count():
-    leg = SimulatedLeg(Machine(), step_s=2.0)
-    leg.settles = False
-    taken(leg, 2.0, 1)
-    assert (leg.asked_steps, leg.settled) == ([1], [0])
-
-
 def test_who_lies_near_what_decides_takes_more_pairs_than_who_lies_far_from_it():
     far, near = contest(*spread(2.0, 0.05, 6)), contest(*spread(1.035, 0.05, 6))
     assert pairs_to_come(far, 0.02) == 3.0  # half as many again: it should be decided by now
@@ -156,11 +134,6 @@ def test_the_control_goes_on_until_the_noise_is_little_or_known_well():
     assert not met_itself(contest(*spread(1.0, 0.005, MIN_PAIRS - 1)), 0.02)
     assert not met_itself(quiet, 0.05)
     assert met_itself(contest(*spread(1.0, 0.1, MAX_PAIRS)), 0.05)
-
-
-@pytest.mark.parametrize(("step_s", "steps"), [(2.0, 1), (0.1, 1), (0.02, 3), (0.001, 50)])
-def test_what_is_cold_after_a_pause_counts_for_nobody(step_s, steps):
-    assert settle_steps(step_s) == steps
 
 
 @pytest.mark.parametrize(("step_s", "steps"), [(2.0, 0), (0.3, 0), (0.2, 1), (0.02, 3)])

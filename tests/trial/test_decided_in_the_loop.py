@@ -157,8 +157,3 @@ def test_of_the_ways_to_make_a_fix_the_decided_one_is_not_tried():
     ]
     left, (trial,) = decided(seen("double_batch", ALL_OF_IT), *ways)
     assert (left, trial.name) == (["batch_size (batch=64)"], "batch_size (batch=32)")
-
-
-def test_what_saves_between_epochs_as_well_is_tried():
-    shown = candidate("torch_autocast", epoch=object())
-    assert decided(evidence_of(RUN), shown) == (["torch_autocast"], [])

@@ -50,13 +50,6 @@ def test_processes_follow_each_other_unchanged_changed_changed_unchanged(tmp_pat
     assert engine.started == ["", "b", "b", "", "c", "c", ""]
 
 
-def test_the_next_stack_starts_from_the_last_unchanged_process(tmp_path):
-    engine = Written(tmp_path, *[process()] * 8)
-    engine.compare_all("b")
-    engine.compare_all("b+c")
-    assert engine.started == ["", "b", "b", "", "b+c", "b+c", ""]
-
-
 def test_a_drift_from_process_to_process_cancels_and_widens_the_interval(tmp_path):
     drifting = [process(0.10), process(0.055), process(0.060), process(0.13)]
     ((found),) = Written(tmp_path, *drifting, process()).compare_all("b")
@@ -74,13 +67,6 @@ def test_a_candidate_that_fails_is_not_started_twice_and_the_next_is_tried(tmp_p
     assert engine.started == ["", "bad", "good", "good", ""]
     assert (bad.failure, bad.ratio) == ("fails: ValueError: no", None)
     assert good.ratio.speedup == pytest.approx(2.0, rel=0.01)
-
-
-def test_a_candidate_whose_second_process_fails_has_failed(tmp_path):
-    broken = process(slices=2, failure="was killed by SIGKILL")
-    engine = Written(tmp_path, process(), process(), broken, process(), process())
-    (found,) = engine.compare_all("b")
-    assert (found.failure, found.ratio) == ("was killed by SIGKILL", None)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
@@ -152,11 +138,6 @@ def test_slices_of_another_kind_are_compared_with_those_of_a_process_that_made_s
     assert engine.baseline(epoch).step_s == pytest.approx(0.2, rel=0.02)
     engine._unchanged = [replace(in_steps, slices={None: in_steps.slices[None], epoch: ()})]
     assert engine.baseline(epoch).step_s == pytest.approx(0.1, rel=0.02), "of what there is"
-
-
-def test_without_any_process_there_is_no_baseline(tmp_path):
-    with pytest.raises(LegFailed, match="the time was over"):
-        Written(tmp_path).baseline()
 
 
 # ------------------------------------------------------------------- real processes

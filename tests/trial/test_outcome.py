@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kit.simulated import RUN
-from trainperf.model import Control, Equivalence, Outcome, Ratio
+from trainperf.model import Equivalence, Outcome, Ratio
 from trainperf.trial.budget import LATE
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import Leg
@@ -83,11 +83,6 @@ def test_a_change_of_the_losses_or_a_failure_is_rejected_however_much_it_gains()
     )
 
 
-def test_what_changes_the_experiment_on_purpose_is_not_judged_by_its_losses():
-    found = tried(measured(ratio(1.4, 1.5, 1.6), OTHER), equivalence=Equivalence.SEMANTICS)
-    assert found.outcome is Outcome.KEPT
-
-
 def test_slower_is_said_only_where_the_whole_interval_is():
     assert tried(measured(ratio(0.7, 0.8, 0.97))).outcome is Outcome.SLOWER
     assert tried(measured(ratio(0.7, 0.8, 0.99))).outcome is Outcome.NO_EFFECT
@@ -106,13 +101,6 @@ def test_slower_is_said_only_where_the_whole_interval_is():
 def test_no_measurable_effect_has_a_reason_where_there_was_one_to_see(found, of, reason):
     one = tried(measured(found), baseline(of))
     assert (one.outcome, one.reason, one.kept) == (Outcome.NO_EFFECT, reason, False)
-
-
-def test_a_fix_that_fails_gives_the_way_it_failed():
-    one = tried(measured(None, None, "fails: ValueError: no"))
-    assert (one.outcome, one.reason) == (Outcome.FAILED, "fails: ValueError: no")
-    assert (one.speedup, one.low, one.high) == (None, None, None)
-    assert one.bound == 1.8
 
 
 @pytest.mark.parametrize("failure", ["", LATE])
@@ -138,20 +126,6 @@ def test_the_floor_is_half_of_what_the_control_leaves_open():
 )
 def test_the_control_sets_the_floor(limits, least):
     assert control_of(ratio(*limits), SURE).floor == pytest.approx(least)
-
-
-def test_the_control_keeps_its_figures_and_how_far_the_losses_parted():
-    found = control_of(ratio(0.98, 1.0, 1.01), Band(False, 0.3))
-    assert isinstance(found, Control)
-    assert (found.low, found.speedup, found.high) == (0.98, 1.0, 1.01)
-    assert (found.pairs, found.steps) == (8, 24)
-    assert (found.reproducible, found.loss_band) == (False, 0.3)
-
-
-def test_without_losses_the_control_has_no_band():
-    found = control_of(ratio(0.98, 1.0, 1.01), Band(None, 0.0))
-    assert (found.reproducible, found.loss_band) == (None, None)
-    assert control_of(None, SURE) is None
 
 
 def test_what_a_fix_costs_once_is_earned_back_by_what_it_saves_in_each_step():
@@ -189,11 +163,6 @@ def test_what_saves_nothing_never_earns_its_cost_back():
     beside = baseline(first_step_s=10.0)
     assert break_even(measured(ratio(0.8, 0.9, 1.0), first_step_s=16.0), beside) == (None, None)
     assert break_even(measured(None, first_step_s=16.0), beside) == (None, None)
-
-
-def test_the_one_off_cost_stands_in_the_trial():
-    one = tried(measured(ratio(1.9, 2.0, 2.1), first_step_s=16.0), baseline(first_step_s=10.0))
-    assert (one.one_off_s, one.break_even_steps) == (6.0, 120)
 
 
 @pytest.mark.parametrize(("cpu_s", "costs"), [(12.0, 6.0), (9.0, 5.0), (4.1, None)])

@@ -16,7 +16,6 @@ from trainperf.trial.parity import (
     judge,
     judge_printed,
     read_losses,
-    tolerance,
 )
 
 EXACT, NUMERICS = Equivalence.EXACT, Equivalence.NUMERICS
@@ -88,12 +87,6 @@ def test_an_order_that_learns_somewhat_slower_passes_as_numerics() -> None:
     assert parity.text.endswith("(240 compared), as another order of samples may give")
 
 
-def test_half_precision_passes_as_numerics() -> None:
-    baseline = training(1)
-    parity = judge(NUMERICS, baseline, changed(baseline, lambda n, v: v * 1.013), QUIET)
-    assert (parity.ok, parity.text) == (True, "losses within 1.3 % (120 compared)")
-
-
 def test_running_means_are_taken_apart_before_orders_are_compared() -> None:
     def means(losses: Losses) -> Losses:
         values, total = {}, 0.0
@@ -115,12 +108,6 @@ def test_losses_near_zero_are_compared_with_the_usual_size() -> None:
     assert judge(EXACT, baseline, candidate, QUIET).text == "4 losses equal to rounding"
 
 
-def test_all_zero_losses_are_equal() -> None:
-    zero = Losses("loss", dict.fromkeys(range(1, 9), 0.0))
-    assert judge(EXACT, zero, zero, QUIET).ok
-    assert judge(NUMERICS, zero, zero, QUIET).ok
-
-
 # ------------------------------------------------------------ must not pass
 
 
@@ -129,15 +116,6 @@ def test_an_exact_fix_that_changes_the_order_of_samples_is_found(every: int) -> 
     parity = judge(EXACT, training(1, every=every), training(2, every=every), QUIET)
     assert parity.ok is False
     assert parity.text.startswith(f"losses part at step {every}: ")
-
-
-def test_the_text_shows_both_losses_where_they_part() -> None:
-    baseline = training(1, 64, noise=0.0)
-    values = {**baseline.values, 12: 0.7402}
-    parity = judge(
-        EXACT, Losses("loss", {**baseline.values, 12: 0.6931}), Losses("loss", values), QUIET
-    )
-    assert parity.text == "losses part at step 12: 0.6931 against 0.7402"
 
 
 def test_samples_that_are_random_once_only_are_found_in_the_second_epoch() -> None:
@@ -280,12 +258,6 @@ def test_events_are_read_by_kind() -> None:
     assert losses.weights == {2: 9.0}
     assert read_losses(events[:1]) is None
     assert read_losses(events[2:3]) == Losses("weights", {2: 9.0})
-
-
-def test_the_tolerance_is_tight_first_and_never_above_one() -> None:
-    assert tolerance(1) == tolerance(5) == 1e-4
-    assert tolerance(30) == pytest.approx(1e-3)
-    assert tolerance(10**9) == 2.0
 
 
 # ---------------------------------------------------------------- what plain runs print

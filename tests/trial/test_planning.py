@@ -17,7 +17,6 @@ from trainperf.model import (
     Item,
     Length,
     Outcome,
-    PhaseUse,
     Sample,
     Site,
     Training,
@@ -160,16 +159,6 @@ def test_every_leg_has_the_same_seed_and_warm_up(subject):
     assert made.changes.run.sources == {}
 
 
-def test_a_stack_is_a_leg_like_the_others(subject):
-    made = planned(subject(PARALLEL, INTERLEAVE))
-    both = made.changes.join(("tf_interleave_parallel", "tf_map_parallel"))
-    assert both.run.leg == made.changes.run.leg
-    assert both.run.seed == SEED
-    ((_, text),) = both.run.sources.items()
-    assert b"map(load, num_parallel_calls=tf.data.AUTOTUNE)" in text
-    assert b"interleave(read, num_parallel_calls=tf.data.AUTOTUNE)" in text
-
-
 def test_what_is_tried_on_top_of_others_has_their_edits_and_is_named_by_its_own(subject):
     first = subject(PARALLEL, XLA, INTERLEAVE)
     first = replace(first, freed=Freed(first.evidence, (XLA, INTERLEAVE)))
@@ -269,12 +258,6 @@ def test_nobody_waits_for_an_epoch_of_unknown_length_or_without_end(subject, ste
     assert (made.how.budget_needed_s or 0.0) < 3600
 
 
-def test_all_that_could_be_tried_is_planned_whatever_time_there_is_for_it(subject):
-    made = planned(subject(PARALLEL, INTERLEAVE, seconds=90.0, first=20.0))
-    assert names(made) == ["tf_map_parallel", "tf_interleave_parallel"]
-    assert made.how.budget_needed_s is None
-
-
 def test_a_script_that_starts_too_slowly_is_told_the_budget_that_would_do(subject):
     made = planned(subject(PARALLEL, first=300.0))
     assert (made.how.mode, made.chosen) == ("none", ())
@@ -370,35 +353,6 @@ def test_legs_on_a_gpu_take_no_more_memory_of_it_than_they_need(subject):
     assert not planned(one).how.growth
 
 
-@pytest.mark.parametrize(
-    ("first", "seconds"), [(5.0, 45.0), (8.0, 60.0), (25.0, 100.0), (45.0, 120.0)]
-)
-def test_scripts_on_a_gpu_are_tried_in_usual_budgets(subject, monkeypatch, first, seconds):
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-    one = subject(PARALLEL, INTERLEAVE, seconds=seconds, first=first)
-    made = planned(replace(one, evidence=replace(one.evidence, device=GPU)))
-    assert (made.how.mode, len(made.chosen)) == ("side by side", 2)
-
-
-@pytest.mark.parametrize(("usable", "at_once"), [(1, 2), (2, 2), (8, 4)])
-def test_as_many_legs_start_at_once_as_cores_let_run_and_one_that_imports(
-    subject, monkeypatch, usable, at_once
-):
-    monkeypatch.setattr("os.cpu_count", lambda: usable)
-    one = subject()
-    use = (PhaseUse("real", 20, cpu_cores=2.5),)
-    one = replace(one, evidence=replace(one.evidence, use=use))
-    assert costs_of(one, 10).at_once == at_once
-    assert costs_of(one, 10, spin=True).spin
-
-
-def test_a_leg_whose_run_was_not_sampled_counts_as_one_core(subject, monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-    one = subject()
-    unsampled = replace(one, evidence=replace(one.evidence, use=()))
-    assert costs_of(unsampled, 10).cores == 8.0 > costs_of(one, 10).cores
-
-
 def test_all_legs_share_what_they_compile_apart_from_the_users(subject):
     one = subject(PARALLEL, INTERLEAVE)
     user = replace(one.recording.run, env={"TORCHINDUCTOR_CACHE_DIR": "/home/me/compiled"})
@@ -464,11 +418,6 @@ def test_the_ranks_of_a_job_are_tried_together_side_by_side(subject):
     assert {run.leg.ranks for run in runs} == {2}
     assert made.changes.join(("tf_map_parallel",)).run.leg.ranks == 2
     assert planned(subject(PARALLEL)).changes.run.leg.ranks == 1
-
-
-def test_a_leg_of_several_ranks_wants_as_many_cores(subject):
-    many = {"events": job(*(place(n, 8) for n in range(8)))}
-    assert costs_of(subject(changes=many), 10).cores <= max(1.0, costs_of(subject(), 10).cores / 8)
 
 
 def test_ranks_that_meet_at_a_port_of_the_script_are_tried_one_after_another(subject):

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from trainperf.model import Run
-from trainperf.trial.legs.ports import FIXED, UNSEEN, free_port, shared_port, with_own_port
+from trainperf.trial.legs.ports import FIXED, UNSEEN, shared_port, with_own_port
 
 ENV = "import os\nos.environ.setdefault('MASTER_PORT', '29500')\n"
 
@@ -15,10 +15,6 @@ def nothing_is_set(monkeypatch):
 
 def run(words, folder="/nowhere", **env):
     return Run(tuple(words.split()), str(folder), "train.py", env=env)
-
-
-def test_a_free_port_is_a_port_that_can_be_had():
-    assert 1024 <= free_port() < 65536
 
 
 @pytest.mark.parametrize(
@@ -126,9 +122,3 @@ def test_a_port_of_the_environment_can_be_another(monkeypatch):
     assert shared_port(run("bash run.sh"), "mpirun") == UNSEEN
     monkeypatch.setenv("MASTER_PORT", "29500")
     assert shared_port(run("bash run.sh"), "mpirun") == ""
-
-
-def test_a_single_process_needs_a_port_only_under_torchrun():
-    assert with_own_port(run("python train.py"), several=False) == run("python train.py")
-    words = "torchrun --master_port 29500 train.py"
-    assert with_own_port(run(words), several=False).command[2] != "29500"

@@ -112,12 +112,6 @@ def test_where_all_fail_as_they_start_the_script_is_measured_nevertheless(compar
     assert compared.queue.baseline().step_s == pytest.approx(0.1)
 
 
-def test_where_nothing_was_gained_nobody_waits_for_the_control(compared):
-    machine = Machine(a={"step_s": 0.17, "noise": 0.01}, control={"start_s": 9.0})
-    compared(machine, "a")
-    assert "control" not in machine.ran
-
-
 def test_a_gain_that_may_be_noise_waits_for_the_control_and_takes_no_slices_meanwhile(compared):
     """Eight of 1.2 each took 24 pairs, and the control none."""
     machine = Machine(**every("abcdefgh", step_s=0.084))
@@ -151,13 +145,6 @@ def test_a_leg_that_starts_for_very_long_holds_up_nobody_and_is_late(compared, p
     compared(alone, "bc")
     decided = compared(Machine(**names), candidates, seconds=alone.now + 10.0)
     assert [one.late for one in decided.values()].count(True) == 1
-
-
-def test_one_that_hangs_as_it_starts_is_given_up_and_others_did_not_wait(compared):
-    machine = Machine(**every("bc", step_s=0.05), hangs={"start_s": 1e6})
-    found = compared(machine, ["hangs", "b", "c"])
-    assert "made too few steps to begin with" in found["hangs"].failure
-    assert found["b"].ratio.low > 1.5 < found["c"].ratio.low
 
 
 def test_a_leg_that_warms_up_on_its_device_is_not_paused(compared):
@@ -261,15 +248,6 @@ def test_a_leg_that_fails_is_ended_and_the_others_go_on(compared):
     assert [len(found[name].pairs) >= MIN_PAIRS for name in "ac"] == [True, True]
 
 
-def test_the_slice_after_one_that_failed_has_a_fresh_neighbour(monkeypatch):
-    machine = Machine(bad={"fails_at": 1})
-    with machine.queue(monkeypatch) as queue:
-        bad, good = (Contest(machine.leg(name, None, None)) for name in ("bad", "good"))
-        for group in ([bad], [good], [good]):
-            queue._between(group, machine.clock(), queue._series_of(None))
-    assert machine.ran == ["base", "bad", "base", "good", "base", "good", "base"]
-
-
 def test_when_the_unchanged_script_cannot_go_on_what_was_measured_stands(compared):
     machine = Machine(base={"fails_at": 9}, **every("a", step_s=0.085), **every("b", step_s=0.085))
     found = compared(machine, "ab")
@@ -357,13 +335,6 @@ def test_a_leg_whose_loop_takes_several_steps_a_turn_makes_fewer_turns(compared)
     found = compared(machine, ["many"], step_s=0.01)
     assert {steps for leg in machine.legs if leg.name == "many" for steps in leg.asked_steps} == {3}
     assert found["many"].ratio.speedup == pytest.approx(1.0)
-
-
-def test_a_script_whose_own_loop_takes_several_steps_a_turn_is_measured_by_its_steps(compared):
-    many = {"step_s": 0.1, "work": 10.0}
-    machine = Machine(base=many, control=many, same=many)
-    compared(machine, ["same"], step_s=0.01)
-    assert {steps for leg in machine.legs for steps in leg.asked_steps} == {3}
 
 
 def quiet(step_s):

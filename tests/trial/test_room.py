@@ -43,19 +43,10 @@ def test_what_was_not_measured_sets_no_limit():
     assert found.legs == MANY
 
 
-def test_no_more_legs_than_can_run_are_started():
-    assert room(recording(samples=samples(1)), box()).legs == MANY
-
-
 def test_memory_is_that_of_the_largest_moment_and_some_of_it_stays_free():
     found = room(recording(samples=samples(GIB, 4 * GIB, 2 * GIB)), box(memory_available=32 * GIB))
     assert found.legs == 6
     assert found.reason == "the script takes 4.0 GiB of memory, and 32.0 GiB is free"
-
-
-def test_a_script_that_fits_once_only_leaves_room_for_no_pair():
-    assert room(recording(samples=samples(20 * GIB)), box(memory_available=32 * GIB)).legs == 1
-    assert room(recording(samples=samples(30 * GIB)), box(memory_available=32 * GIB)).legs == 0
 
 
 def test_shared_memory_counts():

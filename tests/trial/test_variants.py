@@ -71,15 +71,6 @@ def test_a_way_that_is_not_kept_never_beats_one_that_is():
     assert [(one.variant, one.outcome) for one in found.others] == [("workers=2", Outcome.FAILED)]
 
 
-def test_no_way_that_pays_leaves_no_choice():
-    found = sorted_out(tried("a", 1.0, "workers=1"), tried("a", 0.8, "workers=2"))
-    assert (found.winners, found.choices) == ((), {})
-    assert {one.outcome for one in (*found.others, found.best["a"])} == {
-        Outcome.NO_EFFECT,
-        Outcome.SLOWER,
-    }
-
-
 def test_what_changes_the_experiment_is_measured_and_not_kept():
     measured = tried("a", 3.2)
     found = apart(measured)

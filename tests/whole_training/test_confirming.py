@@ -208,15 +208,6 @@ def test_an_addition_stands_on_what_the_trials_kept(confirm, predicts, kept):
     assert len(confirm.asked[0]) == 3
 
 
-def test_an_addition_that_fails_leaves_what_the_trials_kept(confirm, predicts, kept):
-    both = replace(kept, trials=(KEPT, OPEN), patch=replace(kept.patch, findings=()))
-    runs = PlainRuns(((12.0, 12.4), (7.0, 7.2)), failure="was killed by SIGSEGV")
-    tried, whole = confirm(runs, both, findings=[predicts])
-    assert (tried.trials[0], tried.trials[1].outcome) == (KEPT, Outcome.FAILED)
-    assert "was killed by SIGSEGV" in tried.trials[1].reason
-    assert (tried.patch, whole.seconds_after) == (both.patch, 7.1)
-
-
 def test_one_run_of_each_tells_what_two_have_no_time_for(confirm, predicts):
     runs = PlainRuns(((12.0, 12.0), (6.0, 6.0)), once=True)
     tried, whole = confirm(runs, NOTHING, findings=[predicts], left=30.0)
@@ -333,18 +324,6 @@ def test_what_was_not_timed_in_place_or_cannot_be_made_is_not_kept(confirm, time
     assert tried.patch is None
 
 
-def test_a_gain_in_place_that_does_not_clear_the_floor_is_not_kept(confirm, timed, lasting):
-    timed.data["in_place"]["low"] = 1.01
-    tried, _ = confirm(TOO_LONG, NOTHING, lasting, [timed], left=20.0)
-    assert tried.trials[0].outcome is Outcome.NOT_TRIED
-
-
-def test_what_was_tried_in_slices_is_not_kept_by_calls(confirm, timed, lasting):
-    slower = replace(SLOWER, fix=timed.id)
-    tried, _ = confirm(TOO_LONG, replace(NOTHING, trials=(slower,)), lasting, [timed])
-    assert tried.trials == (slower,)
-
-
 def test_what_saves_next_to_nothing_of_the_training_is_not_kept(confirm, kept):
     little = replace(kept, stack=replace(STACK, speedup=1.05, low=1.04, high=1.06))
     tried, whole = confirm(None, little)
@@ -400,13 +379,6 @@ def test_a_training_that_ends_by_itself_is_tried_by_whole_runs(confirm, rounds, 
     assert [version.expected_s for version in confirm.asked[0]] == [15.0, 1.5]
     assert (whole.seconds_now, whole.seconds_after) == (12.2, 4.1), "the estimate is not printed"
     assert tried.trying.reason == planning.BY_WHOLE_RUNS
-
-
-def test_what_prints_another_loss_is_not_kept(confirm, rounds):
-    runs = PlainRuns(((12.0, 12.4), (4.0, 4.2)), printed=(("loss: 0.5",) * 2, ("loss: 0.9",) * 2))
-    tried, whole = confirm([runs], ENDED, UNKNOWN, [rounds], observed_s=15.0)
-    assert (tried.trials[0].outcome, tried.patch) == (Outcome.LOSSES_DIFFER, None)
-    assert (whole.seconds_now, whole.seconds_after) == (None, None)
 
 
 def test_without_time_for_whole_runs_it_says_what_they_would_take(confirm, rounds):

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .tensorflow.loops import TensorFlowLoops
     from .torch.loops import TorchLoops
 
-
 TENSORFLOW = {
     "tensorflow": "hooks.imported",
     "tensorflow.python.client.session": "hooks.watch_sessions",
@@ -137,7 +136,7 @@ def start(run_file: str) -> None:
     if settings.get("guarded") and os.geteuid() != 0:
         from .shield import writers
 
-        writers.mend_renames(settings["guarded"], writers.Changes())
+        writers.mend_renames(settings["guarded"])
     if settings.get("seed") is not None:
         from .process import seeding
 

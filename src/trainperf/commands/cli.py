@@ -225,7 +225,11 @@ for _command in (check, compare, lint, sagemaker, try_):
 def main() -> None:
     """Run the command line; errors become one line and a hint on stderr."""
     try:
-        _check_folder()
+        try:
+            os.getcwd()
+        except OSError as error:  # no path can be told from it
+            text = "the working directory is no longer there"
+            raise TrainperfError(text, hint="change into one that is: cd") from error
         cli(prog_name="trainperf", standalone_mode=False)
     except TrainperfError as error:
         tell(f"trainperf: {error}")
@@ -251,16 +255,6 @@ def main() -> None:
             close_stdout()
         except OSError as error:
             _stdout_failed(error)
-
-
-def _check_folder() -> None:
-    """Raise `TrainperfError` where the working directory is gone: no path can be told from it."""
-    try:
-        os.getcwd()
-    except OSError as error:
-        raise TrainperfError(
-            "the working directory is no longer there", hint="change into one that is: cd"
-        ) from error
 
 
 def _stdout_failed(error: OSError) -> NoReturn:

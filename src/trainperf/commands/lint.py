@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trainperf.errors import TrainperfError
+
 if TYPE_CHECKING:
     from trainperf.lint.rule import Rule
 
@@ -80,16 +82,11 @@ def _ids(given: tuple[str, ...], option: str, known: set[str]) -> set[str]:
     listed = [each.strip() for one in given for each in one.split(",")]
     ids = {each.replace("-", "_") for each in listed if each}
     for each in sorted(ids - known):
-        from trainperf.errors import TrainperfError
         from trainperf.fixes import by_id
 
         if each not in by_id():
-            raise TrainperfError(
-                f"{option}: there is no {each}", "`trainperf explain` lists the ids"
-            )
+            raise TrainperfError(f"{option}: there is no {each}", "trainperf explain lists the ids")
         if option == "--select":
-            raise TrainperfError(
-                f"{option}: source alone does not tell {each}",
-                "`trainperf diagnose` looks for it in a run",
-            )
+            hint = "`trainperf diagnose` looks for it in a run"
+            raise TrainperfError(f"{option}: source alone does not tell {each}", hint)
     return ids

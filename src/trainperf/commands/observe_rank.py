@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from trainperf.commands.session import run_of
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
 from trainperf.machine.after_run import probe_storage
-from trainperf.model import Ending, Recording, Run
+from trainperf.model import Ending, Recording
 from trainperf.model.words import count
 from trainperf.ranks import Place, records
 from trainperf.ranks.records import RankRecord
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
 SAGEMAKER = Path("/opt/ml")
 """SageMaker uploads what lies in `output/data` of it on all hosts when the job ends."""
+FAILED = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 UNGUARDED = "not guarded: what the script itself writes; ranks may have to read what another wrote"
 
 
@@ -61,9 +61,10 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
             progress.note(f"{_who(place)}: observing {target.label}; records go to {where}")
             progress.note(UNGUARDED)
         try:
-            recording = launch(
-                _run(target, settings, where, place), folder, lambda _: None, interrupted
-            )
+            # a job that was started again must not read what its ranks agreed on before
+            board = records.BOARD + (f"-{place.restarts}" if place.restarts else "")
+            own = replace(run_of(target, settings), board=str(where / board))
+            recording = launch(own, folder, lambda _: None, interrupted)
         except TrainperfError as error:
             records.save(replace(record, ending=Ending.FAILED, problem=str(error)), folder)
             raise
@@ -72,26 +73,32 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
         if not settings.keep_secrets:
             recording = redaction.of_recording(recording)
         store.save_recording(recording, folder / store.RECORDING_FILE)
-        records.save(
-            replace(record, ending=recording.ending, frameworks=_frameworks(recording)), folder
-        )
+        frameworks = {
+            str(event["name"]): str(event["version"])
+            for events in recording.events.values()
+            for event in events
+            if event["e"] == "import"
+        }
+        records.save(replace(record, ending=recording.ending, frameworks=frameworks), folder)
         records.clean(folder)
-        progress.note(_closing(place, recording, folder, where))
+        said = f"{_who(place)}: {outcome(recording)}"
+        if recording.ending in FAILED:
+            said += f"; what it printed: {folder / OUTPUT}"
+        if place.rank == 0:
+            said += f". When all have ended: trainperf merge {where}"
+        progress.note(said)
         if settings.trace is not None and place.rank == 0:
             trace = write_trace(recording, settings.trace)
             said = f"a trace of {count(trace.steps, 'step')} is in {trace.file}"
             if trace.reason:
                 said = f"no step was traced: {trace.reason}"
             progress.note(f"{_who(place)}: {said}")
-    return _status(recording.ending)
+    if recording.ending in FAILED:
+        return 3
+    return 130 if recording.ending is Ending.INTERRUPTED else 0
 
 
-def run_folder(
-    place: Place,
-    settings: Settings,
-    sagemaker: Path = SAGEMAKER,
-    environ: Mapping[str, str] = os.environ,
-) -> Path:
+def run_folder(place: Place, settings: Settings, sagemaker: Path = SAGEMAKER) -> Path:
     """The run directory: the same on all ranks that see the same disk.
 
     Raises `TrainperfError` where nothing names the job and no folder was given.
@@ -103,9 +110,8 @@ def run_folder(
             f"{place.by} gives this job no name by which all its ranks could find one folder",
             "name a folder for their records, the same for all: --run-dir DIR",
         )
-    base = settings.output_dir
-    uploaded = sagemaker / "output" / "data"
-    on_sagemaker = (sagemaker / "input" / "config").is_dir() or "SM_HOSTS" in environ
+    base, uploaded = settings.output_dir, sagemaker / "output" / "data"
+    on_sagemaker = (sagemaker / "input" / "config").is_dir() or "SM_HOSTS" in os.environ
     if on_sagemaker and base == default_output_dir() and os.access(uploaded, os.W_OK):
         base = uploaded / "trainperf"
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", place.job_id).strip("-.") or "unnamed"
@@ -113,6 +119,7 @@ def run_folder(
 
 
 def _joined(where: Path, place: Place) -> Path:
+    """The folder of this rank's record, made, in a run directory that is of this job."""
     folder = records.folder_of(where, place.rank)
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -121,7 +128,7 @@ def _joined(where: Path, place: Place) -> Path:
             raise TrainperfError(
                 f"{where} holds a run of one process", "name another folder with --run-dir"
             )
-        for path in {one for one in (first, folder) if one is not None}:
+        for path in {folder, first or folder}:
             _check(path, place, own=path == folder)
         folder.mkdir(exist_ok=True)
         records.remove(folder)
@@ -162,36 +169,9 @@ def _record(target: Target, place: Place, price_per_hour: float | None) -> RankR
     )
 
 
-def _run(target: Target, settings: Settings, where: Path, place: Place) -> Run:
-    # a job that was started again must not read what its ranks agreed on before
-    board = records.BOARD + (f"-{place.restarts}" if place.restarts else "")
-    return replace(run_of(target, settings), board=str(where / board))
-
-
-def _frameworks(recording: Recording) -> dict[str, str]:
-    return {
-        str(event["name"]): str(event["version"])
-        for events in recording.events.values()
-        for event in events
-        if event["e"] == "import"
-    }
-
-
-# ---------------------------------------------------------------------- what is said
-
-
 def _who(place: Place) -> str:
     kind = "host" if place.by == "SageMaker" else "rank"
     return f"{kind} {place.rank} of {place.world_size}"
-
-
-def _closing(place: Place, recording: Recording, folder: Path, where: Path) -> str:
-    said = f"{_who(place)}: {outcome(recording)}"
-    if recording.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
-        said += f"; what it printed: {folder / OUTPUT}"
-    if place.rank == 0:
-        said += f". When all have ended: trainperf merge {where}"
-    return said
 
 
 def outcome(recording: Recording) -> str:
@@ -199,9 +179,3 @@ def outcome(recording: Recording) -> str:
     said = records.ended(recording)
     said = f"the script {said}" if said else "measured"
     return said if training(recording.events) else f"{said}; no training loop was seen"
-
-
-def _status(ending: Ending) -> int:
-    if ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
-        return 3
-    return 130 if ending is Ending.INTERRUPTED else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trainperf.model import Diagnosis
@@ -64,39 +64,37 @@ def of_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
 
 def of_recording(recording: Recording) -> Recording:
     """The recording without them."""
+
+    def plain(event: Event) -> Event:
+        return {**event, "argv": list(words(event["argv"]))} if "argv" in event else event
+
+    events = {pid: tuple(map(plain, own)) for pid, own in recording.events.items()}
     return replace(
         recording,
         run=replace(recording.run, command=words(recording.run.command)),
-        events={pid: tuple(map(_event, each)) for pid, each in recording.events.items()},
+        events=events,
         output_tail=text(recording.output_tail),
     )
 
 
-def _event(event: Event) -> Event:
-    return {**event, "argv": list(words(event["argv"]))} if "argv" in event else event
-
-
 def words(command: Sequence[str]) -> tuple[str, ...]:
     """The words of a command, secrets replaced: the value of `--api-key`, what looks like one."""
-    return tuple(_words(command))
-
-
-def _words(command: Sequence[str]) -> Iterator[str]:
-    option = ""
+    told, option = [], ""
     for word in command:
-        yield REDACTED if not word.startswith("-") and _is_secret(option, word) else text(word)
+        secret = not word.startswith("-") and _is_secret(option, word)
+        told.append(REDACTED if secret else text(word))
         option = word if word.startswith("-") and "=" not in word else ""
+    return tuple(told)
 
 
 def text(quoted: str) -> str:
     """A text, secrets replaced."""
-    return ASSIGNED.sub(_assigned, KNOWN.sub(REDACTED, USER_INFO.sub(REDACTED, quoted)))
 
+    def assigned(found: re.Match[str]) -> str:
+        secret = _is_secret(found["name"], found["value"])
+        return f"{found['name']}{found['between']}{REDACTED}" if secret else found[0]
 
-def _assigned(found: re.Match[str]) -> str:
-    if not _is_secret(found["name"], found["value"]):
-        return found[0]
-    return f"{found['name']}{found['between']}{REDACTED}"
+    return ASSIGNED.sub(assigned, KNOWN.sub(REDACTED, USER_INFO.sub(REDACTED, quoted)))
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,13 @@ def new_folder(settings: Settings, label: str) -> Path:
             if not folder.exists():
                 folder.mkdir(mode=ALONE, exist_ok=True)
         own(settings.output_dir)
-        return _first_free(settings.output_dir / f"{stamp}-{name}")
+        free, number = settings.output_dir / f"{stamp}-{name}", 1
+        while True:  # never one that another run made
+            with suppress(FileExistsError):
+                free.mkdir(mode=ALONE)
+                return free
+            number += 1
+            free = free.with_name(f"{stamp}-{name}-{number}")
     except OSError as error:
         raise TrainperfError(
             f"cannot write to {settings.output_dir}: {error.strerror}",
@@ -56,19 +63,6 @@ def own(folder: Path) -> None:
             f"{ours} is not a folder of yours alone: what it holds cannot be trusted",
             hint="name another folder with --output-dir, or remove that one",
         )
-
-
-def _first_free(folder: Path) -> Path:
-    """Make `folder`, or with a number behind its name; never one that another run made."""
-    number, free = 1, folder
-    while True:
-        try:
-            free.mkdir(mode=ALONE)
-        except FileExistsError:
-            number += 1
-            free = folder.with_name(f"{folder.name}-{number}")
-        else:
-            return free
 
 
 def saved_name(run: Path) -> str:

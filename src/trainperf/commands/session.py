@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from trainperf.recording.cells import is_notebook
 from trainperf.recording.run import Event, Recording, Run
 from trainperf.run import guarding
 from trainperf.run.interpreter import interpreter_for
-from trainperf.run.sweeping import Swept, sweep
+from trainperf.run.sweeping import sweep
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -185,10 +185,13 @@ def run(
             price_per_hour=settings.price_per_hour,
             full_run_s=settings.full_run_s,
         )
-        for sentence in (*(guarding.said(guarded) if first else ()), *_swept(swept)):
+        for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
-        for sentence in target.notes if first else ():
-            progress.note(sentence)
+        if swept.processes:
+            many = "a process" if swept.processes == 1 else f"{swept.processes} processes"
+            progress.note(f"ended {many} that an earlier run had left, which was killed")
+        if swept.folders:
+            progress.note(f"cleared what such a run had left in {', '.join(swept.folders)}")
         progress.phase(f"{named}: starting")
         try:
             diagnosis, recording = (pipeline or run_diagnosis)(request, _Shown(progress, named))
@@ -265,14 +268,6 @@ def merge(
         error.hint = "free some space, or choose another place with --output"
         return diagnosis, output or folder, error
     return diagnosis, output or folder, None
-
-
-def _swept(swept: Swept) -> Iterator[str]:
-    if swept.processes:
-        many = "a process" if swept.processes == 1 else f"{swept.processes} processes"
-        yield f"ended {many} that an earlier run had left, which was killed"
-    if swept.folders:
-        yield f"cleared what such a run had left in {', '.join(swept.folders)}"
 
 
 class _Shown:

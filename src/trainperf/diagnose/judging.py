@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 from trainperf import verdict as rank
 from trainperf.diagnose import Request
@@ -14,7 +15,7 @@ from trainperf.diagnose.fewer_devices import with_fewer_devices
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, Parts
 from trainperf.fixes import Fix, by_id, concern
-from trainperf.fixes.findings import Failed, findings_to_try, shown_findings, with_free_input
+from trainperf.fixes.findings import findings_to_try, shown_findings, with_free_input
 from trainperf.machine import after_run, with_late_answers
 from trainperf.model import (
     Diagnosis,
@@ -48,6 +49,41 @@ LOOK_S = 0.25
 """So long the machine is looked at before the trials: how many cores do neighbours take?"""
 
 
+@dataclass(frozen=True)
+class Observed:
+    """The observed run of a request, and what is to be known of the diagnosis meanwhile."""
+
+    request: Request
+    recording: Recording
+    evidence: Evidence
+    began: float
+    interrupted: Interrupted
+    on_event: Callable[[Event], None]
+
+    @property
+    def deadline(self) -> float:
+        """When the budget is over, on `time.monotonic()`."""
+        return self.began + self.request.run.budget_s
+
+    def subject(self, found: Found, deadline: float | None = None, **fields: Any) -> Subject:
+        """The subject of trials of what was found, with what else they are to know."""
+        request = self.request
+        return Subject(
+            recording=self.recording,
+            evidence=self.evidence,
+            findings=found.findings,
+            machine=request.inspect(),
+            edits=found.edits,
+            folder=request.folder,
+            began=self.began,
+            deadline=self.deadline if deadline is None else deadline,
+            sequential=request.sequential,
+            allow_semantic=request.allow_semantic,
+            neighbours_cores=busy_cores(LOOK_S),
+            **fields,
+        )
+
+
 def judged(
     request: Request,
     recording: Recording,
@@ -76,38 +112,57 @@ def judged(
         )
         evidence = parts.read_or(evidence, "runs on fewer devices", fewer)
     evidence = replace(evidence, unread=(*parts.faults, *evidence.unread))
-
-    def failed(fix: Fix, error: Exception) -> None:
-        """What fails here has failed as the findings were told, and was noted."""
-
+    observed = Observed(request, recording, evidence, began, interrupted, on_event)
     edits = cache(edits_in)  # each is made once, from the first verdict to the last run
     first = first_verdict(request, recording, evidence, edits)
+    diagnosis = first
+    if request.trials and recording.ending.complete:
+        diagnosis = _tried(observed, first, edits)
+    return replace(diagnosis, seconds=time.monotonic() - began), recording
+
+
+def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) -> Diagnosis:
+    """The first verdict with what trials on the script prove, and the whole training with that."""
+    request, evidence, before = observed.request, observed.evidence, first.training
     known = {one.id for one in first.findings}
-    hidden = _untold(request, findings_to_try(evidence, known, failed))
+    hidden = _untold(request, findings_to_try(evidence, known, _noted))
     findings = (*first.findings, *hidden)
     if request.only:
         findings = tuple(one for one in findings if one.id in request.only)
-    free = None if request.only else _freed(request, evidence, findings, failed)
+    if not findings:
+        return first
+    free = None if request.only else _freed(request, evidence, findings)
     ids = {one.id for one in findings}
     behind = tuple(one for one in free.findings if one.id not in ids) if free else ()
     found = Found(findings, edits(patch_root(request.run, (*findings, *behind))))
-    tried = _try(
-        request, found, free, first.training, recording, evidence, began, interrupted, on_event
-    )
-    if tried is None:
-        return replace(first, seconds=time.monotonic() - began), recording
-    until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
-    clock, folder = Clock(until, interrupted), request.folder
-    plain_s = max(WHOLE_RUNS_S, request.full_run_s)
-    over = recording.ending is Ending.FINISHED
-    observed_s = recording.ended - recording.started if over else None
-    before, run = first.training, request.run
+    deadline = observed.deadline
+    if before is not None:  # time is left for what only whole runs show
+        real, steps = evidence.times.real_, evidence.loop.epoch_steps
+        epoch_s = steps * real.seconds if steps and isinstance(real, Measure) else None
+        deadline -= reserved_s(found, before, deadline - time.monotonic(), epoch_s)
+    subject = observed.subject(found, deadline, training=before, freed=free)
+    tried = try_fixes(subject, observed.interrupted, observed.on_event)
     kept = {trial.fix for trial in tried.trials if trial.kept}
     found = replace(found, findings=(*findings, *(one for one in behind if one.id in kept)))
-    tried, whole = confirm(tried, found, before, run, folder, clock, on_event, plain_s, observed_s)
-    untold = (*hidden, *behind)
-    diagnosis = replace(_proven(first, evidence, untold, tried, found.edits), training=whole)
-    return replace(diagnosis, seconds=time.monotonic() - began), recording
+    recording, full_s = observed.recording, request.full_run_s
+    over = recording.ending is Ending.FINISHED
+    tried, whole = confirm(
+        tried,
+        found,
+        before,
+        request.run,
+        request.folder,
+        Clock(max(observed.deadline, time.monotonic() + full_s), observed.interrupted),
+        observed.on_event,
+        max(WHOLE_RUNS_S, full_s),
+        recording.ended - recording.started if over else None,
+    )
+    proven = _proven(first, evidence, (*hidden, *behind), tried, found.edits)
+    return replace(proven, training=whole)
+
+
+def _noted(fix: Fix, error: Exception) -> None:
+    """What fails here has failed as the findings were told, and was noted."""
 
 
 def edits_in(root: str) -> Edits:
@@ -164,56 +219,14 @@ def _as_written(findings: Iterable[Finding], cwd: str) -> tuple[Finding, ...]:
     return tuple(as_written(findings, cwd, by_id()))
 
 
-def _try(
-    request: Request,
-    found: Found,
-    freed: Freed | None,
-    before: Training | None,
-    recording: Recording,
-    evidence: Evidence,
-    began: float,
-    interrupted: Interrupted,
-    on_event: Callable[[Event], None],
-) -> Tried | None:
-    """Try the fixes on the script, if that was asked for and the run was measured.
-
-    Time is left for what only whole runs show, where the whole training `before` lets it.
-    """
-    if not request.trials or not recording.ending.complete or not found.findings:
-        return None
-    until = began + request.run.budget_s
-    if before is not None:
-        real, steps = evidence.times.real_, evidence.loop.epoch_steps
-        epoch_s = steps * real.seconds if steps and isinstance(real, Measure) else None
-        until -= reserved_s(found, before, until - time.monotonic(), epoch_s)
-    subject = Subject(
-        recording=recording,
-        evidence=evidence,
-        findings=found.findings,
-        machine=request.inspect(),
-        edits=found.edits,
-        folder=request.folder,
-        began=began,
-        deadline=until,
-        sequential=request.sequential,
-        allow_semantic=request.allow_semantic,
-        neighbours_cores=busy_cores(LOOK_S),
-        training=before,
-        freed=freed,
-    )
-    return try_fixes(subject, interrupted, on_event)
-
-
-def _freed(
-    request: Request, evidence: Evidence, found: Sequence[Finding], failed: Failed
-) -> Freed | None:
+def _freed(request: Request, evidence: Evidence, found: Sequence[Finding]) -> Freed | None:
     """What is to be tried on top of a repair of the input, None where steps hardly wait for it."""
     free = with_free_input(evidence)
     if free is None:
         return None
     asked = [
         replace(one, bound_basis=f"{one.bound_basis}; once the input is free")
-        for one in _untold(request, findings_to_try(free, (), failed))
+        for one in _untold(request, findings_to_try(free, (), _noted))
         if one.category != "input" and not one.data.get("outside")
     ]
     ids = {one.id for one in asked}

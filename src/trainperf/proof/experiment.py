@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainperf.changes import Change, Repository, changed_run, check_interpreter, laid_over
 from trainperf.diagnose import Request
-from trainperf.diagnose.judging import LOOK_S, patch_root
+from trainperf.diagnose.judging import Observed, patch_root
 from trainperf.errors import NothingToCompare, NotMeasured, TrainperfError
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
@@ -49,13 +49,12 @@ from trainperf.report.assemble.diagnosis import assemble, cost_after, without_lo
 from trainperf.rewrite.script import default_reader
 from trainperf.run.launch import launch
 from trainperf.run.spawn import Interrupted, interruptible
-from trainperf.samplers.contention import busy_cores
-from trainperf.trial import Subject, Tried, planning, try_fixes
+from trainperf.trial import Tried, planning, try_fixes
 from trainperf.trial.budget import Clock, telling
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.faults import why
 from trainperf.trial.repeat import FOR_LIFE
-from trainperf.whole_training import by_runs, ledger, plain_runs, with_changes
+from trainperf.whole_training import Found, by_runs, ledger, plain_runs, with_changes
 from trainperf.whole_training.ledger import started_in
 from trainperf.whole_training.plain_runs import PlainRuns, Script, Version
 
@@ -193,12 +192,11 @@ def experiment(
                       "expected_s": recording.ended - recording.started})  # fmt: skip
             folder = request.folder / f"change-{number}"
             looked.append(_look(change, run, folder, machine, interrupted))
-        tried = _tried(
-            request, looked, difference, recording, evidence, began, interrupted, on_event
-        )
+        observed = Observed(request, recording, evidence, began, interrupted, on_event)
+        tried = _tried(observed, looked, difference)
         done = Experiment(recording, evidence, tuple(looked), tried, began, request.allow_semantic)
         if tried.ended:
-            clock = Clock(began + request.run.budget_s, interrupted)
+            clock = Clock(observed.deadline, interrupted)
             done = by_whole_runs(done, Script(run, request.folder, clock, telling(on_event)))
         for number in range(len(made)):
             shutil.rmtree(request.folder / f"change-{number}", ignore_errors=True)
@@ -269,33 +267,13 @@ def by_whole_runs(made: Experiment, script: Script) -> Experiment:
     return replace(made, tried=replace(tried, control=control, trying=trying))
 
 
-def _tried(
-    request: Request,
-    looked: Sequence[Looked],
-    difference: float,
-    recording: Recording,
-    evidence: Evidence,
-    began: float,
-    interrupted: Interrupted,
-    on_event: OnEvent,
-) -> Tried:
+def _tried(observed: Observed, looked: Sequence[Looked], difference: float) -> Tried:
     """The trials of those that can be tried, and beside them why the others have none."""
-    semantic = request.allow_semantic
-    subject = Subject(
-        recording=recording,
-        evidence=evidence,
-        findings=(),
-        machine=request.inspect(),
-        edits=Edits(request.run.cwd, by_id()),
-        folder=request.folder,
-        began=began,
-        deadline=began + request.run.budget_s,
-        sequential=request.sequential,
-        allow_semantic=semantic,
-        neighbours_cores=busy_cores(LOOK_S),
-        changes=tuple(_candidates(looked, evidence, semantic, difference)),
-    )
-    tried = try_fixes(subject, interrupted, on_event)
+    request, evidence = observed.request, observed.evidence
+    changes = tuple(_candidates(looked, evidence, request.allow_semantic, difference))
+    nothing = Found((), Edits(request.run.cwd, by_id()))
+    subject = observed.subject(nothing, changes=changes)
+    tried = try_fixes(subject, observed.interrupted, observed.on_event)
     none = [
         Trial(one.title, Outcome.FAILED if one.failed else Outcome.NOT_TRIED, one.reason)
         for one in looked

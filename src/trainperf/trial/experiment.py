@@ -17,13 +17,11 @@ from trainperf.model import (
     Finding,
     Outcome,
     Patch,
-    Ratio,
     Stack,
     Trial,
     Trials,
 )
 from trainperf.model.trials import NOISE
-from trainperf.recording.run import Epoch
 from trainperf.run.caches import filled
 from trainperf.trial.budget import CACHES, LATE, NO_SLICE, Bench, Clock, budget_needed, telling
 from trainperf.trial.candidates import Candidate
@@ -31,11 +29,12 @@ from trainperf.trial.legs.faults import ENDED
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, more_once
 from trainperf.trial.planning import (
+    ENDS,
     SEED,
     Changes,
     Plan,
     Subject,
-    ends_by_itself,
+    obstacle_of,
     plan,
 )
 from trainperf.trial.queue import Queue
@@ -90,7 +89,7 @@ def try_fixes(
     planned = plan(subject, clock)
     left_out = planned.skipped
     if not planned.chosen:
-        return Tried(planned.how, left_out, ended=ends_by_itself(subject.recording))
+        return Tried(planned.how, left_out, ended=obstacle_of(subject.recording) == ENDS)
 
     done, failure = _run(planned, subject, clock, on_event)
     if failure and planned.how.mode == "side by side" and not clock.over():
@@ -155,6 +154,10 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
     named = {(one.fix, one.variant) for one in (*found.values(), *came.others)}
     skipped = [one for one in came.skipped if (one.fix, one.variant) not in named]
+
+    def order(trial: Trial) -> tuple[int, float]:
+        return list(Outcome).index(trial.outcome), -(trial.speedup or 0.0)
+
     return Tried(
         trying=replace(
             planned.how,
@@ -163,7 +166,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
             legs=came.legs,
             compared_s=came.compared_s,
         ),
-        trials=tuple(sorted((*found.values(), *came.others, *skipped), key=_order)),
+        trials=tuple(sorted((*found.values(), *came.others, *skipped), key=order)),
         control=baseline.control or engine.baseline().control,
         stack=_stack(stacked, found, baseline, subject.evidence, once, passing),
         patch=written.patch,
@@ -240,6 +243,10 @@ def _stack(
         return None
     whole = stacked.ratio
     before, after = baseline.step_s, baseline.step_s / whole.speedup
+    alone = [found[name].speedup for name in stacked.fixes if not found[name].on_top]
+    parts = [one for one in alone if one is not None]
+    several = len(parts) == len(stacked.fixes) > 1
+    interaction = whole.speedup / math.prod(parts) if several else None
     batch, steps = evidence.loop.batch_size, None if passing else evidence.loop.epoch_steps
     pause = evidence.between_epochs
     between = pause.seconds if pause is not None else None
@@ -247,12 +254,14 @@ def _stack(
     if epoch is not None:  # its steps hold the start of the input
         held = epoch.pause_s + ((pause.restart_s or 0.0) if pause is not None else 0.0)
         if epoch.written:
-            held = _held_of(epoch, evidence)
+            turns = epoch.steps / (evidence.loop.epoch_steps or epoch.steps)
+            more = epoch.seconds - epoch.steps * evidence.times.real
+            held = max(0.0, more) / max(1.0, turns)  # besides training steps
         between = max(0.0, (between or 0.0) - held)
     return Stack(
         fixes=stacked.fixes,
         **asdict(whole),
-        interaction=_interaction(stacked, whole, found),
+        interaction=interaction,
         before_step_s=before,
         after_step_s=after,
         before_samples_per_s=batch / before if batch else None,
@@ -263,12 +272,6 @@ def _stack(
         held_s=held,
         together=stacked.together,
     )
-
-
-def _held_of(turn: Epoch, evidence: Evidence) -> float:
-    """Seconds that slices of whole turns hold besides training steps, for each epoch of a turn."""
-    epochs = turn.steps / (evidence.loop.epoch_steps or turn.steps)
-    return max(0.0, turn.seconds - turn.steps * evidence.times.real) / max(1.0, epochs)
 
 
 def _once(stacked: Stacked, baseline: Baseline, beside: bool) -> float | None:
@@ -285,17 +288,6 @@ def _once(stacked: Stacked, baseline: Baseline, beside: bool) -> float | None:
     return more
 
 
-def _interaction(stacked: Stacked, whole: Ratio, found: dict[str, Trial]) -> float | None:
-    """The whole over the product of its parts alone; None for one, or where they were not alone."""
-    if any(found[name].on_top for name in stacked.fixes):
-        return None
-    alone = [found[name].speedup for name in stacked.fixes]
-    parts = [one for one in alone if one is not None]
-    if len(parts) < 2 or len(parts) < len(alone):
-        return None
-    return whole.speedup / math.prod(parts)
-
-
 def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
     """The unchanged script itself could not be run as a leg: nothing can be compared."""
     if clock.interrupted():
@@ -306,7 +298,3 @@ def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
         reason = f"the script as it is could not be run as a leg: {reason}"
     trials = tuple(one.skipped(reason) for one in planned.chosen)
     return Tried(replace(planned.how, mode="none", reason=reason), trials)
-
-
-def _order(one: Trial) -> tuple[int, float]:
-    return list(Outcome).index(one.outcome), -(one.speedup or 0.0)

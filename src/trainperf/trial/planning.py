@@ -246,7 +246,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         neighbours_cores=subject.neighbours_cores,
     )
     costs = costs_of(subject, space.legs if how.mode == "side by side" else 1, alike.spin)
-    if chosen and (obstacle := _obstacle(subject.recording)):
+    if chosen and (obstacle := obstacle_of(subject.recording)):
         return none(obstacle, chosen)
     if isinstance(costs, str):
         return none(costs, chosen)
@@ -356,16 +356,15 @@ def in_order(
         else:
             reason = NOT_WORTH.format(100 * saved) if saved > 0 else NOTHING
             skipped.append(candidate.skipped(reason))
+
+    def saved_a_second(candidate: Candidate) -> float:
+        whole = costs.holding(candidate.holds)
+        trial_s = whole.starting(1, candidate.warm_up_epochs) + whole.comparing(1)
+        return candidate.saves(candidate.hope) / trial_s
+
     first, *others = sorted(chosen, key=lambda candidate: candidate.apart)
-    others.sort(key=lambda candidate: (candidate.apart, -_saved_a_second(candidate, costs)))
+    others.sort(key=lambda candidate: (candidate.apart, -saved_a_second(candidate)))
     return [first, *others], skipped
-
-
-def _saved_a_second(candidate: Candidate, costs: Costs) -> float:
-    """What a candidate may save of the whole training, for each second that its trial takes."""
-    whole = costs.holding(candidate.holds)
-    trial_s = whole.starting(1, candidate.warm_up_epochs) + whole.comparing(1)
-    return candidate.saves(candidate.hope) / trial_s
 
 
 def _share(training: Training | None, candidate: Candidate) -> float:
@@ -381,15 +380,10 @@ def _parts(holds: Epoch | None) -> tuple[str, ...]:
     return ("steps",) if holds is None else ("steps", "between")
 
 
-def _obstacle(recording: Recording) -> str:
+def obstacle_of(recording: Recording) -> str:
     """Why no leg of this script can be stopped and let go on, or nothing."""
     apart = obstacle(recording.events, socket.gethostname())
     return apart or (ENDS if recording.ending is Ending.FINISHED else "")
-
-
-def ends_by_itself(recording: Recording) -> bool:
-    """Whether nothing but its end keeps the steps of this script from being compared."""
-    return _obstacle(recording) == ENDS
 
 
 def _endless(costs: Costs) -> str:

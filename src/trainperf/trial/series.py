@@ -150,14 +150,18 @@ class Series:
         """A slice of a leg, or of `base`, the script as it is; None if the time is over."""
         if clock.over():
             return None
-        step_s = self._step_s.get(leg) or self._unchanged_s(base) * leg.work_per_step
+        turn_s, holds = self._step_s.get(base), self.holds
+        unchanged_s = self.costs.step_s if turn_s is None else turn_s / base.work_per_step
+        step_s = self._step_s.get(leg) or unchanged_s * leg.work_per_step
+        # it warmed up in steps: its first slice of turns may be longer than the others
+        traces_once = holds is not None and holds.written and holds.seconds < LONG_TURN_S
         for _ in range(SHORT_TRIES):
-            piece, took_s = take(leg, step_s, base.slowest_s, clock.over, self.holds)
+            piece, took_s = take(leg, step_s, base.slowest_s, clock.over, holds)
             if piece is None:
                 return None
             first = leg not in self._step_s
             self._step_s[leg] = took_s
-            if first and self._traces_once:
+            if first and traces_once:
                 continue
             if not piece.retries:
                 self.compared_s += piece.seconds
@@ -166,13 +170,3 @@ class Series:
                 return piece
         leg.failure, leg.short_of_memory = SHORT, True
         raise LegFailed(SHORT)
-
-    @property
-    def _traces_once(self) -> bool:
-        """Whether the first slice of a leg may be longer than the others: it warmed up in steps."""
-        return self.holds is not None and self.holds.written and self.holds.seconds < LONG_TURN_S
-
-    def _unchanged_s(self, base: Leg) -> float:
-        """Seconds for a step's work of the unchanged script."""
-        turn_s = self._step_s.get(base)
-        return self.costs.step_s if turn_s is None else turn_s / base.work_per_step

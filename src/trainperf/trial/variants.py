@@ -60,7 +60,7 @@ def sort_out(
         before = best.get(fix)
         if before is None:
             best[fix] = entry
-        elif _beats(entry, before):
+        elif entry.beats(before):
             others.append(_beaten(before, entry))
             best[fix] = entry
         else:
@@ -94,6 +94,21 @@ class _Way:
     def speedup(self) -> float:
         """What it gives, 0 if that is not known."""
         return self.found.speedup or 0.0
+
+    @property
+    def rank(self) -> tuple[bool, float, float]:
+        """What pays comes first, then that with which the whole training takes least."""
+        pays = self.found.outcome in (Outcome.KEPT, Outcome.CHANGES)
+        return pays, -self.whole_s if pays else 0.0, self.speedup
+
+    def beats(self, before: _Way) -> bool:
+        """Whether it is better than the best of those before it.
+
+        Of ways that change the experiment the ones before change it less: more of it must pay.
+        """
+        if self.found.outcome is before.found.outcome is Outcome.CHANGES:
+            return self.speedup > AS_GOOD * before.speedup
+        return self.rank > before.rank
 
 
 def of_another(
@@ -129,21 +144,6 @@ def _in_the_whole_training(found: Trial, steps: int | None) -> Trial:
         f"and this training has {steps:,}"
     )
     return found.dropped(Outcome.LOSES, reason)
-
-
-def _beats(way: _Way, best: _Way) -> bool:
-    """Whether a way is better than the best of those before it.
-
-    Of ways that change the experiment the ones before change it less: more of it must pay.
-    """
-    if way.found.outcome is best.found.outcome is Outcome.CHANGES:
-        return way.speedup > AS_GOOD * best.speedup
-    return _rank(way) > _rank(best)
-
-
-def _rank(way: _Way) -> tuple[bool, float, float]:
-    pays = way.found.outcome in (Outcome.KEPT, Outcome.CHANGES)
-    return pays, -way.whole_s if pays else 0.0, way.speedup
 
 
 def _beaten(way: _Way, by: _Way) -> Trial:

@@ -21,7 +21,6 @@ from trainperf.model import (
     Outcome,
     Patch,
     Run,
-    Site,
     Training,
     Trial,
     words,
@@ -97,7 +96,10 @@ def confirm(
     tried, calls = in_place(found, tried)
     after = with_calls(after, calls)
 
-    planned = before if observed_s is None else _of_steps(before, observed_s)
+    planned = before
+    if observed_s is not None:  # each second of it may be one of its steps
+        items = (Item("steps", "an observed run", 1, observed_s),)
+        planned = replace(before, seconds_now=observed_s, items=items)
     first = [Version(planned.seconds_now)]
     if (tried.stack is not None or calls) and tried.patch is not None:
         expected_s = planned.seconds_now if after.seconds_after is None else after.seconds_after
@@ -166,7 +168,10 @@ def _with(tried: Tried, more: list[Version], runs: PlainRuns, last: int) -> tupl
     after it as well, so that these say nothing.
     """
     for version in more:
-        trial = None if version.adds is None else _judged(version.adds, runs, last)
+        trial, added = None, version.adds
+        if added is not None:
+            others = added.equivalence not in UNCHANGED
+            trial = judged(added.id, runs, last, added.bound, by_losses=others)
         if trial is not None:
             tried = with_trial(tried, trial, version.written)
         if trial is None or not trial.kept:
@@ -273,7 +278,12 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
         if one.id not in written.patch.findings or written.patch.skipped:
             continue
         timed = [site for site, r in zip(one.where, gives["ratios"], strict=True) if r]
-        if len(one.where) > 1 and not all(_edits(written.patch, site) for site in timed):
+        lines = [(site, range(site.line, site.end_line + 1)) for site in timed]
+        root, diff = written.patch.root, written.patch.diff
+        edited = (
+            changed_lines(diff, os.path.relpath(site.file, root)) & {*span} for site, span in lines
+        )  # as many as can be edited are, not all
+        if len(one.where) > 1 and not all(edited):
             continue
         ids.append(one.id)
         kept.append(one)
@@ -292,12 +302,6 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
         )
         tried = with_trial(tried, trial, written)
     return tried, kept
-
-
-def _edits(patch: Patch, place: Site) -> bool:
-    """Whether a patch changes lines of a place: as many as can be edited are, not all."""
-    changed = changed_lines(patch.diff, os.path.relpath(place.file, patch.root))
-    return bool(changed & set(range(place.line, place.end_line + 1)))
 
 
 def with_trial(tried: Tried, trial: Trial, written: Written) -> Tried:
@@ -341,10 +345,6 @@ def additions(
     return made
 
 
-def _judged(finding: Finding, runs: PlainRuns, last: int) -> Trial | None:
-    return judged(finding.id, runs, last, finding.bound, finding.equivalence not in UNCHANGED)
-
-
 def _promising(
     found: Found, before: Training, ended: bool = False
 ) -> Iterator[tuple[Finding, float]]:
@@ -354,25 +354,17 @@ def _promising(
     the training had `ended`: what each saves of it is not known either.
     """
     now, seen = before.seconds_now, set[str]()
-    saved = {id(one): _saved_s(one, before) for one in found.findings}
     judged_so = (*UNCHANGED, Equivalence.NUMERICS) if ended else UNCHANGED
-    order = found.findings if ended else sorted(found.findings, key=lambda one: -saved[id(one)])
+
+    def saves(finding: Finding) -> float:
+        parts = {"steps", "between"} if finding.data.get("outside") else {"steps"}
+        turning = sum(item.now_s for item in before.items if item.part in parts)
+        return turning * (1 - 1 / finding.most) if finding.most else turning
+
+    order = found.findings if ended else sorted(found.findings, key=lambda one: -saves(one))
     for one in order:
         if now is None or not one.rewritable or one.equivalence not in judged_so or one.id in seen:
             continue
         seen.add(one.id)
-        if now >= LEAST * (now - saved[id(one)]):
-            yield one, saved[id(one)]
-
-
-def _of_steps(before: Training, seconds: float) -> Training:
-    """The training as whole runs of it are planned by one: each second may be one of its steps."""
-    items = (Item("steps", "an observed run", 1, seconds),)
-    return replace(before, seconds_now=seconds, items=items)
-
-
-def _saved_s(finding: Finding, before: Training) -> float:
-    """Seconds of the whole training that a change saves at most, by its bound."""
-    parts = {"steps", "between"} if finding.data.get("outside") else {"steps"}
-    turning = sum(one.now_s for one in before.items if one.part in parts)
-    return turning * (1 - 1 / finding.most) if finding.most else turning
+        if now >= LEAST * (now - saves(one)):
+            yield one, saves(one)

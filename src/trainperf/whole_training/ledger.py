@@ -49,9 +49,12 @@ def ledger(evidence: Evidence) -> Training:
     if evidence.startup is None:
         return Training(length, reason="the start of the script was not timed")
     steps = max(0, length.steps - 1)  # the first one is a part of the start
+    torch, again = evidence.torch_, list[Item]()
+    if torch is not None and (seen := torch.compiling.recompiling) is not None:
+        again.append(Item("compiling", COMPILED_AGAIN, 1, seen.once_s, where=seen.where))
     items = (
         *_start(evidence.startup),
-        *_compiled_again(evidence),
+        *again,
         Item("steps", STEPS, steps, steps * _step_s(evidence, real), where=evidence.loop.where),
         *_beside(evidence, length),
         *_end(evidence),
@@ -73,15 +76,16 @@ def with_changes(before: Training, stack: Stack | None, lasting: bool) -> Traini
         return replace(before, reason="the gain lasts as long as what it mends goes on")
     if stack.once_seconds is None:
         return replace(before, reason="what the changes cost once was not measured")
-    held = _held_s(before, stack)
-    items = [
-        _changed(one, stack, held / (_seconds(before.items, "between") or 1.0))
-        for one in before.items
-    ]
+    epochs = before.configured.epochs if before.configured is not None else None
+    between = _seconds(before.items, "between")
+    held = min(between, stack.held_s * max(0, (epochs or 1) - 1))  # what the slices held of it
+    items = [_changed(one, stack, held / (between or 1.0)) for one in before.items]
     if stack.once_seconds > 0:
         items.append(Item("once", ONCE, 1, 0.0, stack.once_seconds))
-    elif stack.once_seconds < 0:
-        items = _sooner(items, -stack.once_seconds)
+    elif stack.once_seconds < 0:  # the last part of the start is shorter
+        last = max(n for n, one in enumerate(items) if one.part == "start")
+        sooner = max(0.0, items[last].now_s + stack.once_seconds)
+        items[last] = replace(items[last], after_s=sooner)
     after = sum(one.after_s or 0.0 for one in items)
     shrinks = _seconds(before.items, "steps") + held
     rest = after - shrinks / stack.speedup
@@ -166,14 +170,6 @@ def _start(startup: StartUp) -> Iterator[Item]:
     yield Item("start", name, 1, max(0.0, rest))
 
 
-def _compiled_again(evidence: Evidence) -> Iterator[Item]:
-    """What is compiled again in steps that are not among those a usual step was timed by."""
-    torch = evidence.torch_
-    seen = None if torch is None else torch.compiling.recompiling
-    if seen is not None:
-        yield Item("compiling", COMPILED_AGAIN, 1, seen.once_s, where=seen.where)
-
-
 def _beside(evidence: Evidence, length: Length) -> Iterator[Item]:
     """The time between the steps: evaluations, ends of epochs, work between fits."""
     turn = evidence.outside_
@@ -233,19 +229,6 @@ def _changed(one: Item, stack: Stack, held: float) -> Item:
     """An item with the changes; slices held the share `held` of what stands between epochs."""
     shrinks = {"steps": 1.0, "between": held}.get(one.part, 0.0)
     return replace(one, after_s=one.now_s * (1 - shrinks + shrinks / stack.speedup))
-
-
-def _sooner(items: list[Item], seconds: float) -> list[Item]:
-    """The items where the script starts so much sooner: the last part of its start is shorter."""
-    last = max(n for n, one in enumerate(items) if one.part == "start")
-    one = items[last]
-    return [*items[:last], replace(one, after_s=max(0.0, one.now_s - seconds)), *items[last + 1 :]]
-
-
-def _held_s(before: Training, stack: Stack) -> float:
-    """Seconds between epochs that the compared slices held."""
-    epochs = before.configured.epochs if before.configured is not None else None
-    return min(_seconds(before.items, "between"), stack.held_s * max(0, (epochs or 1) - 1))
 
 
 def _seconds(items: Iterable[Item], part: Part) -> float:

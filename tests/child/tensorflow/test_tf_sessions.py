@@ -33,14 +33,9 @@ def made() -> Any:
     return SimpleNamespace(BaseSession=BaseSession)
 
 
-@pytest.fixture
-def watcher() -> Any:
-    return Watcher()
-
-
 @pytest.mark.parametrize(("updates", "said"), [((), 0), (("Adam",), 1)])
-def test_runs_with_updates_are_a_training_and_said_once(watcher: Any, updates: Any, said: int):
-    module = made()
+def test_runs_with_updates_are_a_training_and_said_once(updates: Any, said: int):
+    module, watcher = made(), Watcher()
     hooks.watch_sessions(SimpleNamespace(process=watcher), module)
     session = module.BaseSession(*updates)
     for turn in range(3):

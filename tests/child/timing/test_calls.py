@@ -10,17 +10,9 @@ from kit.child import Watcher
 from trainperf.child.timing.calls import Calls
 
 
-@pytest.fixture
-def watcher() -> Any:
-    return Watcher()
-
-
-@pytest.fixture
-def calls(watcher: Any) -> Calls:
-    return Calls(watcher)
-
-
-def test_calls_of_one_line_are_counted_together(watcher: Any, calls: Calls) -> None:
+def test_calls_of_one_line_are_counted_together() -> None:
+    watcher: Any = Watcher()
+    calls = Calls(watcher)
     predict = calls.counting("predict")(lambda seconds: watcher.clock.tick(seconds))
     for _ in range(3):
         predict(0.5)
@@ -32,7 +24,9 @@ def test_calls_of_one_line_are_counted_together(watcher: Any, calls: Calls) -> N
     assert second["where"]["line"] == first["where"]["line"] + 1
 
 
-def test_a_call_that_raises_is_counted_and_raises(calls: Calls) -> None:
+def test_a_call_that_raises_is_counted_and_raises() -> None:
+    calls = Calls(Watcher())
+
     def fails() -> None:
         raise ValueError("no such input")
 

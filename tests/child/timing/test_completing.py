@@ -6,27 +6,19 @@ from typing import Any
 
 import pytest
 
-from kit.child import Clock, NoReads, Record
+from kit.child import Watcher
 from trainperf.child.timing import completing
 
 
-class Fake:
-    """As much of a driver, and of its process, as is needed here."""
+class Fake(Watcher):
+    """A loop, and its framework, in one."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
-        self.record = Record()
-        self.process: Any = self
-        self.reads = NoReads()
-        self.settings = {"extra_s": 1.0}
-        self.off = False
+        super().__init__()
+        self._lenient = True
         self.names = ("probe all",)
-        self.faults: list[str] = []
         self.extras: list[Any] = []
-        self.facts: dict[str, Any] = {"batch": 8}
-
-    def failed(self, what: str, error: BaseException) -> None:
-        self.faults.append(f"{what}: {error}")
+        self.known: dict[str, Any] = {"batch": 8}
 
     def source(self) -> None: ...
 
@@ -41,7 +33,7 @@ class Fake:
         return self.names
 
     def describe(self) -> dict[str, Any]:
-        return {"batch": self.facts["batch"]}
+        return {"batch": self.known["batch"]}
 
     def slow(self, deadline: float) -> None:
         assert self.off, "hooks let what we do ourselves through"
@@ -80,10 +72,10 @@ def test_a_measurement_that_fails_is_missing_and_the_next_is_taken(driver: Any) 
 
 
 def test_a_description_that_fails_leaves_an_empty_one(driver: Any) -> None:
-    driver.facts.clear()
+    driver.known.clear()
     completing.describe(driver)
     assert driver.record.of("facts") == [{"e": "facts"}]
-    assert driver.faults == ["describing the loop: 'batch'"]
+    assert driver.failures == ["describing the loop: KeyError('batch')"]
 
 
 @pytest.mark.parametrize("in_step", [False, True])
@@ -104,4 +96,4 @@ def test_a_loop_that_ended_early_is_described_by_its_facts_only(driver: Any) -> 
     completing.describe_early(driver)
     assert driver.record.of("early") == [{"e": "early", "batch": 8}]
     assert taken
-    assert driver.faults == []
+    assert driver.failures == []

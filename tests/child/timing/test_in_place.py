@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit.child import Watcher
-from trainperf.child.timing.calls import AFTER, EVERY, MOST, Calls, InPlace
+from trainperf.child.timing.calls import MOST, Calls, InPlace
 
 
 class Driver:
@@ -104,19 +104,6 @@ def test_what_draws_numbers_is_put_back_and_not_called_again(watcher: Any) -> No
     stand_in = Quick(watcher, draws=True)
     assert predicts(watcher, 100, stand_in) == []
     assert stand_in.calls == 1
-
-
-def test_one_that_is_slow_itself_does_not_hold_up_the_run(watcher: Any) -> None:
-    stand_in = Quick(watcher)
-    original = stand_in.__class__.__call__
-
-    class Slow(Quick):
-        def __call__(self) -> int:
-            watcher.clock.tick(1.0)
-            return original(self)
-
-    predicts(watcher, AFTER + 100 * EVERY, Slow(watcher))
-    assert watcher.driver.aside < 5.0
 
 
 def test_one_that_fails_is_told_once(watcher: Any) -> None:

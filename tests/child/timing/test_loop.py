@@ -16,9 +16,9 @@ from trainperf.child.timing.loop import (
 )
 
 
-def bursty(plan, clock, slow, resident_s=0.01):
-    """Run a loop in which `slow` says by the round how slow the real steps are."""
-    reals = 0
+def run(plan, clock, takes):
+    """Run a loop in which `takes` says of each block how long its steps take; its blocks."""
+    blocks = []
     while plan.phase != DONE:
         block = plan.block
         if plan.phase == INPUT:
@@ -26,35 +26,27 @@ def bursty(plan, clock, slow, resident_s=0.01):
             plan.advance()
             continue
         plan.begin_if_settled()
-        seconds = slow(block.index) if block.phase == REAL else resident_s
+        seconds = takes(block)
         clock.now += seconds
         if plan.step_ended(seconds):
             if block.phase != WARM_UP:
                 plan.timed(block.phase, clock.now - block.started, block.steps)
-            reals += block.phase == REAL
+            blocks.append(block)
             plan.advance()
-    return reals
+    return blocks
+
+
+def bursty(plan, clock):
+    """Run a loop whose real steps take up to four times as long from round to round."""
+    run(plan, clock, lambda block: 0.01 * (1 + block.index % 4) if block.phase == REAL else 0.01)
 
 
 def profiles(slow, **options):
-    """How many times steps are profiled where `slow` says how long those of each profile take."""
-    clock, times = Clock(), []
+    """The profiles that are taken where `slow` says how long the steps of each take."""
+    clock = Clock()
     plan = Plan(clock, Budget(BUDGET, 0.0), **options)
-    while plan.phase != DONE:
-        block = plan.block
-        if plan.phase == INPUT:
-            clock.now += block.seconds
-            plan.advance()
-            continue
-        plan.begin_if_settled()
-        seconds = slow(block.index) if block.phase == PROFILE else 0.01
-        clock.now += seconds
-        if plan.step_ended(seconds):
-            if block.phase != WARM_UP:
-                plan.timed(block.phase, clock.now - block.started, block.steps)
-            times += [block.index] if block.phase == PROFILE else []
-            plan.advance()
-    return times
+    blocks = run(plan, clock, lambda block: slow(block.index) if block.phase == PROFILE else 0.01)
+    return [block.index for block in blocks if block.phase == PROFILE]
 
 
 BUDGET = {"budget_s": 180.0, "began": 1000.0}
@@ -69,7 +61,7 @@ def test_a_profile_on_which_a_burst_fell_is_taken_again_at_the_end():
 
 def test_times_that_never_settle_end_with_their_share_of_the_budget():
     clock = Clock()
-    bursty(Plan(clock, Budget(BUDGET, 0.0)), clock, lambda index: 0.01 * (1 + index % 4))
+    bursty(Plan(clock, Budget(BUDGET, 0.0)), clock)
     by = MEASURE_SHARE * BUDGET["budget_s"]
     assert by - 5.0 < clock.now - 1000.0 < by + 5.0
 
@@ -79,7 +71,7 @@ def test_a_loop_that_ends_soon_keeps_half_of_its_steps_for_what_comes_after(left
     clock = Clock()
     began = clock.now
     plan = Plan(clock, Budget(BUDGET, 0.0), phases=(REAL,), left=lambda: left)
-    bursty(plan, clock, lambda index: 0.01 * (1 + index % 4))
+    bursty(plan, clock)
     assert plan.phase == DONE
     assert (clock.now - began) / 0.01 < 3 * most
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kit.child import Clock, NoReads, Record
+from kit.child import Watcher
 from trainperf.child.timing.loop import LOCAL, PROFILE
 from trainperf.child.timing.phases import Phases
 
@@ -54,21 +54,14 @@ class Plan:
         self._phases.remove(phase)
 
 
-class Fake:
-    """As much of a driver, and of its process, as is needed here."""
+class Fake(Watcher):
+    """A loop that goes through the phases that it is given."""
 
     def __init__(self, *phases: str, fault: str = "") -> None:
-        self.clock = Clock()
-        self.record = Record()
-        self.process: Any = self
-        self.reads = NoReads()
-        self.world = None
+        super().__init__()
+        self._lenient = True
         self.plan = Plan("real", *phases)
-        self.faults: list[str] = []
         self._fault = fault
-
-    def failed(self, what: str, error: BaseException) -> None:
-        self.faults.append(f"{what}: {error}")
 
     def stale(self) -> bool:
         return False
@@ -107,6 +100,7 @@ def test_where_timing_fails_no_profile_goes_on_and_all_is_exchanged(fault: str) 
     assert not phases.exchange.is_off
     assert not sampling._thread.is_alive()
     assert len(driver.record.of("stacks")) == 1
-    assert driver.faults == ([f"ending the profile of a loop: {fault}"] if fault else [])
+    told = f"ending the profile of a loop: ValueError({fault!r})"
+    assert driver.failures == ([told] if fault else [])
     phases.end()
     assert len(driver.record.of("stacks")) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kit.child import STEP_S, Clock, FakeProcess
-from trainperf.child.timing import tracing
+from trainperf.child.timing import loops, tracing
 
 
-class Tracer:
+class Tracer(loops.Tracer):
     """Remembers what it is told."""
 
     def __init__(self, fails: str = "") -> None:
@@ -21,15 +21,10 @@ class Tracer:
         self.fails = fails
         self.file = ""
 
-    short = full = late = False
+    short = late = False
 
     def refusal(self, asked: bool) -> str:
         return ""
-
-    def outside(self, act: Callable[[], None]) -> None:
-        act()
-
-    def drop(self) -> None: ...
 
     def read(self) -> None: ...
 

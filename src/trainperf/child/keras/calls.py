@@ -142,9 +142,8 @@ def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
     costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
     for name in CALLBACK_HOOKS:
         method = getattr(callback, name, None)
-        if method is None or hasattr(method, "_trainperf_original"):
-            continue
-        setattr(callback, name, _timing(loops, method, costs, name))
+        if method is not None and not hasattr(method, "_trainperf_original"):
+            setattr(callback, name, _timing(loops, method, costs, name))
     return callback
 
 
@@ -157,12 +156,10 @@ def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], 
             return method(*args, **kwargs)
         finally:
             seconds = clock() - began - (loops.in_place.own_s - own_s)
-            entry = costs.setdefault(name, [0, 0.0, 0.0])
+            count, total, most = costs.setdefault(name, [0, 0.0, 0.0])
             driver = loops.training.driver
             if driver is not None and ("epoch" in name or driver.counts_callbacks()):
-                entry[0] += 1
-                entry[1] += seconds
-                entry[2] = max(entry[2], seconds)
+                costs[name] = [count + 1, total + seconds, max(most, seconds)]
 
     timed._trainperf_original = method  # type: ignore[attr-defined]
     return timed

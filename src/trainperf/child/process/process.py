@@ -27,7 +27,8 @@ class Process:
     """The state that all observers of this process share; it knows no loop and no framework.
 
     `settings` is the run file, `clock` gives seconds. `off` is true while trainperf itself
-    uses a framework, so that hooks let calls through.
+    uses a framework, so that hooks let calls through. `at_exit` is called when the process ends by
+    itself, `before_finish` when all is measured, before trainperf is told so.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -40,8 +41,8 @@ class Process:
         self._watching = False
         self.temporary = Temporary(self.record)
         self._after_fork: list[Callable[[], None]] = []
-        self._at_exit: list[Callable[[], None]] = []
-        self._before_finish: list[Callable[[], None]] = []
+        self.at_exit: Callable[[], None] = lambda: None
+        self.before_finish: Callable[[], None] = lambda: None
 
     def note(self, text: str) -> None:
         """Record something the report should say; each text once."""
@@ -65,14 +66,6 @@ class Process:
     def after_fork(self, call: Callable[[], None]) -> None:
         """Have `call` made in every forked child, whose record is clean by then."""
         self._after_fork.append(call)
-
-    def at_exit(self, call: Callable[[], None]) -> None:
-        """Have `call` made when the process ends by itself."""
-        self._at_exit.append(call)
-
-    def before_finish(self, call: Callable[[], None]) -> None:
-        """Have `call` made when all is measured, before trainperf is told so."""
-        self._before_finish.append(call)
 
     def watch_for_end(self) -> None:
         """Register what is to be done at a fork, at an uncaught exception and at the exit."""
@@ -104,8 +97,7 @@ class Process:
         """
         self.temporary.record()
         self.record.flush()
-        for call in self._before_finish:
-            call()
+        self.before_finish()
         if self.settings.get("leg") is None:  # the interpreter's end is made of full collections
             began = self.clock()
             gc.collect()
@@ -132,8 +124,7 @@ class Process:
     def _exits(self) -> None:
         if os.getpid() != self.pid:
             return
-        for call in self._at_exit:
-            call()
+        self.at_exit()
         self.record.write("exit")
         self.record.flush()
 

@@ -12,21 +12,32 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .writers import Changes, Scratch, argument, is_remote, text
+from .writers import Scratch, argument, is_remote, put, text, wrap
 
 INDEX = ("", ".index")
 SAVED_MODEL = ("/saved_model.pb", "/saved_model.pbtxt", "/config.json")
 
 
-def saving(module: Any, scratch: Scratch, changes: Changes) -> None:
+def saving(module: Any, scratch: Scratch) -> None:
+    def make_save(original: Any) -> Any:
+        redirecting = argument(1, "filepath", scratch.redirect)(original)
+
+        def save_model(*args: Any, **kwargs: Any) -> Any:
+            path = kwargs.get("filepath", args[1] if len(args) > 1 else "")
+            if str(path).startswith("hf://") and len(args) < 4 and kwargs.get("zipped") is None:
+                kwargs["zipped"] = False  # as for every path on the Hugging Face Hub
+            return redirecting(*args, **kwargs)
+
+        return save_model
+
     reading = functools.partial(scratch.reading, endings=INDEX)
-    for name in ("save_model", "save_weights"):
-        changes.wrap(module, name, argument(1, "filepath", scratch.redirect))
-    changes.wrap(module, "load_model", argument(0, "filepath", reading))
-    changes.wrap(module, "load_weights", argument(1, "filepath", reading))
+    wrap(module, "save_model", make_save)
+    wrap(module, "save_weights", argument(1, "filepath", scratch.redirect))
+    wrap(module, "load_model", argument(0, "filepath", reading))
+    wrap(module, "load_weights", argument(1, "filepath", reading))
 
 
-def model(module: Any, scratch: Scratch, changes: Changes) -> None:
+def model(module: Any, scratch: Scratch) -> None:
     def make(original: Any) -> Any:
         redirecting = argument(1, "filepath", scratch.redirect)(original)
 
@@ -38,20 +49,20 @@ def model(module: Any, scratch: Scratch, changes: Changes) -> None:
 
         return export
 
-    changes.wrap(module.Model, "export", make)
+    wrap(module.Model, "export", make)
 
 
-def keras_files(module: Any, scratch: Scratch, changes: Changes) -> None:
-    changes.put(module, "file_utils", Files(module.file_utils, scratch))
+def keras_files(module: Any, scratch: Scratch) -> None:
+    put(module, "file_utils", Files(module.file_utils, scratch))
 
 
-def legacy_files(module: Any, scratch: Scratch, changes: Changes) -> None:
+def legacy_files(module: Any, scratch: Scratch) -> None:
     tf = module.tf
     gfile = Files(tf.io.gfile, scratch)
-    changes.put(module, "tf", StandIn(tf, io=StandIn(tf.io, gfile=gfile)))
+    put(module, "tf", StandIn(tf, io=StandIn(tf.io, gfile=gfile)))
 
 
-def checkpoint(module: Any, scratch: Scratch, changes: Changes) -> None:
+def checkpoint(module: Any, scratch: Scratch) -> None:
     def make_save(original: Any) -> Any:
         def save(self: Any, file_prefix: Any, *args: Any, **kwargs: Any) -> Any:
             place = scratch.redirect(file_prefix)
@@ -67,36 +78,36 @@ def checkpoint(module: Any, scratch: Scratch, changes: Changes) -> None:
         return save
 
     reading = functools.partial(scratch.reading, endings=INDEX)
-    changes.wrap(module.TrackableSaver, "save", make_save)
-    changes.wrap(module.TrackableSaver, "restore", argument(1, "save_path", reading))
+    wrap(module.TrackableSaver, "save", make_save)
+    wrap(module.TrackableSaver, "restore", argument(1, "save_path", reading))
 
 
-def checkpoint_files(module: Any, scratch: Scratch, changes: Changes) -> None:
-    changes.put(module, "file_io", Files(module.file_io, scratch))
+def checkpoint_files(module: Any, scratch: Scratch) -> None:
+    put(module, "file_io", Files(module.file_io, scratch))
 
 
-def reader(module: Any, scratch: Scratch, changes: Changes) -> None:
+def reader(module: Any, scratch: Scratch) -> None:
     reading = functools.partial(scratch.reading, endings=INDEX)
-    changes.wrap(module, "NewCheckpointReader", argument(0, "filepattern", reading))
+    wrap(module, "NewCheckpointReader", argument(0, "filepattern", reading))
 
 
-def save(module: Any, scratch: Scratch, changes: Changes) -> None:
+def save(module: Any, scratch: Scratch) -> None:
     redirecting = argument(1, "export_dir", scratch.redirect)
-    changes.wrap(module, "save_and_return_nodes", redirecting)
+    wrap(module, "save_and_return_nodes", redirecting)
 
 
-def load(module: Any, scratch: Scratch, changes: Changes) -> None:
+def load(module: Any, scratch: Scratch) -> None:
     reading = functools.partial(scratch.reading, endings=SAVED_MODEL)
-    changes.wrap(module, "load_partial", argument(0, "export_dir", reading))
+    wrap(module, "load_partial", argument(0, "export_dir", reading))
 
 
-def summary(module: Any, scratch: Scratch, changes: Changes) -> None:
+def summary(module: Any, scratch: Scratch) -> None:
     redirecting = argument(0, "logdir", scratch.redirect)
-    changes.wrap(module, "create_file_writer_v2", redirecting)
+    wrap(module, "create_file_writer_v2", redirecting)
 
 
-def profiler(module: Any, scratch: Scratch, changes: Changes) -> None:
-    changes.wrap(module, "start", argument(0, "logdir", scratch.redirect))
+def profiler(module: Any, scratch: Scratch) -> None:
+    wrap(module, "start", argument(0, "logdir", scratch.redirect))
 
 
 class StandIn:

@@ -9,38 +9,38 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .writers import Changes, Scratch, argument
+from .writers import Scratch, argument, wrap
 
 
-def serialization(module: Any, scratch: Scratch, changes: Changes) -> None:
-    changes.wrap(module, "save", argument(1, "f", scratch.redirect))
-    changes.wrap(module, "load", argument(0, "f", scratch.reading))
+def serialization(module: Any, scratch: Scratch) -> None:
+    wrap(module, "save", argument(1, "f", scratch.redirect))
+    wrap(module, "load", argument(0, "f", scratch.reading))
     for name in ("rename", "replace"):
-        changes.wrap(os, name, _renaming(scratch))
+        wrap(os, name, _renaming(scratch))
     for name in ("remove", "unlink"):
-        changes.wrap(os, name, _removing(scratch))
+        wrap(os, name, _removing(scratch))
 
 
-def safetensors(module: Any, scratch: Scratch, changes: Changes) -> None:
-    changes.wrap(module, "save_file", argument(1, "filename", scratch.redirect))
-    changes.wrap(module, "save_model", argument(1, "filename", scratch.redirect))
-    changes.wrap(module, "load_file", argument(0, "filename", scratch.reading))
-    changes.wrap(module, "load_model", argument(1, "filename", scratch.reading))
+def safetensors(module: Any, scratch: Scratch) -> None:
+    wrap(module, "save_file", argument(1, "filename", scratch.redirect))
+    wrap(module, "save_model", argument(1, "filename", scratch.redirect))
+    wrap(module, "load_file", argument(0, "filename", scratch.reading))
+    wrap(module, "load_model", argument(1, "filename", scratch.reading))
 
 
-def shards(module: Any, scratch: Scratch, changes: Changes) -> None:
+def shards(module: Any, scratch: Scratch) -> None:
     """Those of `torch.distributed.checkpoint`, which are told their folder twice."""
     for cls, change in (
         (module._FileSystemWriter, scratch.redirect),
         (module.FileSystemReader, scratch.reading),
     ):
-        changes.wrap(cls, "__init__", argument(1, "path", change))
-        changes.wrap(cls, "reset", argument(1, "checkpoint_id", change))
+        wrap(cls, "__init__", argument(1, "path", change))
+        wrap(cls, "reset", argument(1, "checkpoint_id", change))
 
 
-def summary(module: Any, scratch: Scratch, changes: Changes) -> None:
+def summary(module: Any, scratch: Scratch) -> None:
     name = "log_dir" if module.__name__.startswith("torch") else "logdir"
-    changes.wrap(module.FileWriter, "__init__", argument(1, name, scratch.redirect))
+    wrap(module.FileWriter, "__init__", argument(1, name, scratch.redirect))
 
 
 def _renaming(scratch: Scratch) -> Any:

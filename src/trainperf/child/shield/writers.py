@@ -180,7 +180,6 @@ class Writing:
         settings = process.settings
         self._process = process
         self._scratch = Scratch(settings["folder"], settings.get("guarded", []), process.note)
-        self._changes = Changes()
 
     def hook(self, module: ModuleType, by: str) -> None:
         """Redirect the writers of one module that was just imported. Never raises.
@@ -190,16 +189,12 @@ class Writing:
         try:
             part, _, function = by.partition(".")
             redirect = getattr(import_module(f".{part}", __package__), function)
-            redirect(module, self._scratch, self._changes)
+            redirect(module, self._scratch)
         except Exception as error:
             self._process.note(
                 f"what {module.__name__} writes could not be redirected, it went where the script "
                 f"says: {type(error).__name__}: {error}"
             )
-
-    def undo(self) -> None:
-        """Let everything write where it is told to again."""
-        self._changes.undo()
 
 
 def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -218,36 +213,22 @@ def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[
     return make
 
 
-# Functions of the process that are replaced, and put back.
+def put(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute that is there; one that is not (another version) is left."""
+    if name in vars(owner):
+        setattr(owner, name, value)
 
 
-class Changes:
-    """Attributes put in place of others; `undo` puts all back."""
-
-    def __init__(self) -> None:
-        self._before: list[tuple[Any, str, Any]] = []
-
-    def put(self, owner: Any, name: str, value: Any) -> None:
-        """Set an attribute that is there; one that is not (another version) is left."""
-        if name in vars(owner):
-            self._before.append((owner, name, vars(owner)[name]))
-            setattr(owner, name, value)
-
-    def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Put `make(original)` in place of a function, looking like it."""
-        if name in vars(owner):
-            original = vars(owner)[name]
-            wrapper: Any = functools.wraps(original)(make(original))
-            wrapper._trainperf_original = original
-            self.put(owner, name, wrapper)
-
-    def undo(self) -> None:
-        while self._before:
-            owner, name, value = self._before.pop()
-            setattr(owner, name, value)
+def wrap(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Put `make(original)` in place of a function that is there, looking like it."""
+    if name in vars(owner):
+        original = vars(owner)[name]
+        wrapper: Any = functools.wraps(original)(make(original))
+        wrapper._trainperf_original = original
+        setattr(owner, name, wrapper)
 
 
-def mend_renames(guarded: Iterable[str], changes: Changes) -> None:
+def mend_renames(guarded: Iterable[str]) -> None:
     """Let folders that were there before be renamed inside a copy-on-write view.
 
     For an ordinary user the kernel refuses that, as across file systems; a copy does it.
@@ -272,8 +253,8 @@ def mend_renames(guarded: Iterable[str], changes: Changes) -> None:
         return rename
 
     if devices:
-        changes.wrap(os, "rename", make)
-        changes.wrap(os, "replace", make)
+        wrap(os, "rename", make)
+        wrap(os, "replace", make)
 
 
 def _ours(devices: set[int | None], src: Any, dst: Any) -> bool:

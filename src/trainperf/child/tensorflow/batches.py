@@ -58,11 +58,19 @@ def repeating(iterator: Any, batches: list[Any]) -> Any:
     """
     import tensorflow as tf
 
-    if isinstance(iterator, tf.distribute.DistributedIterator):
-        return _Cycle(batches, iterator)
     options = tf.data.Options()
-    options.autotune.enabled = False
-    return iter(repeated(batches, iterator.element_spec, options))
+    if not isinstance(iterator, tf.distribute.DistributedIterator):
+        options.autotune.enabled = False
+        return iter(repeated(batches, iterator.element_spec, options))
+    strategy, dataset = iterator._strategy, dataset_of(iterator)  # batches are on replicas already
+    whole = undistributed(dataset)
+    if whole is None:
+        raise TypeError("the distributed dataset does not say what it was made from")
+    again = repeated(list(whole.take(len(batches))), whole.element_spec)
+    if not hasattr(dataset, "_original_dataset"):  # a function made it, for this worker
+        return iter(strategy.distribute_datasets_from_function(lambda _: again, dataset._options))
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return iter(strategy.experimental_distribute_dataset(again.with_options(options)))
 
 
 def repeated(elements: list[Any], spec: Any, options: Any = None) -> Any:
@@ -89,23 +97,6 @@ def undistributed(dataset: Any) -> Any:
         return dataset
     made = getattr(dataset, "_datasets", None)
     return made[0] if made else None
-
-
-def _Cycle(batches: list[Any], iterator: Any) -> Any:  # noqa: N802 - reads as a constructor
-    """A distributed iterator over batches that are already on their replicas."""
-    import tensorflow as tf
-
-    strategy = iterator._strategy
-    dataset = dataset_of(iterator)
-    whole = undistributed(dataset)
-    if whole is None:
-        raise TypeError("the distributed dataset does not say what it was made from")
-    again = repeated(list(whole.take(len(batches))), whole.element_spec)
-    if not hasattr(dataset, "_original_dataset"):  # a function made it, for this worker
-        return iter(strategy.distribute_datasets_from_function(lambda _: again, dataset._options))
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return iter(strategy.experimental_distribute_dataset(again.with_options(options)))
 
 
 def graph_pull(process: Process) -> Callable[[Any, int], int]:

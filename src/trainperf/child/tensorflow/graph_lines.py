@@ -13,16 +13,16 @@ import os
 import re
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..process import frames
 from ..process.process import Attempt
+from ..timing.loops import Tracer
 
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
-
 
 GRADIENT = "gradient_tape/"
 """The scope of what a tape derives; that of the operator it derives follows."""
@@ -344,18 +344,16 @@ def _text(place: tuple[str, int, str]) -> str:
 
 # TensorFlow's tracer around a few steps of the loop.
 
-
 OPTIONS = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 1}
 """Those of `tf.profiler.experimental.start`; calls of Python would be most of the trace."""
 STEP = "train"
 """The name of a step's mark; its number follows."""
 
 
-class TensorFlowTracer:
+class TensorFlowTracer(Tracer):
     """The profiler session behind `tf.profiler.experimental`, with marks around each step."""
 
     late = True
-    full = False
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -369,9 +367,6 @@ class TensorFlowTracer:
         from tensorflow.python.profiler import profiler_v2
 
         return "" if profiler_v2._profiler is None else "the script's own profiler is on"
-
-    def outside(self, act: Callable[[], None]) -> None:
-        act()
 
     def start(self) -> None:
         """Begin to trace. Raises `AlreadyExistsError` where another session is under way."""
@@ -392,8 +387,6 @@ class TensorFlowTracer:
         self._driver.sync()
         self._traced = self._session.stop()
         self._called, self._driver.loops.called = self._driver.loops.called, None
-
-    def drop(self) -> None: ...
 
     def read(self) -> None:
         """Record what operators of compiled graphs take, and from which lines those were called."""

@@ -141,11 +141,11 @@ def other_loops() -> list[dict[str, Any]]:
     path, lines = _standing()
     if not path:
         return []
-    tree = ast.parse("".join(frames.lines_of(path)))
+    nodes = turns.nodes_of(path)
     found = [
         {"what": what, "file": path, "line": node.lineno}
-        for what, node in _training(tree)
-        if not any(_holds(outer, lines) for outer in (node, *_loops_around(tree, node)))
+        for what, node in _training(nodes)
+        if not any(_holds(outer, lines) for outer in (node, *_loops_around(nodes, node)))
     ]
     return sorted(found, key=lambda one: int(one["line"]))[:_MOST]
 
@@ -164,12 +164,10 @@ def _standing() -> tuple[str, set[int]]:
     return path, lines
 
 
-def _training(tree: ast.Module) -> Iterator[tuple[str, Any]]:
+def _training(nodes: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     """The calls of `fit`, and of each nest of loops with updates the innermost with its own."""
-    steps = {
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _updates(node)
-    }
-    for node in ast.walk(tree):
+    steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
+    for node in nodes:
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fit":
             if _FIT & {keyword.arg for keyword in node.keywords}:
                 yield "fit", node
@@ -205,8 +203,8 @@ def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _loops_around(tree: ast.Module, node: Any) -> list[Any]:
-    loops = (outer for outer in ast.walk(tree) if isinstance(outer, (ast.For, ast.While)))
+def _loops_around(nodes: Iterable[Any], node: Any) -> list[Any]:
+    loops = (outer for outer in nodes if isinstance(outer, (ast.For, ast.While)))
     return [loop for loop in loops if _holds(loop, {node.lineno})]
 
 

@@ -27,7 +27,6 @@ BARE_UPDATES = 3
 LONG_STEP_S = 5.0
 """One is enough where the next comes so long after it: a step of the warm-up."""
 
-
 Extra = tuple[str, Callable[[float], None]]
 """A measurement behind all blocks: its name, and its function, which is given a deadline."""
 
@@ -52,12 +51,14 @@ class Tracer(Protocol):
     @property
     def full(self) -> bool:
         """Whether so much was traced that it takes long to read more."""
+        return False
 
     def refusal(self, asked: bool) -> str:
         """Why it cannot be used now, "" if it can; whether its file was `asked` for."""
 
     def outside(self, act: Callable[[], None]) -> None:
         """At a step's end, call `act` now, or as soon as no mark of the framework's is open."""
+        act()
 
     def start(self) -> None:
         """Begin to trace."""
@@ -70,6 +71,7 @@ class Tracer(Protocol):
 
     def drop(self) -> None:
         """At a step's end, take out what is left of it in the program."""
+        return
 
     def read(self) -> None:
         """Record what was traced, by the user's lines."""

@@ -39,8 +39,8 @@ class Training:
             self.warm_up = WarmUp(process)
         self._inherited: Any = None
         process.after_fork(self._forked)
-        process.at_exit(self._exits)
-        process.before_finish(self._finishes)
+        process.at_exit = self._exits
+        process.before_finish = self._finishes
 
     def framework_imported(self) -> None:
         """Start what only a process that may train needs."""

@@ -15,7 +15,7 @@ def slices(tmp_path):
     made = []
 
     def make(rank=0, size=1, now=(0.0,)):
-        words = leg.Words(str(tmp_path), create=not made)
+        words = leg.words.Words(str(tmp_path), create=not made)
         losses = SimpleNamespace(updates=0, retries=0, flush=lambda: None)
         process = FakeProcess({"folder": str(tmp_path)}, clock=lambda: now[0])
         world = SimpleNamespace(rank=rank, size=size) if size > 1 else None
@@ -35,7 +35,7 @@ def slices(tmp_path):
 def begin(plan, words, steps, calls, settle=0):
     """End the warm-up of a loop with so many steps per call; begin its first slice."""
     plan.describe = lambda: setattr(plan, "steps_per_call", calls)
-    words[leg.STEPS], words[leg.SETTLE], words[leg.TURN] = steps, settle, 1
+    words[leg.words.STEPS], words[leg.words.SETTLE], words[leg.words.TURN] = steps, settle, 1
     plan.advance()
     plan.begin_if_settled()
 
@@ -45,9 +45,9 @@ def test_a_slice_in_which_the_devices_memory_ran_short_says_so(slices):
     counts.retries = 3  # while it warmed up, beside nobody
     begin(plan, words, 4, calls=1)
     counts.retries += 2
-    words[leg.TURN] = 2
+    words[leg.words.TURN] = 2
     plan.advance()
-    words[leg.TURN] = 3
+    words[leg.words.TURN] = 3
     plan.advance()
     assert record.events == [{"e": "retries", "b": 1, "n": 2}]
 
@@ -56,7 +56,7 @@ def test_a_slice_in_which_the_devices_memory_ran_short_says_so(slices):
 def test_a_slice_that_is_taken_twice_holds_twice_the_steps_and_counts_the_difference(slices, size):
     plan, words, losses, record = slices(size=size)
     opened = [0]
-    words[leg.EPOCHS], plan.epochs = WHOLE, lambda: opened[0]
+    words[leg.words.EPOCHS], plan.epochs = WHOLE, lambda: opened[0]
     begin(plan, words, 4, calls=2)
     assert steps_to_the_end(plan, losses) == 4
     opened[0] += 1
@@ -64,7 +64,7 @@ def test_a_slice_that_is_taken_twice_holds_twice_the_steps_and_counts_the_differ
     plan.begin_if_settled()
     assert steps_to_the_end(plan, losses) == 8
     opened[0] += 2
-    words[leg.TURN] = 2
+    words[leg.words.TURN] = 2
     plan.advance()
     assert record.events == [{"e": "work", "b": 1, "n": 8}, {"e": "epochs", "b": 1, "n": 1}]
 
@@ -84,7 +84,7 @@ def test_each_slice_holds_what_trainperf_asks_for(slices):
     assert (plan.whole_epochs, plan.wants_more) == (False, True)  # as it warms up
     kinds = {STEPS_ONLY: (False, True), WHOLE: (True, True), AS_WRITTEN: (True, False)}
     for turn, holds in enumerate((WHOLE, STEPS_ONLY, AS_WRITTEN, STEPS_ONLY), start=1):
-        words[leg.EPOCHS], words[leg.STEPS], words[leg.TURN] = holds, 3, turn
+        words[leg.words.EPOCHS], words[leg.words.STEPS], words[leg.words.TURN] = holds, 3, turn
         plan.advance()
         assert (plan.whole_epochs, plan.wants_more) == kinds[holds]
 
@@ -122,9 +122,9 @@ def test_the_shared_file_has_its_space_before_it_is_touched(tmp_path, monkeypatc
     def full(*_):
         raise OSError(errno.ENOSPC, "no space left")
 
-    monkeypatch.setattr(leg.os, "pwrite", full)
+    monkeypatch.setattr(leg.words.os, "pwrite", full)
     with pytest.raises(OSError, match="no space left"):
-        leg.Words(str(tmp_path), create=True)
+        leg.words.Words(str(tmp_path), create=True)
 
 
 def test_steps_have_their_time_to_settle_after_the_last_that_compiled(slices):
@@ -144,7 +144,7 @@ def test_what_passed_while_others_ran_is_no_part_of_a_warm_up_step(slices):
     plan, words, _, _ = slices(now=now)
     for paused in (0.0, 7.0, 0.0):
         now[0] += 0.1 + paused
-        words[leg.PAUSED] += int(paused * leg.PER_S)
+        words[leg.words.PAUSED] += int(paused * leg.words.PER_S)
         plan.step_ended(0.1 + paused)
     assert plan._durations == pytest.approx([0.1] * 3)
     assert now[0] - plan._began == pytest.approx(0.3), "nor of the longest warm-up"

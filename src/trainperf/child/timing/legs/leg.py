@@ -22,22 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
-from .words import (
-    ALONE,
-    ANEW,
-    AS_WRITTEN,
-    EPOCHS,
-    MOST_RANKS,
-    OVER,
-    PAUSED,
-    PER_S,
-    SETTLE,
-    STEPS,
-    STEPS_ONLY,
-    TURN,
-    WARMS,
-    Words,
-)
+from . import words
 
 if TYPE_CHECKING:
     from ...job.ranks import World
@@ -75,18 +60,18 @@ class Slices:
         self._training = training
         self._process = process
         self._clock = process.clock
-        self._words = Words(process.settings["folder"])
+        self._words = words.Words(process.settings["folder"])
         self._warm_up_steps = int(settings["warm_up_steps"])
         self._warm_up_epochs = int(settings["warm_up_epochs"])
         self._durations: list[float] = []
         self._compiling = 0
         self._began = self._clock()
-        self._paused = self._words[PAUSED]
+        self._paused = self._words[words.PAUSED]
         self._updates = 0
         self._retries = 0
         self._work, self._shorter = 0, (0, 0)
         self.steps_per_call = 1
-        self._holds = STEPS_ONLY
+        self._holds = words.STEPS_ONLY
         self._epochs_before = 0
         self.epochs: Callable[[], int] = lambda: 0
         self.describe: Callable[[], None] = lambda: None
@@ -94,7 +79,7 @@ class Slices:
         self._begun = self._entered = self._of_slice = 0
         self._announced = int(settings.get("ranks") or 1)
         if self._words[self._over]:  # slices of an earlier loop, or of another process
-            self._words[ANEW] = 1
+            self._words[words.ANEW] = 1
 
     @property
     def ranks(self) -> int:
@@ -106,7 +91,7 @@ class Slices:
     def _over(self) -> int:
         """The word by which this process says that its slice is complete."""
         world = self._training.world
-        return OVER + (min(int(world.rank), MOST_RANKS - 1) if world is not None else 0)
+        return words.OVER + (min(int(world.rank), words.MOST_RANKS - 1) if world is not None else 0)
 
     @property
     def losses(self) -> Losses | None:
@@ -115,11 +100,11 @@ class Slices:
 
     @property
     def whole_epochs(self) -> bool:
-        return self._holds != STEPS_ONLY
+        return self._holds != words.STEPS_ONLY
 
     @property
     def as_written(self) -> bool:
-        return self._holds == AS_WRITTEN
+        return self._holds == words.AS_WRITTEN
 
     @property
     def wants_more(self) -> bool:
@@ -164,7 +149,7 @@ class Slices:
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
         block = self.block
         if block.phase == WARM_UP:
-            self._words[WARMS] = 1
+            self._words[words.WARMS] = 1
             stopped = self._stopped()
             seconds -= stopped if stopped < seconds else 0.0  # else it stood before the step
             block.steps += 1
@@ -214,12 +199,12 @@ class Slices:
         self._process.record.flush()
         turn = self.block.index + 1
         self._words[self._over] = turn
-        while self._words[TURN] < turn:
-            if self._words[ALONE]:
+        while self._words[words.TURN] < turn:
+            if self._words[words.ALONE]:
                 os.killpg(os.getpgrp(), signal.SIGSTOP)
             time.sleep(ASK_AGAIN_S)
-        steps, self._holds = max(1, self._words[STEPS]), self._words[EPOCHS]
-        self.block = Block(REAL, turn, 0.0, steps, steps, settle=self._words[SETTLE])
+        steps, self._holds = max(1, self._words[words.STEPS]), self._words[words.EPOCHS]
+        self.block = Block(REAL, turn, 0.0, steps, steps, settle=self._words[words.SETTLE])
         self._entered, self._of_slice = self._begun, self.block.settle + steps
 
     def give_up(self, phase: str) -> None:
@@ -244,8 +229,8 @@ class Slices:
 
     def _stopped(self) -> float:
         """Seconds since this was asked last in which trainperf let others run instead."""
-        before, self._paused = self._paused, self._words[PAUSED]
-        seconds = (self._paused - before) / PER_S
+        before, self._paused = self._paused, self._words[words.PAUSED]
+        seconds = (self._paused - before) / words.PER_S
         self._began += seconds
         return seconds
 
